@@ -1,4 +1,4 @@
 """From a name, a file or an object to a model: stimulus in, class scores out; defences.
 
-No evaluation loop and no label mapping.
+The evaluation loop and the mapping of labels live elsewhere.
 """

@@ -1,4 +1,4 @@
-"""The ways in which a model can be named with a prefix, and what each needs to be installed."""
+"""The model kinds that are named with a prefix, and the packages that each needs."""
 
 import warnings
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from eyechart.models.model import Model, in_one_line
 from eyechart.models.request import Request
 
 Untyped = Any
-"""Objects of the zoos' packages, most of which declare no types."""
+"""Type of objects from model zoos, most of which declare no types."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """`prefix:name` is loaded by the function `load(name, request)` of `home`.
+    """Loads `prefix:name` with the function `load(name, request)` of the module `home`.
 
-    `takes`: what stands behind the colon. `extra`: the extra of eyechart that brings what it needs,
-    "" if it needs nothing. `packages`: what has to be importable, any one of them.
+    `takes`: what follows the colon. `extra`: the extra of eyechart that installs its dependencies,
+    "" if there are none. `packages`: importable packages, any one of which suffices.
     """
 
     prefix: str
@@ -33,11 +33,11 @@ class Adapter:
 
     @property
     def is_installed(self) -> bool:
-        """Whether a package that it needs is there; that it can be imported shows only later."""
+        """Whether a package that it needs is installed; nothing is imported."""
         return not self.packages or any(find_spec(package) for package in self.packages)
 
     def load(self, name: str, request: Request) -> Model:
-        """Return the model of that name; `home` is imported only now."""
+        """Return the model with this name; `home` is imported only now."""
         module = import_module(f"eyechart.models.adapters.{self.home}")
         model: Model = module.load(name, request)
         return model
@@ -102,12 +102,12 @@ for _adapter in (
 
 
 def need(package: str, prefix: str, *parts: str) -> ModuleType:
-    """Return a package that an adapter needs, or say in one sentence how to get it.
+    """Return a package that an adapter needs, or raise an error that says how to install it.
 
-    `parts`: what will be used of it, since some packages import their parts only when asked for.
+    `parts`: attributes that will be used, since some packages import their parts lazily.
     """
     try:
-        # Zoos warn of their own future while they are imported.
+        # Zoos emit deprecation warnings of their own while they are imported.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = import_module(package)
@@ -129,6 +129,7 @@ def need(package: str, prefix: str, *parts: str) -> ModuleType:
 
 
 def _broken(package: str, prefix: str, error: BaseException) -> UsageError:
+    # The first cause is the most specific; packages wrap it in general import errors.
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

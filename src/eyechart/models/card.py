@@ -1,4 +1,4 @@
-"""What a YAML file says of a model: a card names it, a sidecar lies beside the file it is about."""
+"""YAML files about models: a card names a model, a sidecar lies beside a model's file."""
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,15 +14,15 @@ from eyechart.models.request import Request
 
 CARD_SUFFIXES = (".yaml", ".yml")
 STEPS = ("side", "mean", "std", "interpolation", "channels")
-"""The entries that are about preprocessing."""
+"""The entries that concern preprocessing."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What is said of a model; None where nothing is.
+    """What a YAML file says of a model; None for entries that are missing.
 
-    `path`: the file that says it. `model`: what the model is, only in cards. `outputs`: the label
-    map. `top1`: the share of ImageNet's validation set that its makers say it gets right.
+    `path`: the file itself. `model`: the model, as `load_model` takes it; only in cards. `outputs`:
+    the label map. `top1`: the published top-1 accuracy on ImageNet's validation set, 0…1.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class Card:
     half: bool | None = None
 
     def request(self, asked: Request) -> Request:
-        """Return what was asked for, filled up with what is said here."""
+        """Return the request, with missing settings taken from this card."""
         settings = {
             key: getattr(self, key)
             for key in ("half", "prompt", "class_names")
@@ -49,7 +49,7 @@ class Card:
         return replace(asked, **settings)
 
     def apply(self, model: Model) -> Model:
-        """Return the model, which is changed, with all that is said of it."""
+        """Apply the card's entries to the model, which is modified, and return it."""
         steps = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
         if model.fixed_side and self.side not in (None, model.side):
             raise UsageError(
@@ -58,6 +58,8 @@ class Card:
             )
         if steps:
             model.preprocessing = replace(model.preprocessing, **steps)
+            # Another preprocessing gives other predictions, so it becomes part of the model's
+            # identity.
             model.mark(model.preprocessing)
         if self.outputs is not None:
             model.use_map(self.outputs)
@@ -72,7 +74,7 @@ KEYS = tuple(field.name for field in fields(Card) if field.name != "path")
 
 
 def read_card(path: Path) -> Card:
-    """Return what a YAML file says; an entry that makes no sense is an error."""
+    """Return the contents of a YAML file; unknown or invalid entries raise a UsageError."""
     data = _read(path)
     values: dict[str, Any] = {}
     for key, value in data.items():
@@ -173,4 +175,4 @@ READERS = {
     "top1": _share,
     "half": _yes_or_no,
 }
-"""How each entry is read from (value, key, path)."""
+"""Function that reads each entry, from (value, key, path)."""

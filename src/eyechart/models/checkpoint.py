@@ -1,6 +1,6 @@
-"""Checkpoints: a trained network with all that is needed to use it, and what it was trained on.
+"""Checkpoints: a trained network with everything needed to use it, and its training data.
 
-The file is torch's own, of plain values and tensors alone, so that reading one runs no code.
+The file is a torch file of plain values and tensors only, so that reading it runs no code.
 """
 
 import warnings
@@ -34,10 +34,10 @@ LoadBase = Callable[[str, Request], Model]
 class Checkpoint:
     """A trained network.
 
-    `network`: its architecture, or `base`: the model that it was before training, as `load_model`
-    takes it; the other is "". `class_names`: what its outputs are, () for those of the base.
-    `mean`, `std`, `side`: its preprocessing. `trained_on`: the corruptions that it met in training.
-    `recipe`: how it was trained. `made`: versions of what made it.
+    `network`: its architecture, or `base`: the model before training, as `load_model` takes it; the
+    other one is "". `class_names`: the classes of its outputs, () if they are those of the base.
+    `mean`, `std`, `side`: its preprocessing. `trained_on`: the corruptions that it was trained on.
+    `recipe`: how it was trained. `made`: versions of the packages that it was trained with.
     """
 
     network: str
@@ -53,31 +53,34 @@ class Checkpoint:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What is done to a picture first; that of a base is its own."""
+        """The preprocessing of the network; a base has its own."""
         return Preprocessing(self.side, self.mean, self.std)
 
 
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the file, whole or not at all; weights go to the CPU."""
+    """Write the file atomically, with all weights on the CPU."""
     weights = {name: value.detach().cpu().clone() for name, value in checkpoint.weights.items()}
     held = {column.name: getattr(checkpoint, column.name) for column in fields(checkpoint)}
     write_torch({MARK: VERSION, **held, "weights": weights}, path)
 
 
 def load(path: Path, mapped: bool = False) -> dict[str, Any]:
-    """Return what `write_torch` wrote, or say in one sentence that it cannot be read.
+    """Return the contents of a file that `write_torch` wrote.
 
-    `mapped`: tensors are read only when they are used.
+    `mapped`: tensors are memory-mapped and read only when they are used.
+
+    Raises:
+        UsageError: If the file is missing or cannot be read.
     """
     try:
         with warnings.catch_warnings():
-            # what torch says of a bare pickle, our own sentence says too
+            # torch warns of bare pickles; our own error covers that.
             warnings.simplefilter("ignore")
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
     except Exception:
-        # on bytes that are no checkpoint an unpickler raises whatever comes first
+        # On arbitrary bytes an unpickler may raise any exception.
         raise UsageError(
             f"{path} is damaged or no checkpoint: delete it to train again, or name another."
         ) from None
@@ -85,7 +88,7 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path, mapped: bool = False) -> Checkpoint:
-    """Return the checkpoint in a file; `mapped`: its weights are read only when they are used."""
+    """Return the checkpoint in a file; with `mapped`, weights are read only when they are used."""
     held = load(path, mapped)
     if not is_checkpoint(held):
         raise UsageError(f"{path} is no checkpoint of eyechart's: name one that it trained.")
@@ -93,12 +96,12 @@ def read_checkpoint(path: Path, mapped: bool = False) -> Checkpoint:
 
 
 def is_checkpoint(held: object) -> bool:
-    """Return whether what a file holds is a checkpoint."""
+    """Return whether the contents of a file are a checkpoint."""
     return isinstance(held, dict) and MARK in held
 
 
 def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
-    """Return the checkpoint that a file holds."""
+    """Return the checkpoint from the contents of a file."""
     names = [field_.name for field_ in fields(Checkpoint)]
     if held[MARK] != VERSION or any(name not in held for name in names):
         raise UsageError(
@@ -111,9 +114,10 @@ def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
 
 
 def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: LoadBase) -> Model:
-    """Return the model, ready to answer; `load_base` is asked for what it was before training.
+    """Return the model of a checkpoint, ready for predictions.
 
-    Code that a file names, and that is not of a zoo, is called only if the file is trusted.
+    `load_base` loads the model before training. Code that the file names and that does not belong
+    to a zoo is only run if the file is trusted.
     """
     made_by = checkpoint.network or checkpoint.base
     kinds = ZOOS if checkpoint.network else [kind for kind in ADAPTERS if kind != "python"]
@@ -125,12 +129,12 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
     if checkpoint.network:
         model = _from_network(checkpoint, name, request)
     else:
-        # full precision until the weights are in
+        # Full precision until the weights are loaded.
         model = load_base(checkpoint.base, replace(request, half=False))
         if model.module is None:
             raise UsageError(f"{checkpoint.base}, on which {name} is based, is no torch module.")
         if checkpoint.class_names:
-            # it learnt other classes than its base's, which is what was known of the outputs
+            # The classes differ from those of the base, so what is known of its outputs is void.
             fit_last_layer(model.module, checkpoint.weights, len(checkpoint.class_names))
             model.class_names, model.classes = checkpoint.class_names, len(checkpoint.class_names)
             model.label_map, model.promise = None, None
@@ -143,15 +147,16 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
 
 
 def _is_users(spec: str, kinds: Collection[str]) -> bool:
-    """Return whether a model may be made by code of somebody's own, as `module:attribute` is.
+    """Return whether a model is built by custom code, such as `module:attribute`.
 
-    What stands before a colon is a module, if it is none of the `kinds`; a card may name one, too.
+    What precedes a colon is a module unless it is one of `kinds`. A card may name a module as well.
     """
     kind, colon, _ = spec.partition(":")
     return (bool(colon) and kind not in kinds) or Path(spec).suffix.lower() in CARD_SUFFIXES
 
 
 def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
+    # The initial weights are replaced at once: leave the caller's random state alone.
     with torch.random.fork_rng(devices=[]):
         module = build_network(checkpoint.network, len(checkpoint.class_names))
     _fill(module, checkpoint, name)
@@ -163,7 +168,7 @@ def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
         classes=len(checkpoint.class_names),
         preprocessing=checkpoint.preprocessing,
         dtype=request.dtype,
-        # ImageNet's own classes need no names: their 16 categories are known
+        # ImageNet's classes need no names: their 16 categories are known.
         class_names=None if is_imagenet(checkpoint.class_names) else checkpoint.class_names,
     )
     model.mark(asdict(checkpoint.preprocessing))
@@ -171,7 +176,7 @@ def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
 
 
 def is_imagenet(class_names: tuple[str, ...]) -> bool:
-    """Return whether these are ImageNet's 1,000 classes by their WordNet ids, in their order."""
+    """Return whether these are ImageNet's 1,000 classes, as WordNet ids in the usual order."""
     return class_names == wordnet_ids()
 
 

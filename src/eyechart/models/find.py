@@ -1,4 +1,4 @@
-"""From what the user gives (a name, `module:attribute`, a file, an object) to a `Model`."""
+"""From a model specification (a name, `module:attribute`, a file, an object) to a `Model`."""
 
 import difflib
 import os
@@ -24,17 +24,17 @@ from eyechart.models.request import Request
 from eyechart.models.torch_files import TORCH_SUFFIXES, load_file
 
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
-"""The models that come by name."""
+"""The models that are available by name."""
 
 TORCH = "torch"
 FILES = {**dict.fromkeys(TORCH_SUFFIXES, TORCH), ".onnx": "onnx", ".tflite": "tflite"}
-"""What is in a file, by its ending."""
+"""Kind of model by file suffix."""
 
 FOLDERS = ("hf", "clip", "dinov2")
-"""The kinds of models that may be a folder."""
+"""The kinds of models that may be stored as a folder."""
 
 TEXTS = ("clip",)
-"""The kinds of models that compare pictures with the class names themselves."""
+"""The kinds of models that compare images with the class names themselves."""
 
 for _name in SIZES:
     NAMED.add(_name, partial(load_efficientnet_lite, _name))
@@ -51,14 +51,38 @@ def load_model(
     class_names: Sequence[str] | None = None,
     label_maps: Sequence[str | LabelMap] = (),
 ) -> Model:
-    """Return the model that `spec` stands for, ready on the device: "cpu", "cuda", "cuda:1".
+    """Load a model, ready for predictions on a device.
 
-    It is called with images of any kind that `corrupt` takes, and returns their class scores.
-    `half` runs it in bfloat16; None: on CUDA, except TorchScript, whose constants may not follow.
-    Exported programs keep the precision of their export, and functions always get float32.
-    `trust` lets files be read that can run code, `download` lets weights be fetched. `prompt` and
-    `class_names` are for models that compare pictures with texts. `label_maps` say what outputs
-    stand for: the first with as many lines as there are outputs is used, if one has.
+    The model is called with images of any type that `corrupt` accepts, and returns class scores,
+    float32 (B, K).
+
+    Args:
+        spec: A model name, `PREFIX:NAME` for a model zoo (such as timm:resnet50),
+            `module:attribute`, a file, a torch.nn.Module, or a function from a float batch (B, 3,
+            H, W) in [0, 1] to scores.
+        device: "cpu", "cuda" or "cuda:1".
+        half: Whether to run in bfloat16. None means on CUDA only, and not for TorchScript, whose
+            constants may not be converted. Exported programs keep the precision of their export,
+            and functions always get float32.
+        trust: Allow files that can run code when they are read.
+        download: Allow weights to be downloaded.
+        prompt: Prompt for models that compare images with texts, with {} for the class name.
+        class_names: Class names for models that compare images with texts.
+        label_maps: What the outputs stand for: names or files of label maps. The first one with as
+            many entries as there are outputs is used.
+
+    Returns:
+        The model.
+
+    Raises:
+        UsageError: If there is no such model, or it cannot be loaded.
+
+    Example:
+        >>> model = load_model(nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 10)))
+        >>> model(torch.zeros(2, 3, 16, 16)).shape
+        torch.Size([2, 10])
+        >>> model.name, model.classes
+        ('Sequential', 10)
     """
     where = find_device(device)
     half = None if half is None else as_flag(half, "half")
@@ -98,6 +122,7 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
         raise UsageError(
             f"A model's file must end in {', '.join((*FILES, *CARD_SUFFIXES))}, got '{spec}'."
         )
+    # Only after all files: a path may contain a colon as well.
     if colon:
         _check_prefix(prefix, name)
         return ADAPTERS["python"].load(spec, request)
@@ -118,7 +143,7 @@ def _from_adapter(prefix: str, name: str, request: Request) -> Model:
 
 
 def _from_file(name: str, kind: str, request: Request, card: Card | None = None) -> Model:
-    """Return the model in a file of some kind, as a sidecar beside it says, and a card of it."""
+    """Return the model in a file, with the settings of the sidecar beside it and of its card."""
     path = Path(name)
     sidecar = path.with_suffix(CARD_SUFFIXES[0])
     cards = [card] if card is not None else []
@@ -140,13 +165,13 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
 
 
 def _is_same(path: Path, sidecar: Path, spec: str) -> bool:
-    """Return whether a card beside a file is about that very file."""
+    """Return whether a card beside a file is about this file."""
     other = sidecar.parent / spec.rpartition(":")[2]
     return path.exists() and other.exists() and path.samefile(other)
 
 
 def _name_outputs(model: Model, card: Card) -> None:
-    """Let the outputs be what a card of a model without texts calls its classes."""
+    """Name a model's outputs by the class names in its card, unless it compares with texts."""
     if card.class_names is None:
         return
     if card.outputs is not None:
@@ -185,7 +210,7 @@ def _from_card(spec: str, request: Request) -> Model:
 
 
 def _check_prefix(prefix: str, name: str) -> None:
-    """Refuse `tim:resnet50`: neither one of the kinds of models nor a module."""
+    """Raise a UsageError for prefixes that are neither a kind of model nor a module."""
     package = prefix.partition(".")[0]
     if not package.isidentifier() or is_importable(package):
         return
@@ -198,7 +223,7 @@ def _check_prefix(prefix: str, name: str) -> None:
 
 
 def refuse_unused(maps: Sequence[LabelMap], models: Sequence[Model]) -> None:
-    """Refuse a label map that none of the models uses, once they have all been called."""
+    """Raise a UsageError for a label map that no model uses, once all models have been called."""
     for label_map in maps:
         if not any(model.label_map is label_map for model in models):
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Models from Python: `module:attribute`, with the current directory importable."""
+"""Models from Python code: `module:attribute`, with the current directory importable."""
 
 import importlib
 import importlib.util
@@ -17,9 +17,9 @@ SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(
 
 
 def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
-    """Return what `module:attribute` or `module:factory()` names, and whether it is newly made.
+    """Return the object that `module:attribute` or `module:factory()` names, and if it is new.
 
-    A class is refused, unless the caller can make something of `classes_too`.
+    A class is rejected unless `classes_too` is set.
     """
     match = SPEC.fullmatch(spec)
     if match is None:
@@ -43,7 +43,7 @@ def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
 
 
 def is_importable(name: str) -> bool:
-    """Return whether there is a module or package of that name, which is not imported."""
+    """Return whether a module or package with this name exists, without importing it."""
     with _current_directory_importable():
         try:
             return name in sys.modules or importlib.util.find_spec(name) is not None
@@ -85,13 +85,13 @@ def _may_be_model(name: str, value: object) -> bool:
 
 @contextmanager
 def _current_directory_importable() -> Iterator[None]:
-    # As `python -m` does it, but only for as long as the import takes.
+    # As `python -m` does, but only for the duration of the import.
     folder = os.getcwd()
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        # The module may have changed the path itself: take out ours alone.
+        # The module may have changed sys.path itself: remove only our entry.
         if folder in sys.path:
             sys.path.remove(folder)

@@ -1,4 +1,4 @@
-"""What a model's outputs stand for, where they are not ImageNet's 1,000 classes in their order."""
+"""The meaning of a model's outputs, where they are not ImageNet's 1,000 classes in order."""
 
 import csv
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from eyechart.labels.imagenet import class_index
 from eyechart.models.probabilities import log_probabilities
 
 BACKGROUND_FIRST = "background-first"
-"""TensorFlow's order: an output for "nothing of all this", then ImageNet's classes."""
+"""TensorFlow's order: an output for "background", then ImageNet's classes."""
 
 IMAGENET = "imagenet"
-"""ImageNet's classes in their order, said of outputs that have names of their own."""
+"""ImageNet's classes in order, for outputs that have other names."""
 
 NOTHING = ("", "-")
-"""How a file says that an output means nothing here."""
+"""Entries of a file for an output without a meaning."""
 
 COLUMNS = ("wnid", "imagenet_index", "index", "label", "class", "name")
-"""Which column of a CSV file with a heading is read: the first of these that it has."""
+"""Columns of a CSV file with a header, of which the first that exists is read."""
 
 
 @dataclass(frozen=True)
 class LabelMap:
     """Which of `length` outputs are kept, and in which order.
 
-    `picked`: the kept outputs. `names`: what they are called, None if they are ImageNet's classes
-    in their order. `source`: the map's name or file.
+    `picked`: indices of the kept outputs. `names`: their names, None if they are ImageNet's classes
+    in order. `source`: the map's name or file.
     """
 
     source: str
@@ -40,18 +40,19 @@ class LabelMap:
     names: tuple[str, ...] | None = None
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """Return the scores (B, K) of the kept outputs, as logarithms that need not sum to 1.
+        """Return the scores (B, K) of the kept outputs, as log-probabilities that may not sum to 1.
 
-        What the dropped ones had goes to the others in proportion, once probabilities are wanted.
+        When they are normalized later, the probability of dropped outputs is distributed over the
+        others in proportion.
         """
         if self.is_plain:
             return scores
-        # Probabilities of which some are missing would be taken for logits.
+        # A subset of probabilities does not sum to 1 and would be mistaken for logits.
         return log_probabilities(scores).index_select(1, _indices(self.picked, scores.device))
 
     @property
     def is_plain(self) -> bool:
-        """Whether all outputs are kept where they are."""
+        """Whether all outputs are kept in their order."""
         return self.picked == tuple(range(self.length))
 
     def __str__(self) -> str:
@@ -61,12 +62,12 @@ class LabelMap:
 
 @cache
 def _indices(picked: tuple[int, ...], device: torch.device) -> Tensor:
-    # Kept on the device: copying them for every batch would make a GPU wait.
+    # Cached on the device: copying them for every batch would synchronize a GPU.
     return torch.tensor(picked, device=device)
 
 
 def find_map(name: str, folder: Path | None = None) -> LabelMap:
-    """Return the map of that name, or of the file of that name, which may lie in `folder`."""
+    """Return the label map with this name or in this file, which may lie in `folder`."""
     if name == BACKGROUND_FIRST:
         return LabelMap(name, CLASSES + 1, tuple(range(1, CLASSES + 1)))
     if name == IMAGENET:
@@ -81,9 +82,9 @@ def find_map(name: str, folder: Path | None = None) -> LabelMap:
 
 
 def map_of(entries: list[str], source: str) -> LabelMap:
-    """Return the map that has one entry for each output.
+    """Return the label map with one entry for each output.
 
-    An entry is a WordNet id, a number of ImageNet's classes, any other name, or "" or "-".
+    An entry is a WordNet id, an ImageNet class index, any other name, or "" or "-" for none.
     """
     kept = [(position, entry) for position, entry in enumerate(entries) if entry not in NOTHING]
     if len(kept) < 2:
@@ -107,12 +108,12 @@ def map_of(entries: list[str], source: str) -> LabelMap:
 
 
 def read_names(path: Path) -> tuple[str, ...]:
-    """Return the names in a file, one a line."""
+    """Return the names in a file with one name per line."""
     return tuple(_entries(path))
 
 
 def _class_of(entry: str) -> int | None:
-    """Return which of ImageNet's classes an entry is, None if it is none."""
+    """Return the ImageNet class index of an entry, or None."""
     if entry.isascii() and entry.isdecimal() and int(entry) < CLASSES:
         return int(entry)
     return class_index().get(entry)
@@ -132,7 +133,7 @@ def _entries(path: Path) -> list[str]:
 
 
 def _column(lines: list[str]) -> list[str]:
-    # A row without anything in it is an output that means nothing.
+    # An empty row is an output without a meaning.
     rows = [row or [""] for row in csv.reader(lines)]
     heading = [cell.strip().lower() for cell in rows[0]] if rows else []
     wanted = next((heading.index(name) for name in COLUMNS if name in heading), None)

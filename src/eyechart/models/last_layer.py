@@ -1,4 +1,4 @@
-"""The layer of a network that makes the class scores: which it is, and another in its place."""
+"""The last layer of a network, which computes the class scores: find and replace it."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ from eyechart.models.model import in_one_line, is_out_of_memory
 from eyechart.models.probabilities import refuse_probabilities
 
 SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
-"""What a convolution has besides its inputs and outputs."""
+"""The attributes of a convolution besides its numbers of channels."""
 
 
 def find_last_layer(module: nn.Module, ready: Tensor) -> str:
-    """Return the name of the layer that makes the class scores of a network.
+    """Return the name of the layer that computes a network's class scores.
 
-    It is the linear layer or convolution that is called last of those with as many outputs as there
-    are scores, whatever the order in which the network lists its parts. `ready`: two pictures or
-    more as the network takes them.
+    It is the last linear layer or convolution to be called that has as many outputs as there are
+    scores, regardless of the order in which the network lists its parts. `ready`: at least two
+    preprocessed images.
     """
     called: list[nn.Module] = []
 
@@ -43,6 +43,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     finally:
         for hook in hooks:
             hook.remove()
+        # Part by part: a network may keep some parts in eval mode while it trains.
         for part, mode in modes.items():
             part.training = mode
     if not isinstance(scores, Tensor) or scores.ndim != 2:
@@ -61,7 +62,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
 
 
 def _outputs(part: nn.Module) -> int:
-    """Return how many outputs a layer has; 0 for what cannot be a last layer."""
+    """Return the number of outputs of a layer; 0 if it cannot be a last layer."""
     if isinstance(part, nn.Linear):
         return part.out_features
     if isinstance(part, nn.Conv2d) and part.groups == 1:
@@ -70,9 +71,9 @@ def _outputs(part: nn.Module) -> int:
 
 
 def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> None:
-    """Put an untrained layer with so many outputs in the place of a last one.
+    """Replace a last layer by an untrained one with this number of outputs.
 
-    Its weights follow from the seed.
+    Its weights are determined by the seed.
     """
     old = module.get_submodule(name)
     new: nn.Module
@@ -86,7 +87,7 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
             new = nn.Conv2d(old.in_channels, outputs, bias=old.bias is not None, **shape)
     weight = next(old.parameters())
     new = new.to(weight.device, weight.dtype).train(old.training)
-    # a network may hold the same layer in several of its parts
+    # A network may contain the same layer in several of its parts.
     for part in module.modules():
         for child_name, child in list(part.named_children()):
             if child is old:
@@ -94,9 +95,9 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
 
 
 def fit_last_layer(module: nn.Module, weights: Mapping[str, Tensor], outputs: int) -> None:
-    """Give the module a last layer of so many outputs if that is all in which weights differ.
+    """Replace the last layer if it is the only one whose weights have another shape.
 
-    Otherwise it stays as it is.
+    Otherwise the module is not changed.
     """
     known = module.state_dict()
     misshapen = [

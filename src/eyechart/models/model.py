@@ -1,4 +1,4 @@
-"""A model as the rest of eyechart sees it: 8-bit pictures in, class scores out."""
+"""A model as the rest of eyechart sees it: 8-bit images in, class scores out."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -16,18 +16,17 @@ from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing
 
 Answer = Callable[[Tensor], object]
-"""What is wrapped: anything that takes a float batch (B, 3, H, W)."""
+"""A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
 
 
 class Model:
-    """Anything that classifies pictures, with its name and what it wants done to a picture first.
+    """An image classifier with its name and preprocessing.
 
-    `identity` tells whether it is the same model again: a sha-256 of its weights, or "" where
-    nothing can be known (a plain function). `classes` is the number of its outputs, None until the
-    first call shows it. `promise`: the share of ImageNet's validation set that its makers say it
-    gets right. `class_names`: what its outputs are, where they are not ImageNet's classes.
-    `fixed_side`: whether it takes pictures of no other side than its preprocessing makes.
-    `trained_on`: the corruptions that it is known to have met in training, by name.
+    `identity`: a SHA-256 of its weights, equal for equal models; "" if nothing can be known (a
+    plain function). `classes`: number of its classes, None until the first call. `promise`: the
+    published top-1 accuracy on ImageNet's validation set, 0…1. `class_names`: the classes of its
+    outputs, None if they are ImageNet's. `fixed_side`: whether it only accepts the input size of
+    its preprocessing. `trained_on`: names of the corruptions that it is known to be trained on.
     """
 
     def __init__(
@@ -58,27 +57,27 @@ class Model:
         self.dtype = dtype
         self.preprocessing = preprocessing or Preprocessing()
         self._answer = answer
-        # The layout that `prepared` gives a module's weights; others get the usual one.
+        # The memory layout in which `prepared` stores a module's weights.
         module = isinstance(answer, nn.Module)
         self._layout = torch.channels_last if module else torch.contiguous_format
 
     @property
     def side(self) -> int | None:
-        """The height and width that pictures are resized to, in pixels; None: as they come."""
+        """Height and width to which images are resized, in px; None for no resizing."""
         return self.preprocessing.side
 
     @property
     def has_imagenet(self) -> bool:
-        """Whether its classes are ImageNet's 1,000, as far as anything is said of them."""
+        """Whether its classes are ImageNet's 1,000, as far as is known."""
         return self.classes == CLASSES and self.class_names is None
 
     @property
     def module(self) -> nn.Module | None:
-        """The torch module that answers, None if something else does."""
+        """The wrapped torch module, None if it is something else."""
         return self._answer if isinstance(self._answer, nn.Module) else None
 
     def use_precision(self, dtype: torch.dtype) -> None:
-        """Let the module, which must be one, compute in another precision."""
+        """Convert the module, which must be one, to another precision."""
         assert self.module is not None, "only modules can be converted"
         prepared(self.module, self.device, dtype)
         self.dtype = dtype
@@ -90,21 +89,25 @@ class Model:
         return other
 
     def use_map(self, label_map: LabelMap) -> None:
-        """Let the outputs be what the map says; the first call shows whether there are as many."""
+        """Use this label map; the first call checks that the number of outputs matches."""
         self.label_map, self._offered, self.classes = label_map, (), None
 
     def offer_maps(self, maps: Sequence[LabelMap]) -> None:
-        """Let the outputs be what the first of the maps says that has as many, if one has."""
+        """Use the first of these label maps with the right number of outputs, if there is one."""
         if self.label_map is None:
             self._offered = tuple(maps)
 
     def __call__(self, images: Any, wait: bool = True) -> Tensor:
-        """Return the scores of images: float32, (B, K), on the device.
+        """Return the scores of images: float32 (B, K), on the model's device.
 
-        `images`: of any kind that `corrupt` takes, as they are before normalisation, which is the
-        model's own. The scores are the model's own, logits or probabilities: see
-        `log_probabilities`. Whoever does not `wait` for a GPU has to look by himself whether they
-        are numbers, and `refuse`.
+        Args:
+            images: Images of any type that `corrupt` accepts, before normalization, which is part
+                of the model.
+            wait: Whether to wait for a GPU and check that the scores are finite. With False the
+                caller has to check them, and raise `refuse()` if they are not.
+
+        Returns:
+            The model's scores, logits or probabilities: see `log_probabilities`.
         """
         pictures, wait = to_rgb_levels(images), as_flag(wait, "wait")
         with torch.inference_mode():
@@ -116,7 +119,7 @@ class Model:
             return scores
 
     def refuse(self) -> UsageError:
-        """Return the error for scores that are no numbers."""
+        """Return the error for scores that are not finite."""
         half = self.dtype != torch.float32
         hint = "try full precision" if half else "check its weights and its normalisation"
         return UsageError(
@@ -129,7 +132,7 @@ class Model:
         except UsageError:
             raise
         except (Exception, SystemExit) as error:
-            # Whoever called can try again with fewer pictures.
+            # The caller can try again with a smaller batch.
             if is_out_of_memory(error):
                 raise
             if self._layout == torch.channels_last and "view size is not comp" in str(error):
@@ -147,7 +150,7 @@ class Model:
             ) from error
 
     def _run_contiguous(self, ready: Tensor) -> object:
-        # Many a network says x.view(…), which only the usual layout allows: from now on that one.
+        # Many networks call x.view(…), which fails on channels-last: switch layouts for good.
         self._layout = torch.contiguous_format
         if isinstance(self._answer, nn.Module):
             lay_out(self._answer, self._layout)
@@ -187,7 +190,7 @@ class Model:
         return self.label_map is not None or bool(self._offered)
 
     def _settle(self, outputs: int) -> None:
-        """Decide what so many outputs stand for, once, at the first call."""
+        """Determine the meaning of this number of outputs, once, at the first call."""
         label_map = self.label_map or next((m for m in self._offered if m.length == outputs), None)
         if label_map is not None and label_map.length != outputs:
             raise UsageError(
@@ -206,16 +209,16 @@ class Model:
         self._outputs = outputs
 
     def mark(self, *settings: object) -> None:
-        """Let the identity depend on settings too, where there is one."""
+        """Make the identity, if there is one, depend on these settings as well."""
         if self.identity:
             content = f"{self.identity} {settings!r}"
             self.identity = hashlib.sha256(content.encode()).hexdigest()
 
 
 def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    """Return the module itself, made ready to answer: on the device, in `dtype`, not training.
+    """Return the module in eval mode on the device, in `dtype`; it is modified in place.
 
-    Its weights are laid out channels-last, in which convolutions are faster.
+    Its weights are stored channels-last, which makes convolutions faster.
     """
     module = module.to(device, dtype).eval()
     lay_out(module, torch.channels_last)
@@ -223,16 +226,16 @@ def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.
 
 
 def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
-    """Lay the weights of convolutions out so in memory."""
+    """Store the weights of convolutions in this memory layout."""
     for parameter in module.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=layout)
 
 
 def identity_of(module: nn.Module) -> str:
-    """Return the sha-256 of a module's weights and of the kinds of its parts, in hexadecimal.
+    """Return the SHA-256 of a module's weights and of the types of its parts, in hexadecimal.
 
-    A module without any tensor has none, "": what it does is only in its code.
+    A module without tensors has none, "": its behavior is determined by its code alone.
     """
     digest = hashlib.sha256()
     for name, part in module.named_modules():
@@ -240,27 +243,27 @@ def identity_of(module: nn.Module) -> str:
     tensors = {k: v for k, v in module.state_dict().items() if isinstance(v, Tensor)}
     for name, tensor in tensors.items():
         digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
-        # Seen as bytes, since NumPy has no bfloat16.
+        # As bytes, since NumPy has no bfloat16.
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest() if tensors else ""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, on a GPU or in the CPU's allocator."""
+    """Return whether an error means that memory ran out, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    # The CPU's allocator, and TorchScript around either, raise a plain RuntimeError.
+    # The CPU allocator, and TorchScript around either, raise a plain RuntimeError.
     signs = ("not enough memory", "can't allocate memory", "out of memory")
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the line of an error that says most, without a full stop."""
+    """Return the most informative line of an error, without a full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    # TorchScript opens with a heading and a traceback; what happened is said last.
+    # TorchScript starts with a heading and a traceback; the cause is on the last line.
     line = lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
     if isinstance(error, KeyError):
         line = f"KeyError {line}"

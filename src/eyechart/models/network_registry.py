@@ -1,6 +1,6 @@
-"""The networks that can be trained from scratch by name. A new one is its class and one line here.
+"""The networks that can be trained from scratch by name. To add one, add its class and a line here.
 
-Nothing slow is imported here: the command line lists the networks, and does not wait for torch.
+The command line lists the networks, so nothing slow (such as torch) is imported here.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 NETWORKS: "Registry[Callable[[int], nn.Module]]" = Registry("network")
-"""Given a number of classes, each returns the network with random weights."""
+"""Functions from a number of classes to a network with random weights."""
 
 NETWORKS.add_lazily("resnet9", "eyechart.models.networks:ResNet9")
 NETWORKS.add_lazily("resnet18", "eyechart.models.networks:ResNet18")
@@ -23,10 +23,10 @@ NETWORKS.add_lazily("wrn_40_2", "eyechart.models.networks:wrn_40_2")
 NETWORKS.add_lazily("multigrid", "eyechart.models.networks:Multigrid")
 
 ZOOS = ("timm", "torchvision")
-"""The zoos whose architectures can be trained from scratch."""
+"""The model zoos whose architectures can be trained from scratch."""
 
 ACCEPTED = (*NETWORKS, *(f"{zoo}:NAME" for zoo in ZOOS), "module:function")
-"""All that an architecture may be given as, as help and errors list it."""
+"""All accepted forms of an architecture, as help texts and errors list them."""
 
 ARCH_HELP = f"{one_of(ACCEPTED)} (called with the number of classes)"
-"""What an option that takes an architecture says."""
+"""Help text of options that take an architecture."""

@@ -1,7 +1,7 @@
-"""Networks that studies here train: for 32 and 64 px, and the ResNets of ImageNet; untrained.
+"""Untrained networks that studies here train: for 32 and 64 px, and ImageNet's ResNets.
 
-Their names are in `network_registry`. Any image size works, since all of them end in pooling over
-the whole image.
+Their names are in `network_registry`. Any image size works, since all of them end in global
+pooling.
 """
 
 import torch
@@ -17,9 +17,9 @@ from eyechart.models.network_registry import ACCEPTED, NETWORKS, ZOOS
 
 
 def build_network(name: str, classes: int) -> nn.Module:
-    """Return the network called `name`, untrained, with weights from torch's own random state.
+    """Return the untrained network `name`, with weights from torch's global random state.
 
-    One of ours, `timm:NAME`, `torchvision:NAME`, or the user's own `module:function`, which is
+    A built-in network, `timm:NAME`, `torchvision:NAME`, or a custom `module:function`, which is
     called with the number of classes.
     """
     if classes < 2:
@@ -63,14 +63,14 @@ def _convolution(inner: int, outer: int, side: int = 3, stride: int = 1) -> nn.C
 
 
 def _step(inner: int, outer: int) -> nn.Sequential:
-    """Convolution, normalisation, ReLU."""
+    """Convolution, batch normalization, ReLU."""
     return nn.Sequential(_convolution(inner, outer), nn.BatchNorm2d(outer), nn.ReLU(inplace=True))
 
 
 class ResNet9(nn.Module):
-    """Eight convolutions and a linear layer, two skips, for 32 and 64 px: trains in seconds.
+    """Eight convolutions and a linear layer with two skips, for 32 and 64 px: trains in seconds.
 
-    The shape is that of the quick CIFAR-10 networks of the DAWNBench competition.
+    The architecture follows the fast CIFAR-10 networks of the DAWNBench competition.
     """
 
     def __init__(self, classes: int, width: int = 64) -> None:
@@ -91,12 +91,12 @@ class ResNet9(nn.Module):
         x = functional.max_pool2d(self.third(x), 2)
         x = x + self.third_skip(x)
         scores: Tensor = self.head(x.amax(dim=(2, 3)))
-        # logits start small, so that the first steps do not overshoot
+        # Small initial logits, so that the first steps do not overshoot.
         return scores * 0.125
 
 
 class _Residual(nn.Module):
-    """Convolutions beside a skip, normalised after each (He et al., 2016)."""
+    """Convolutions with a skip connection, normalized after each (He et al., 2016)."""
 
     def __init__(self, body: nn.Sequential, inner: int, outer: int, stride: int) -> None:
         super().__init__()
@@ -108,12 +108,12 @@ class _Residual(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's features."""
+        """Return the features after the block."""
         return functional.relu(self.body(x) + self.skip(x))
 
 
 class _BasicBlock(_Residual):
-    """Two 3×3 convolutions beside a skip."""
+    """Two 3×3 convolutions with a skip connection."""
 
     expansion = 1
 
@@ -148,10 +148,10 @@ class ResNet18(nn.Module):
 
 
 class _Bottleneck(_Residual):
-    """1×1, 3×3 and 1×1 convolutions beside a skip.
+    """1×1, 3×3 and 1×1 convolutions with a skip connection.
 
-    The first convolution has the stride, as in the paper; torchvision's ResNets have it in the 3×3
-    convolution, which is another network with other weights.
+    The stride is in the first convolution, as in the paper. torchvision's ResNets have it in the
+    3×3 convolution, which is another network with other weights.
     """
 
     expansion = 4
@@ -172,7 +172,7 @@ class _Bottleneck(_Residual):
 
 
 class ImageNetResNet(nn.Module):
-    """A ResNet with ImageNet's stem: a 7×7 convolution and a pooling, each of stride 2."""
+    """A ResNet with ImageNet's stem: a 7×7 convolution and max pooling, each with stride 2."""
 
     def __init__(
         self, classes: int, block: type[_BasicBlock | _Bottleneck], repeats: tuple[int, ...]
@@ -201,17 +201,17 @@ class ImageNetResNet(nn.Module):
 
 
 def imagenet_resnet18(classes: int) -> ImageNetResNet:
-    """ResNet-18 with ImageNet's 7×7 stem, for 224 px."""
+    """Return ResNet-18 with ImageNet's 7×7 stem, for 224 px."""
     return ImageNetResNet(classes, _BasicBlock, (2, 2, 2, 2))
 
 
 def imagenet_resnet50(classes: int) -> ImageNetResNet:
-    """ResNet-50 with ImageNet's 7×7 stem, for 224 px."""
+    """Return ResNet-50 with ImageNet's 7×7 stem, for 224 px."""
     return ImageNetResNet(classes, _Bottleneck, (3, 4, 6, 3))
 
 
 class _WideBlock(nn.Module):
-    """Normalisation before each convolution, dropout between them (Zagoruyko, Komodakis, 2016)."""
+    """Normalization before each convolution, dropout between them (Zagoruyko, Komodakis, 2016)."""
 
     def __init__(self, inner: int, outer: int, stride: int, dropout: float) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ class _WideBlock(nn.Module):
         self.skip = None if same else _convolution(inner, outer, side=1, stride=stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's features."""
+        """Return the features after the block."""
         ready = self.before(x)
         beside: Tensor = x if self.skip is None else self.skip(ready)
         added: Tensor = self.body(ready) + beside
@@ -256,12 +256,12 @@ class WideResNet(nn.Module):
 
 
 def wrn_16_4(classes: int) -> WideResNet:
-    """WRN-16-4, a wide ResNet of 16 layers with 4 times the channels, for 32 and 64 px."""
+    """Return WRN-16-4, a wide ResNet of 16 layers with 4 times the channels, for 32 and 64 px."""
     return WideResNet(classes, depth=16, width=4)
 
 
 def wrn_40_2(classes: int) -> WideResNet:
-    """WRN-40-2, a wide ResNet of 40 layers with twice the channels, for 32 and 64 px."""
+    """Return WRN-40-2, a wide ResNet of 40 layers with twice the channels, for 32 and 64 px."""
     return WideResNet(classes, depth=40, width=2)
 
 
@@ -271,7 +271,7 @@ def _halved(features: Tensor) -> Tensor:
 
 
 class _GridLayer(nn.Module):
-    """A convolution of each scale together with its neighbours (Ke, Maire, Yu. CVPR 2017)."""
+    """A convolution of each scale together with its neighbors (Ke, Maire, Yu. CVPR 2017)."""
 
     def __init__(self, inner: tuple[int, ...], outer: tuple[int, ...]) -> None:
         super().__init__()
@@ -297,7 +297,7 @@ class _GridLayer(nn.Module):
 
 
 class Multigrid(nn.Module):
-    """The multi-scale network, three scales at once in every layer, for 32 and 64 px."""
+    """The multigrid network, which processes three scales in every layer, for 32 and 64 px."""
 
     def __init__(self, classes: int, width: int = 32, depth: int = 3) -> None:
         super().__init__()

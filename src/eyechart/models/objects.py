@@ -1,4 +1,4 @@
-"""Models from objects of Python: modules, and functions on batches."""
+"""Models from Python objects: torch modules, and functions on batches."""
 
 from copy import deepcopy
 
@@ -11,7 +11,7 @@ from eyechart.models.request import Request
 
 
 def from_object(target: object, name: str, request: Request, is_new: bool) -> Model:
-    """Return the model that a module or a function is; `is_new`: nobody else uses it."""
+    """Return a module or a function as a model; `is_new`: it is not used elsewhere."""
     if isinstance(target, nn.Module):
         return _from_module(target, name, request, is_new)
     if isinstance(target, type) or not callable(target):
@@ -25,7 +25,7 @@ def from_object(target: object, name: str, request: Request, is_new: bool) -> Mo
 def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -> Model:
     device, dtype = request.device, request.dtype
     try:
-        # A module that the user goes on using must stay as it is, and where it is.
+        # A module that the user keeps using must not be moved or converted.
         module = target if is_new else deepcopy(target)
         identity = identity_of(module)
         return Model(name, prepared(module, device, dtype), device, identity=identity, dtype=dtype)
@@ -39,6 +39,6 @@ def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -
 
 
 def name_of(spec: object) -> str:
-    """Return what an object is called, or the name of its class."""
+    """Return an object's name, or the name of its class."""
     name = getattr(spec, "__name__", None)
     return name if isinstance(name, str) else type(spec).__name__

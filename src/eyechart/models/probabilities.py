@@ -1,4 +1,4 @@
-"""From a model's scores to log-probabilities, whichever of the two kinds of scores it gives."""
+"""From a model's scores, logits or probabilities, to log-probabilities."""
 
 import torch
 from torch import Tensor
@@ -6,24 +6,31 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 
 TOLERANCE = 5e-3
-"""How far a row of probabilities may be from a sum of 1: bfloat16 keeps 0.998 to within 0.002."""
+"""Tolerance for the sum of probabilities: bfloat16 represents 0.998 with an error of up to 0.002.
+"""
 
 
 def log_probabilities(scores: Tensor) -> Tensor:
     """Return the natural logarithms of the class probabilities, float32 (B, K).
 
-    Rows that are nowhere negative and sum to 1, all of them, are probabilities already; anything
-    else is taken for logits. No probability is smaller than float32's tiniest, 1.2e-38.
+    If all rows are non-negative and sum to 1, the scores are taken as probabilities, otherwise as
+    logits. Probabilities are at least float32's smallest normal number, 1.2e-38.
+
+    Example:
+        >>> log_probabilities(torch.tensor([[0.25, 0.75]])).exp()
+        tensor([[0.2500, 0.7500]])
+        >>> log_probabilities(torch.tensor([[0.0, 0.0]])).exp()
+        tensor([[0.5000, 0.5000]])
     """
     scores = scores.float()
     are_probabilities = _are_probabilities(scores)
     logarithms = scores.clamp(min=torch.finfo(torch.float32).tiny).log()
-    # Both are computed, so that a GPU need not wait for the answer to "which".
+    # Both are computed, so that a GPU need not be synchronized to choose between them.
     return torch.where(are_probabilities, logarithms, scores.log_softmax(dim=1))
 
 
 def refuse_probabilities(scores: Tensor, name: str = "The network") -> None:
-    """Refuse what a softmax has made: its cross-entropy would be taken of the wrong."""
+    """Raise a UsageError if scores are probabilities: cross-entropy needs logits."""
     if bool(_are_probabilities(scores.float())):
         raise UsageError(
             f"{name} answers with probabilities, and training needs the logits before them: give"

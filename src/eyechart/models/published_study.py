@@ -1,8 +1,8 @@
-"""Which models a published study compared, as strings that `load_model` takes.
+"""The models that a published study compared, as strings that `load_model` accepts.
 
 Table 1 of the VCR study names 19. Its text counts 21: 11 supervised, 4 adversarial, 2 SWSL, 1 CLIP
-and 3 ViT. The table has 9 that are plainly supervised; the two "supervised ViT" in it, counted both
-as supervised and as ViT, would make up the difference. No further model is named anywhere.
+and 3 ViT. The table has 9 that are clearly supervised; the two "supervised ViT" in it, counted both
+as supervised and as ViT, would explain the difference. No other model is named anywhere.
 """
 
 import re
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from eyechart.core.registry import Registry
 
 CATEGORIES = ("supervised", "ViT", "adversarial", "SWSL", "CLIP")
-"""As the study's figures group them; SWSL: semi-weakly supervised."""
+"""The categories of the study's figures; SWSL: semi-weakly supervised."""
 
 
 @dataclass(frozen=True)
 class StudyModel:
-    """A row of the study's table. `spec`: how eyechart takes it. `note`: what is not certain."""
+    """A row of the study's table. `spec`: eyechart's specification. `note`: what is uncertain."""
 
     name: str
     spec: str
@@ -32,14 +32,15 @@ HINTS = {
     "ViT": r"vit[bslhg]?|deit3?|beit|beitv2|swin|swinv2|dinov2",
     "": r"ssl|wsl|mae|fcmae|dino|simclr",
 }
-"""Words in the names of models of a category, the first that fits; ours, not the study's. The last
-were trained in other ways than any category says."""
+"""Words in the names of a category's models, of which the first match counts; ours, not the
+study's. The last ones were trained in ways that none of the categories covers.
+"""
 
 ZOOS = ("timm", "torchvision", "hf", "clip", "dinov2")
-"""The zoos whose names say how a model was trained."""
+"""The model zoos whose names say how a model was trained."""
 
 SUPERVISED = ("timm", "torchvision")
-"""The zoos whose other models were trained on labelled pictures."""
+"""The model zoos whose other models were trained on labelled images."""
 
 
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
@@ -47,7 +48,7 @@ STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 COUNTS = {
     "vcr": "The study's table names these 19; its text counts 21, perhaps two ViT twice.",
 }
-"""What a reader who counts must know."""
+"""Remarks on the number of models."""
 
 STUDIES.add(
     "vcr",
@@ -129,9 +130,9 @@ STUDIES.add(
 
 
 def category_of_model(spec: str) -> str:
-    """Return the category of a model by its name, as the study has it or as names suggest.
+    """Return the category of a model, from the study or as its name suggests.
 
-    "" where a name says nothing.
+    "" if the name does not suggest any.
     """
     for study in STUDIES:
         for model in STUDIES[study]:

@@ -1,4 +1,4 @@
-"""How a model is wanted: where, in which precision, and what the user says of it."""
+"""How a model is to be loaded: device, precision, and what the user specifies."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,11 @@ import torch
 
 @dataclass(frozen=True)
 class Request:
-    """What an adapter is told besides the model's name.
+    """What an adapter gets besides the model's name.
 
-    `half`: whether bfloat16 was asked for, None if nothing was said. `trust`: whether files may be
-    read that can run code, which is only ever true if the user said so. `prompt` and `class_names`
-    are for models that compare pictures with texts. `download`: whether weights may be fetched that
-    are not there yet.
+    `half`: whether to use bfloat16, None if not specified. `trust`: whether files that can run code
+    may be read, which is only true if the user says so. `prompt` and `class_names` are for models
+    that compare images with texts. `download`: whether missing weights may be downloaded.
     """
 
     device: torch.device
@@ -24,6 +23,6 @@ class Request:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision for modules: as asked for, otherwise bfloat16 on a GPU alone."""
+        """The precision of modules: as requested; by default bfloat16 on a GPU, else float32."""
         wanted = self.device.type == "cuda" if self.half is None else self.half
         return torch.bfloat16 if wanted else torch.float32

@@ -1,4 +1,4 @@
-"""Models from torch's files: TorchScript, what torch.export wrote, and pickles that are trusted."""
+"""Models from torch files: TorchScript, exported programs, and trusted pickles."""
 
 import hashlib
 import logging
@@ -24,17 +24,17 @@ from eyechart.models.request import Request
 TORCH_SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
 
 RUNS_CODE = ("custom_obj_", "opaque_obj_")
-"""How the names of those parts of an exported program begin that are unpickled without limits."""
+"""Prefixes of the parts of an exported program that are unpickled without restrictions."""
 
 FORCE, FORBID = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-"""The variables by which torch lets its own and others' calls of `torch.load` be overruled."""
+"""The environment variables that override the `weights_only` argument of `torch.load`."""
 
 
 def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
-    """Return the model in a file; `load_base` loads what a checkpoint was before its training.
+    """Return the model in a file; `load_base` loads the base model of a checkpoint.
 
-    Half precision must be asked for with TorchScript; an exported program computes in the precision
-    it was exported in.
+    TorchScript only uses half precision if it is requested. An exported program computes in the
+    precision of its export.
     """
     path = Path(name)
     identity = hashlib.sha256(read_model(path)).hexdigest()
@@ -60,7 +60,7 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
 
 
 def read_model(path: Path) -> bytes:
-    """Return what is in a model's file."""
+    """Return the bytes of a model's file."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -68,7 +68,7 @@ def read_model(path: Path) -> bytes:
 
 
 def _kind(path: Path) -> str:
-    """Return "script", "exported" or "pickle", by what is in the file: endings are a custom."""
+    """Return "script", "exported" or "pickle" by the file's contents, since suffixes vary."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -80,7 +80,7 @@ def _kind(path: Path) -> str:
     if "constants.pkl" in last and any("/code/" in name for name in names):
         return "script"
     with path.open("rb") as file:
-        # What torch.save wrote begins so, before there were zip archives.
+        # Files of torch.save from before zip archives start with this pickle opcode.
         if "data.pkl" in last or file.read(1) == b"\x80":
             return "pickle"
     raise UsageError(
@@ -89,9 +89,9 @@ def _kind(path: Path) -> str:
 
 
 def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -> Model:
-    """Return the checkpoint in a pickle, or the module, if it is trusted; not weights alone."""
+    """Return the checkpoint in a pickle or, if trusted, the module; weights alone are rejected."""
     with warnings.catch_warnings():
-        # what torch says of a bare pickle, our own sentence says too
+        # torch warns of bare pickles; our own error covers that.
         warnings.simplefilter("ignore")
         try:
             held = torch.load(path, map_location="cpu", weights_only=True)
@@ -129,7 +129,7 @@ def _distrust(path: Path) -> UsageError:
 
 def _load_script(path: Path, device: torch.device) -> nn.Module:
     with warnings.catch_warnings():
-        # Files that exist are to be read, whatever new ones should be written with.
+        # Existing files must stay readable, although new ones should use another format.
         warnings.filterwarnings("ignore", r"`torch\.jit\.load`", DeprecationWarning)
         return torch.jit.load(str(path), map_location=device)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -171,7 +171,7 @@ def _read_program(path: Path, trust: bool) -> ExportedProgram:
         nullcontext() if trust else weights_only(),
         warnings.catch_warnings(),
     ):
-        # Some versions of torch say so of their own reading.
+        # Some versions of torch warn about their own reading.
         warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
         try:
             return torch.export.load(str(path))
@@ -195,7 +195,7 @@ def _only_input(path: Path, program: ExportedProgram) -> Tensor:
 
 
 def _batch_limits(program: ExportedProgram, size: int | torch.SymInt) -> tuple[int, int | None]:
-    """Return how few and how many pictures the program takes at once; None: any number."""
+    """Return the smallest and the largest batch that the program accepts; None: any size."""
     if isinstance(size, int):
         return size, size
     limits = program.range_constraints.get(size.node.expr)
@@ -207,27 +207,28 @@ def _batch_limits(program: ExportedProgram, size: int | torch.SymInt) -> tuple[i
 
 
 class Batches:
-    """A program that takes only some numbers of pictures, made to take any."""
+    """A program with limits on the batch size, made to accept any number of images."""
 
     def __init__(self, program: Answer, least: int, most: int | None) -> None:
         self.program, self.least, self.most = program, max(least, 1), most
 
     def __call__(self, pictures: Tensor) -> object:
-        """Return the scores of any number of pictures, (B, K)."""
+        """Return the scores of any number of images, (B, K)."""
         results = []
         for part in torch.split(pictures, self.most or max(len(pictures), 1)):
+            # Fill up a small batch with copies of the last image, whose scores are dropped again.
             missing = max(self.least - len(part), 0)
             filled = torch.cat([part, part[-1:].expand(missing, -1, -1, -1)])
             result = self.program(filled)
             if not isinstance(result, Tensor) or result.shape[:1] != filled.shape[:1]:
-                return result  # for `Model` to refuse
+                return result  # rejected by `Model`
             results.append(result[: len(part)])
         return torch.cat(results)
 
 
 @contextmanager
 def _quiet_logging(name: str) -> Iterator[None]:
-    """Keep a logger still, where it would print the traceback of an error that is also raised."""
+    """Silence a logger that would print the traceback of an error that is raised anyway."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -238,14 +239,14 @@ def _quiet_logging(name: str) -> Iterator[None]:
 
 @contextmanager
 def weights_only() -> Iterator[None]:
-    """Make every `torch.load` read tensors alone, whatever it is asked for."""
+    """Make every `torch.load` read only tensors, regardless of its arguments."""
     with _forced(FORCE):
         yield
 
 
 @contextmanager
 def anything() -> Iterator[None]:
-    """Let every `torch.load` read whatever it is given, code included."""
+    """Let every `torch.load` read arbitrary objects, including code."""
     with _forced(FORBID):
         yield
 

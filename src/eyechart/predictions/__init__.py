@@ -1,4 +1,4 @@
-"""The only prediction loop (corrupt, measure, predict, record) and the engines that run it.
+"""The prediction loop (corrupt, measure, predict, record) and the engines that run it.
 
-No metrics.
+Scores live elsewhere.
 """

@@ -1,6 +1,6 @@
-"""Images through models in batches, smaller ones where memory runs out: the core of the loop.
+"""Run images through models in batches, which are halved when memory runs out.
 
-What is corrupted and measured, and what is kept of the scores, is the caller's.
+The caller decides what is corrupted and measured, and what is kept of the scores.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +20,12 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True, eq=False)
 class StimulusSource(Generic[Known]):
-    """Images to be predicted, made a batch at a time.
+    """Images to be predicted, produced one batch at a time.
 
-    `size`: height and width of the largest in px. `make`: from the first image and the one after
-    the last to these images, uint8 (B, 3, H, W) on the device, and to what is known of them (their
-    visual change, or None where nothing is measured); called again with fewer where memory ran out.
+    `size`: height and width of the largest image in px. `make`: a function of the first index and
+    the index after the last; it returns these images, uint8 (B, 3, H, W) on the device, and what is
+    known of them (such as their visual change; None if nothing is measured). It is called again
+    with fewer images if memory runs out.
     """
 
     n_images: int
@@ -34,7 +35,7 @@ class StimulusSource(Generic[Known]):
 
 @dataclass(eq=False)
 class BatchSize:
-    """How many images go through the models at once; halved for good where memory runs out."""
+    """Number of images per batch; halved permanently when memory runs out."""
 
     n_images: int
 
@@ -60,14 +61,17 @@ def predict_batches(
 
     Args:
         stimuli: The images.
-        models: The models; a GPU is not waited for, so that scores may still be no numbers.
-        keep: What is kept of a model's scores (B, K), on their device, with what is known.
-        batch_size: Halved where memory runs out.
-        advance: Told in a message that it was halved.
+        models: The models. A GPU is not synchronized, so non-finite scores are not detected here.
+        keep: Returns what to keep of a model's scores (B, K), on their device, given what is known.
+        batch_size: Halved when memory runs out.
+        advance: Receives a message when the batch size is halved.
+
+    Raises:
+        UsageError: If memory runs out on a single image.
     """
     start = 0
     while start < stimuli.n_images:
-        # batches of equal size rather than a small one at the end
+        # Batches of equal size rather than a small one at the end.
         n_left = stimuli.n_images - start
         stop = start + -(-n_left // -(-n_left // batch_size.n_images))
         try:
@@ -98,8 +102,8 @@ def predict_classes(
 ) -> list[Tensor]:
     """Return the class that each model predicts for each image, (N,) int64 on its device.
 
-    Nothing is measured or written; a GPU is waited for once, at the end. `advance` is told of every
-    image.
+    Nothing is measured or written. A GPU is synchronized once, at the end. `advance` is called for
+    every batch with its number of images.
     """
     classes: list[list[Tensor]] = [[] for _ in models]
     finite: list[list[Tensor]] = [[] for _ in models]
@@ -115,5 +119,5 @@ def predict_classes(
 
 
 def _top_class(_model: Model, scores: Tensor, _known: None) -> tuple[Tensor, Tensor]:
-    """Return the first of the best classes, and whether all scores are numbers."""
+    """Return the first of the highest-scoring classes, and whether all scores are finite."""
     return scores.argmax(dim=1), scores.isfinite().all()

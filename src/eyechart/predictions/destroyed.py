@@ -1,4 +1,4 @@
-"""What a model says when there is nothing to see: where its curves end, for those who ask."""
+"""Predictions for images without content, which define the end point of a model's curves."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ from eyechart.testsets.plan import Plan
 DESTROYED = "destroyed"
 COUNT = 16
 DESTROYED_ROWS = -1 - np.arange(COUNT)
-"""Numbers that no row of a test set has."""
+"""Row numbers that no sample of a test set has."""
 
 
 def destroyed_pictures(height: int, width: int) -> Tensor:
-    """Return 16 pictures of nothing, uint8 (16, 3, H, W): eight even greys, eight of pure noise."""
+    """Return 16 images without content, uint8 (16, 3, H, W): eight uniform grays, eight noise."""
     half = COUNT // 2
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
     grey = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
@@ -34,7 +34,7 @@ def destroyed_pictures(height: int, width: int) -> Tensor:
 def predict_destroyed(
     images: ImageSet, plan: Plan, models: Sequence[Model], device: torch.device
 ) -> pa.Table:
-    """Return every model's answers to pictures of nothing, of the size of the first picture."""
+    """Return every model's predictions for images without content, of the first image's size."""
     pictures = destroyed_pictures(*images.sizes[0]).to(device)
     known = {
         "row": pa.array(DESTROYED_ROWS),

@@ -1,6 +1,6 @@
-"""Engines: who does the work items of a prediction, and where. This one does them in this process.
+"""Engines, which decide where the work items of a prediction run, and the in-process engine.
 
-An engine sees items, a folder for part files and one callback; the loop itself is in `loop`.
+An engine sees work items, a folder for part files and one callback; the loop is in `loop`.
 """
 
 from collections.abc import Sequence
@@ -16,32 +16,32 @@ from eyechart.predictions.unreadable import UNREADABLE, left_out, refuse_too_man
 
 
 class Engine(Protocol):
-    """Does work items: all of them, each once, in any order, wherever it likes.
+    """Runs work items: all of them, each once, in any order, in any process.
 
-    Task and items can be pickled and mean the same in every process. Each writer of part files
-    needs a number of its own: `part_files(task, folder, writer)`.
+    Tasks and items can be pickled and mean the same in every process. Each writer of part files
+    needs its own number: `part_files(task, folder, writer)`.
     """
 
     def run(
         self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
     ) -> None:
-        """Do the items; their predictions are in part files in `folder` when this returns.
+        """Run the items; their predictions are in part files in `folder` when this returns.
 
         Args:
             task: What is to be predicted.
-            items: The part of it that is left to do.
-            folder: Where part files go.
-            advance: Told of samples that are on disk, and of messages, in the calling process.
+            items: The part of the task that is left to do.
+            folder: Folder for part files.
+            advance: Called in the calling process with the number of samples on disk, and messages.
         """
 
 
 class InProcess:
-    """Does all items in this process, on the task's device."""
+    """Runs all items in this process, on the task's device."""
 
     def run(
         self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
     ) -> None:
-        """Do the items; together, so that images are read ahead from one item to the next."""
+        """Run all items in one loop, so that images are read ahead from one item to the next."""
         predict_items(task, items, part_files(task, folder), advance)
 
 
@@ -49,16 +49,17 @@ IN_PROCESS_ENGINE = InProcess()
 
 
 def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
-    """Predict every sample that is not yet in `folder`; `advance` is told of those on disk."""
+    """Predict every sample that is not yet in `folder`; `advance` counts those on disk."""
     runner = ENGINES[engine]
     with lock_folder(folder):
         parts = part_files(task, folder)
         for note in parts.notes():
             advance(0, note)
-        # what could not be read may have been mended
+        # Files that could not be read may have been fixed since: try them again.
         parts.drop(UNREADABLE)
         done = parts.done()
         items = task.items(done)
+        # Images without content have negative row numbers and are not samples.
         n_left = sum(int((item.rows >= 0).sum()) for item in items)
         advance(task.n_samples - n_left, "")
         if items:
@@ -68,5 +69,5 @@ def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = 
 
 
 def part_files(task: PredictionTask, folder: Path, writer: int = 0) -> Parts:
-    """Return the predictions of a task in a folder; Parquet files of other names are strays."""
+    """Return the part files of a task's predictions; Parquet files with other names are strays."""
     return Parts(folder, task.names, writer)

@@ -1,11 +1,11 @@
-"""The engines by name. A new engine is its module and one line here."""
+"""The engines by name. To add an engine, write its module and add one line here."""
 
 from typing import TYPE_CHECKING
 
 from eyechart.core.registry import Registry
 
 if TYPE_CHECKING:
-    # the command line lists the engines, and does not wait for torch
+    # The command line lists the engines without importing torch.
     from eyechart.predictions.engine import Engine
 
 IN_PROCESS = "in-process"

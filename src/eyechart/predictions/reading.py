@@ -1,4 +1,4 @@
-"""From recorded answers to right or wrong, same or other than on the clean picture."""
+"""From recorded predictions to correctness, and consistency with the clean prediction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,18 +24,20 @@ from eyechart.testsets.plan import CLEAN
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """One model's answers to one corruption, in one label space; an element per answer.
+    """One model's predictions on one corruption, in one label space; one element per sample.
 
-    `correct` and `consistent` are 0 or 1, NaN where there is no label or no answer; so are
-    `clean_correct` (was the clean picture's answer right?) and, as shares, `lost_correct` and
-    `lost_consistent`: how often answers to pictures of nothing would have been right, or the same.
-    Where there were no clean pictures, all that is about them is NaN.
-    `picture`: which answers are to the same picture. `label`: −1 for none. `weights`: how much each
-    counts, if not all the same. `universe`: all pictures that resampling draws from, sorted, also
-    those without an answer here, so that every corruption sees the same draws. `row`: of the test
-    set. `answer`: in the label space, −1 for none. `confidence`: the probability it was given.
-    `rank`: of the label among all answers by their scores, 1 for the answer itself, NaN for none;
-    among the 16 categories by the scores that the rule gives them, none if it gives none.
+    `correct` and `consistent` (equal to the prediction on the clean image) are 0 or 1, NaN without
+    a label or a prediction; so is `clean_correct` (was the prediction on the clean image correct?).
+    `lost_correct` and `lost_consistent` are fractions: how often predictions on images without
+    content would have been correct, or consistent. Everything about clean images is NaN if there
+    are none.
+    `picture`: index of the image, equal for samples of the same image. `label`: −1 for none.
+    `weights`: weight of each sample, None if all are equal. `universe`: all images that the
+    bootstrap resamples, sorted, including those without a sample here, so that every corruption
+    sees the same replicates. `row`: row in the test set. `answer`: predicted class in the label
+    space, −1 for none. `confidence`: its probability.
+    `rank`: rank of the label by score, 1 if it is the prediction, NaN for none; with the 16
+    categories, by the scores that the rule gives them, NaN if it gives none.
     """
 
     delta_v: FloatArray
@@ -58,19 +60,20 @@ class Predictions:
         return len(self.delta_v)
 
     def take(self, kept: NDArray[np.bool_]) -> "Predictions":
-        """Return some of the answers."""
+        """Return a subset of the predictions."""
         arrays = {name: values for name, values in vars(self).items() if values is not None}
+        # The universe belongs to the whole run: a subset is still resampled from all images.
         arrays.pop("universe", None)
         return replace(self, **{name: values[kept] for name, values in arrays.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class PredictionReader:
-    """The predictions in a folder, with what each picture's label is in the asked label space.
+    """Reads the predictions in a folder, with each image's label in the requested label space.
 
-    `labels`: by the picture's name, −1 for none. `rule`: how classes become the 16 categories;
-    None leaves them as they are. `has_clean`: whether the clean pictures were predicted too.
-    `shared`: tables by corruption and model that were read already.
+    `labels`: by the image's name, −1 for none. `rule`: how classes are mapped to the 16 categories;
+    None keeps the classes. `has_clean`: whether the clean images were predicted as well. `shared`:
+    cached tables, by corruption and model.
     """
 
     folder: Path
@@ -81,11 +84,11 @@ class PredictionReader:
 
     @cached_property
     def left_out(self) -> list[Damaged]:
-        """The pictures that are left out because some of their files could not be read."""
+        """The images that are left out because some of their files could not be read."""
         return left_out(self.folder)
 
     def clean(self, model: str) -> Predictions:
-        """Return the answers to the clean pictures, all NaN if there were none."""
+        """Return the predictions on the clean images, all NaN if there are none."""
         if self.has_clean:
             return self.outcomes(model, CLEAN)
         names = self._names()
@@ -96,19 +99,19 @@ class PredictionReader:
         )
 
     def pictures(self, model: str) -> list[str]:
-        """Return the names of the pictures that `Outcomes.picture` counts."""
+        """Return the names of the images that `Predictions.picture` indexes."""
         if not self.has_clean:
             return self._names()
         names: list[str] = self._read(CLEAN, model)["picture"].to_pylist()
         return names
 
     def _names(self) -> list[str]:
-        """Return the pictures of a run without clean ones."""
+        """Return the images of a run without clean images."""
         gone = {damaged.name for damaged in self.left_out}
         return [name for name in self.labels if name not in gone]
 
     def outcomes(self, model: str, corruption: str) -> Predictions:
-        """Return a model's answers to a corruption, next to those to the clean pictures."""
+        """Return a model's predictions on a corruption, compared with those on the clean images."""
         table = self._read(corruption, model)
         answer, names = self._answers(table), table["picture"].to_pylist()
         clean = self._read(CLEAN, model) if self.has_clean else None
@@ -148,7 +151,7 @@ class PredictionReader:
             rows = Parts(self.folder).read(name, columns, only=("model", model))
             table = without(rows, self.left_out)
         if name in (CLEAN, DESTROYED):
-            # they go with every corruption
+            # Needed for every corruption.
             self.shared[name, model] = table
         return table
 
@@ -157,7 +160,7 @@ class PredictionReader:
         return answer if self.rule is None else categories_of(table, answer, self.rule)
 
     def _confidence(self, table: pa.Table, answer: IntArray) -> FloatArray:
-        """Return the probability of each answer: of a category, that of all its classes."""
+        """Return the probability of each prediction; of a category, the sum over its classes."""
         if self.rule is None:
             return np.asarray(table["confidence"].to_numpy(), dtype=np.float64)
         logs = _sixteen(table["category_sum"])
@@ -165,7 +168,7 @@ class PredictionReader:
         return np.where(answer == NONE, np.nan, np.exp(chosen.astype(np.float64)))
 
     def _rank(self, table: pa.Table, label: IntArray) -> FloatArray:
-        """Return the rank of each label among the answers, NaN for none."""
+        """Return the rank of each label among the classes or categories, NaN for none."""
         if self.rule is None:
             rank = table["rank"].to_numpy().astype(np.float64)
         elif (score := RULES[self.rule]) is None:
@@ -177,7 +180,7 @@ class PredictionReader:
 
 
 def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
-    """Return the category that each recorded answer stands for; −1 for none."""
+    """Return the category of each recorded prediction; −1 for none."""
     score = RULES[rule]
     if table["category_max"].null_count:
         raise UsageError(
@@ -191,7 +194,7 @@ def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class _RecordedCategories:
-    """What a table of predictions records of the categories: see `CategoryLogs`."""
+    """The category scores that a table of predictions records: see `CategoryLogs`."""
 
     table: pa.Table
 
@@ -209,7 +212,7 @@ class _RecordedCategories:
 
 
 def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
-    """Return lists of 16 numbers as an array with a row for each."""
+    """Return a column of lists of 16 numbers as an array (N, 16)."""
     parts = [chunk.flatten().to_numpy() for chunk in column.chunks]
     flat: NDArray[np.float32] = np.concatenate(parts)
     return flat.reshape(-1, len(CATEGORIES))
@@ -220,6 +223,6 @@ def _equal(answer: IntArray, label: IntArray) -> FloatArray:
 
 
 def _shares(lost: IntArray, label: IntArray) -> FloatArray:
-    """Return how often answers to nothing equal each label, or each answer."""
+    """Return how often predictions on images without content equal each of the labels."""
     values, inverse = np.unique(label, return_inverse=True)
     return np.array([(lost == value).mean() for value in values], dtype=np.float64)[inverse]

@@ -1,4 +1,4 @@
-"""Making some rows of a finished run again: are they what was recorded?"""
+"""Recompute some samples of a finished run and compare them with what was recorded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,24 +15,25 @@ from eyechart.predictions.unreadable import UNREADABLE
 
 SHARE = 0.01
 FEWEST = 20
-"""Rows of each corruption that are made again at least."""
+"""Minimum number of samples of each corruption that are recomputed."""
 
 CLOSE = 1e-5
-"""How far two values of Δv of the same pixels may be apart."""
+"""Tolerance between two values of Δv for the same pixels."""
 
 MARGIN = 0.1
-"""Answers may differ where the two best log-probabilities were nearer than this."""
+"""Predicted classes may differ if the two best log-probabilities are closer than this."""
 
 
 MOST_CLOSE = 0.1
-"""The share of answers that may differ within the margin; answering at random gives more."""
+"""Largest fraction of predictions that may differ within the margin; random ones differ more."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found: answers compared, and how many differed in pixels, Δv and answer.
+    """The outcome: number of predictions compared, and how many differ in pixels, Δv and class.
 
-    `close_calls`: other answers where the two best were within the margin, which may happen.
+    `close_calls`: predictions that differ where the two best scores are within the margin, which is
+    expected occasionally.
     """
 
     answers: int
@@ -43,12 +44,12 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as it was recorded, but for a few close calls."""
+        """Whether everything is as recorded, apart from a few close calls."""
         are_too_many = self.close_calls > MOST_CLOSE * self.answers
         return not (self.pixels or self.delta_v or self.other or are_too_many)
 
     def sentence(self) -> str:
-        """Return what the comparison found, as one sentence."""
+        """Return the outcome of the comparison as one sentence."""
         return (
             f"Check: {self.answers} predictions recomputed; {self.pixels} differ in pixels,"
             f" {self.delta_v} in Δv, {self.other} in the predicted class, and {self.close_calls}"
@@ -57,7 +58,11 @@ class Comparison:
 
 
 def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
-    """Make a random share of each corruption's rows again, in other batches, and compare them."""
+    """Recompute a random fraction of each corruption's samples in other batches, and compare.
+
+    Raises:
+        UsageError: If recorded samples are missing, or a file can no longer be read.
+    """
     chance = np.random.default_rng(seed)
     chosen, parts = [], Parts(folder)
     never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
@@ -85,6 +90,7 @@ def _compare(old: pa.Table, new: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
     before, after = (table["delta_v"].to_numpy() for table in (old, new))
     pixels = old["pixels"].to_numpy() != new["pixels"].to_numpy()
     nowhere = np.isnan(before) & np.isnan(after)
+    # Written so that a NaN on one side only counts as a difference.
     change = ~nowhere & ~(np.abs(before - after) <= CLOSE)
     other = old["answer"].to_numpy() != new["answer"].to_numpy()
     close = np.minimum(old["margin"].to_numpy(), new["margin"].to_numpy()) <= MARGIN

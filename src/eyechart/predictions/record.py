@@ -1,6 +1,6 @@
-"""What is recorded of a model's answer: enough that the rule from classes to categories can change.
+"""What is recorded of a prediction: enough to change the mapping to categories later.
 
-A row is one model's answer to one picture of the test set, and carries the test set's columns.
+A row is one model's prediction for one sample of the test set, with the test set's columns.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 
 VERSION = 3
-"""Of what is recorded; grows with every change, so that other records are not gone on with."""
+"""Version of the records; increases with every change, so that older runs are not resumed."""
 
 SIXTEEN = len(CATEGORIES)
 
-# Of no fixed length, though it is always 16: pyarrow 25 cannot read back a null of a fixed one.
+# Variable length, although it is always 16: pyarrow 25 cannot read nulls of fixed-size lists.
 SCORES = pa.list_(pa.float32())
 
 ANSWERS = pa.schema(
@@ -33,12 +33,14 @@ ANSWERS = pa.schema(
         ("category_sum", SCORES),
     ]
 )
-"""`answer`: the class with the highest score. `margin`: by how much its log-probability exceeds the
-next. `confidence`: its probability, 0…1. `rank`: of the true label among all classes by score, 1 if
-it is the answer; of equal scores the first class is ahead, as in the answer; null where the picture
-has no label among the model's classes, or the run does not go by them. `category_max` and
-`category_sum`: for each of the 16 categories, the log of the likeliest class's probability and of
-the sum; null where the model does not have ImageNet's 1,000 classes."""
+"""`answer`: the class with the highest score. `margin`: difference between the two highest
+log-probabilities. `confidence`: the probability of `answer`, 0…1. `rank`: rank of the true label
+among all classes by score, 1 if it is `answer`; of equal scores the first class is ahead, as for
+`answer`; null if the image has no label among the model's classes, or the run does not use them.
+`category_max` and `category_sum`: for each of the 16 categories, the log of the likeliest
+class's probability and of the sum of its classes' probabilities; null if the model does not have
+ImageNet's 1,000 classes.
+"""
 
 SCHEMA = pa.schema([*ROWS, *ANSWERS])
 
@@ -54,18 +56,19 @@ class BatchRecord:
     has_categories: bool
 
     def on_cpu(self) -> "BatchRecord":
-        """Return the same record in the CPU's memory."""
+        """Return the same record in CPU memory."""
         return BatchRecord(self.numbers.cpu(), self.has_categories)
 
 
 def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
-    """Return what is recorded of scores (B, K), on their device: one tensor, one way home.
+    """Return what is recorded of scores (B, K), on their device.
 
-    `labels`: the true class of each image, (B,), −1 for none.
+    Everything is in one tensor, so that one copy brings it to the CPU. `labels`: the true class of
+    each image, (B,), −1 for none.
     """
     logs = log_probabilities(scores)
     best, _ = logs.topk(2, dim=1)
-    # of equally good answers the first, which topk does not promise
+    # The first of equal scores, which topk does not guarantee.
     best_class = logs.argmax(dim=1, keepdim=True)
     columns = [
         best_class.to(torch.float32),
@@ -77,6 +80,7 @@ def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
     if has_categories:
         columns += [
             category_maxima(logs),
+            # The floor keeps the log finite where all probabilities of a category underflow to 0.
             category_sums(logs.exp()).clamp_min(1e-30).log(),
         ]
     return BatchRecord(torch.cat(columns, dim=1), has_categories)
@@ -85,7 +89,7 @@ def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
 def rank_of(scores: Tensor, labels: Tensor | None) -> Tensor:
     """Return the rank of the true class among scores (B, K): 1 for the best, 0 without a label.
 
-    Of equal scores the first class is ahead, as `argmax` has it.
+    Of equal scores the first class is ahead, as for `argmax`.
 
     Example:
         >>> rank_of(torch.tensor([[0.1, 0.7, 0.7], [0.1, 0.7, 0.7]]), torch.tensor([2, -1]))
@@ -101,7 +105,7 @@ def rank_of(scores: Tensor, labels: Tensor | None) -> Tensor:
 
 
 def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Table:
-    """Return the rows with a model's answers to them; `record` is on the CPU."""
+    """Return the rows with a model's predictions for them; `record` must be on the CPU."""
     numbers = record.numbers.numpy()
     columns = [
         pa.array([model] * len(numbers), pa.string()),

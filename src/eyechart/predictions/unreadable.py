@@ -1,4 +1,4 @@
-"""Files that could not be read: their pictures are left out everywhere, if they are few."""
+"""Files that could not be read: their images are left out everywhere, if they are few."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from eyechart.images.imageset import MOST_DAMAGED, Damaged, ImageSet
 from eyechart.testsets.stimuli import LoadedSamples
 
 UNREADABLE = "unreadable"
-"""The name under which their rows are recorded, which are tried again when a run goes on."""
+"""Name under which their samples are recorded; they are tried again when a run resumes."""
 
 SCHEMA = pa.schema(
     [
@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 
 
 class LeftOut:
-    """Counts the pictures of which a file could not be read, and refuses when they are many."""
+    """Counts the images with unreadable files, and raises an error if there are too many."""
 
     def __init__(self, images: ImageSet) -> None:
         self.images = images
@@ -42,12 +42,12 @@ class LeftOut:
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
     def check(self) -> None:
-        """Raise a UsageError if more pictures are left out than may be."""
+        """Raise a UsageError if too many images are left out."""
         refuse_too_many([Damaged(*pair) for pair in self.damaged.items()], self.images)
 
 
 def refuse_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
-    """Raise a UsageError if more of the pictures are left out than may be."""
+    """Raise a UsageError if more than 1 % of the images are left out."""
     if len(damaged) > MOST_DAMAGED * len(images):
         raise UsageError(
             f"At least {len(damaged)} of {len(images)} pictures cannot be used, more than 1 %, the"
@@ -56,7 +56,7 @@ def refuse_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
 
 
 def left_out(folder: Path) -> list[Damaged]:
-    """Return the pictures of a run that are left out, each with the first reason."""
+    """Return the images of a run that are left out, each with the first reason."""
     if UNREADABLE not in Parts(folder).names():
         return []
     table = Parts(folder).read(UNREADABLE)
@@ -67,15 +67,15 @@ def left_out(folder: Path) -> list[Damaged]:
 
 
 def read_rows(folder: Path, name: str, columns: list[str]) -> pa.Table:
-    """Return the rows of a corruption without pictures that are left out.
+    """Return the rows of a corruption without images that are left out.
 
-    `columns` are those to read, `picture` among them.
+    `columns` are the columns to read, which must include `picture`.
     """
     return without(Parts(folder).read(name, columns), left_out(folder))
 
 
 def without(table: pa.Table, pictures: list[Damaged]) -> pa.Table:
-    """Return the rows of other pictures than these."""
+    """Return the rows of all other images than these."""
     if not pictures:
         return table
     names = pa.array([damaged.name for damaged in pictures], pa.string())

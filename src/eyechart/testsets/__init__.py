@@ -1,4 +1,4 @@
-"""What is shown to models: the plan, sampling, the manifest, coverage, published files.
+"""Test sets: the plan, sampling, the manifest, coverage, and published files.
 
-No predictions.
+Predictions live elsewhere.
 """

@@ -1,4 +1,4 @@
-"""How much of visual change 0…1 a test set covers."""
+"""How much of the range 0…1 of visual change a test set covers."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,22 +10,22 @@ from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.testset_settings import LEAST
 
 PAPER_BINS, TEXT_BINS = 39, 40
-"""The bins of the published tables, and those that the text speaks of."""
+"""Number of bins in the published tables, and the number that the published text states."""
 
 
 class CorruptionCoverage(Record):
-    """How much of visual change the samples of a corruption cover."""
+    """How much of the range of visual change the samples of a corruption cover."""
 
     rows: int
     """Number of samples."""
     paper: float
-    """Share of 39 bins with enough samples, as the published table counts."""
+    """Fraction of 39 bins with enough samples, as in the published table."""
     equal: float
-    """Share of 40 bins with enough samples, as the published text says."""
+    """Fraction of 40 bins with enough samples, as in the published text."""
     reached: float
-    """Share of those of the 39 bins that hold any sample."""
+    """Of those of the 39 bins that contain any sample, the fraction with enough samples."""
     largest: float
-    """The largest visual change."""
+    """The largest visual change of any sample."""
     histogram: tuple[int, ...]
     """Number of samples in each of the 39 bins."""
 
@@ -38,12 +38,15 @@ class SampleCoverage(CorruptionCoverage):
 
     @property
     def of_corruption(self) -> CorruptionCoverage:
-        """The coverage without the name, for results that are by corruption."""
+        """The coverage without the name, for results that are keyed by corruption."""
         return CorruptionCoverage(**self.model_dump(exclude={"corruption"}))
 
 
 def coverage_of(table: pa.Table, least: int = LEAST) -> list[SampleCoverage]:
-    """Return the coverage of every corruption in a test set's table."""
+    """Return the coverage of every corruption in a test set's table.
+
+    `least` is the number of samples from which on a bin counts as covered.
+    """
     coverages = []
     for name in table["corruption"].unique().to_pylist():
         if name == CLEAN:
@@ -67,4 +70,5 @@ def coverage_of(table: pa.Table, least: int = LEAST) -> list[SampleCoverage]:
 
 
 def _counts(values: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
+    # Δv = 1 belongs to the last bin, hence the minimum.
     return np.bincount(np.minimum((values * bins).astype(np.int64), bins - 1), minlength=bins)

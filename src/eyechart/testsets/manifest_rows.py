@@ -1,4 +1,4 @@
-"""The rows of a test set as a table: each says all that is needed to make its picture again."""
+"""The samples of a test set as a table: each row suffices to regenerate its image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.samples import Samples
 
 VERSION = 1
-"""Of the schema; grows when a column changes its meaning."""
+"""Version of the schema; increases when a column changes its meaning."""
 
 SCHEMA = pa.schema(
     [
@@ -41,14 +41,15 @@ SCHEMA = pa.schema(
         ("pixels", pa.uint64()),
     ]
 )
-"""`digest`: SHA-256 of the picture file. `version`: of the corruption. `severity`: null where
-parameters were drawn. `delta_v`: null where the clean picture has too little to lose. `pixels`: a
-digest of the corrupted 8-bit values."""
+"""`digest`: SHA-256 of the image file. `version`: version of the corruption. `severity`: null if
+parameters were sampled directly. `delta_v`: null if the clean image contains too little
+information to measure a change. `pixels`: a digest of the corrupted 8-bit values.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What was measured of corrupted images: Δv, digests of their pixels, scales behind Δv."""
+    """Measurements on corrupted images: Δv, digests of their pixels, number of scales."""
 
     delta_v: FloatArray
     pixels: IntArray
@@ -56,7 +57,7 @@ class Measured:
 
 
 def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Measured) -> pa.Table:
-    """Return the rows with their visual change and the digests of their pixels."""
+    """Return the table of these samples with their visual change and pixel digests."""
     count, entry = len(samples), samples.entry
     places = pa.array(samples.image)
     columns = {
@@ -86,7 +87,7 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
 
 @lru_cache(maxsize=4)
 def _of_pictures(images: ImageSet) -> dict[str, pa.Array]:
-    """Return the columns that say which picture a row is about, for every picture of a set."""
+    """Return the columns that identify the image of a row, for every image of a set."""
     categories = category_labels(images.labels, images.categories)
     names = [None if category == NONE else CATEGORIES[category] for category in categories]
     columns = {
@@ -104,6 +105,7 @@ def _null_for_nan(values: FloatArray) -> pa.Array:
 
 def _maps(samples: Samples) -> pa.Array:
     names, count = list(samples.values), len(samples)
+    # Arrow stores maps as one flat list of keys and values, and offsets that mark each row's slice.
     offsets = np.arange(count + 1, dtype=np.int32) * len(names)
     items = np.stack(list(samples.values.values()), axis=1).ravel() if names else np.empty(0)
     return pa.MapArray.from_arrays(
@@ -112,14 +114,17 @@ def _maps(samples: Samples) -> pa.Array:
 
 
 def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> list[Samples]:
-    """Return the rows by corruption, in the order in which they come, for this image set.
+    """Return the samples of a table by corruption, in order of appearance, for this image set.
 
-    A picture that the set lacks, or a corruption that changed since, is an error.
+    Raises:
+        UsageError: If the image set lacks an image of the table, or a corruption has changed since
+            the table was written.
     """
     known = {entry.name: entry for entry in entries}
     places: dict[str | tuple[str, str], int] = {}
+    # Reversed, so that of several files with the same bytes the first wins.
     for position, digest in reversed(list(enumerate(images.digests))):
-        # the same file may be there twice, under two names and labels
+        # The same file may occur twice, under two names and labels.
         places[digest] = places[digest, images.pictures[position].name] = position
     groups = []
     for name in table["corruption"].unique().to_pylist():

@@ -1,4 +1,4 @@
-"""Test sets that others corrupted: folders as ImageNet-C's, arrays as CIFAR-10-C's, as they are."""
+"""Test sets of published corrupted images: folders as in ImageNet-C, arrays as in CIFAR-10-C."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -31,18 +31,19 @@ from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
 
 FEW = 20
-"""So many clean pictures are looked at to tell whether they were brought to size before."""
+"""Number of clean images that are checked to tell whether they were already resized."""
 
 VALIDATION = "ILSVRC2012_val_"
-"""How the names of ImageNet's validation pictures begin, which no two of them share."""
+"""Prefix of the file names of ImageNet's validation images, which are unique."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A folder of corrupted pictures that was recognised.
+    """A recognized folder of corrupted images.
 
-    `corruptions`: the folder or array of each, those that are known first, in the suites' order.
-    `other_names`: what lies beside them. `is_arrays`: CIFAR-10-C's layout, not ImageNet-C's.
+    `corruptions`: the folder or array of each corruption, known ones first, in the order of the
+    suites. `other_names`: other files or folders beside them. `is_arrays`: whether the layout is
+    CIFAR-10-C's rather than ImageNet-C's.
     """
 
     root: Path
@@ -51,7 +52,12 @@ class Published:
     is_arrays: bool
 
     def plan(self, plan: Plan) -> Plan:
-        """Return the plan for what is here; what only made pictures can have is refused."""
+        """Return the plan for the corruptions in this folder.
+
+        Raises:
+            UsageError: If the plan has settings that only apply to images corrupted here, or names
+                corruptions that the folder lacks.
+        """
         for name in ("sampling", "delta_v", "jpeg"):
             if getattr(plan, name) != getattr(Plan, name):
                 raise UsageError(
@@ -68,7 +74,7 @@ class Published:
         return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen))
 
     def _of_suite(self, suite: str) -> Sequence[str]:
-        """Return the names to use: a suite's, or those of a known benchmark, or all if none is."""
+        """Return the names to use: a suite's, those of a known benchmark, or all of them."""
         if suite in WITH_LEVELS:
             return [entry.name for entry in load_suite(suite)]
         if suite in FILE_SUITES:
@@ -81,12 +87,12 @@ class Published:
 
     @property
     def titles(self) -> str:
-        """Whose corruptions these are, in a few words."""
+        """The benchmark that the corruptions belong to, in a few words."""
         suite = suite_of(self._of_suite(Plan.suite))
         return "corruptions made by others" if suite == OTHERS else f"corruptions of {suite}"
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
-        """Return a sentence on what is left aside, if there is anything."""
+        """Return a sentence on corruptions and files that are ignored, if there are any."""
         foreign = set(self.corruptions) - together_with(plan.suite)
         aside = [*sorted(foreign - set(plan.corruptions)), *self.other_names]
         if not aside:
@@ -96,9 +102,9 @@ class Published:
 
 
 def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
-    """Return what is known of a folder of published corrupted pictures, None if it is none.
+    """Return what a folder of published corrupted images contains, or None if it is not one.
 
-    Nothing is listed or read yet. `leave_out`: where results go.
+    Images are neither listed nor read yet. `leave_out` is the output folder.
     """
     if not root.is_dir():
         return None
@@ -121,10 +127,10 @@ def load_published(
     stimulus: str = "224",
     begin: Callable[[int], Advance] = lambda n_images: no_advance,
 ) -> ImageSet:
-    """Return the pictures that a plan is about, with the clean ones if their place is given.
+    """Return the images of a plan, with their clean versions if `clean` is given.
 
-    Clean pictures are brought to the stimulus, corrupted ones are used as they are. `begin` is told
-    how many clean pictures are to be read, and what it returns of each.
+    Clean images are resized to the stimulus; corrupted ones are used unchanged. `begin` is called
+    with the number of clean images to read and returns the progress callback.
     """
     how = find_stimulus(stimulus)
     chosen = {name: published.corruptions[name] for name in plan.corruptions}
@@ -158,7 +164,7 @@ def _without_clean(source: str, files: Corrupted) -> ImageSet:
 
 
 def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
-    """Return the pictures with the clean ones of an array, which has them in the same order."""
+    """Return the images with their clean versions from an array, which has the same order."""
     if clean.suffix != ".npy":
         raise UsageError(f"--clean must be a .npy file beside arrays of pictures, got {clean}.")
     array, count = open_pictures(clean), len(files.pictures)
@@ -182,10 +188,10 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
 def _beside_clean(
     root: Path, files: Corrupted, clean: Path, how: Stimulus, advance: Advance
 ) -> ImageSet:
-    """Return the pictures with the clean ones of a folder or list, brought to the stimulus."""
+    """Return the images with their clean versions from a folder or list, as stimuli."""
     listed = _match(files.pictures, clean)
     if all(_size(picture.path) == files.size for picture in listed[:FEW]):
-        # brought to size before: resized once more they would not lie above the files
+        # Already at the final size: resizing again would misalign them with the corrupted files.
         how = find_stimulus("native")
     loaded = load_pictures(listed, str(root), how.name, advance, unread_notes(clean))
     for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
@@ -202,7 +208,7 @@ def _beside_clean(
 
 
 def _size(path: Path) -> tuple[int, int] | None:
-    """Return the height and width of a picture file, None if it cannot be read."""
+    """Return the height and width of an image file, None if it cannot be read."""
     try:
         with Image.open(path) as picture:
             return picture.height, picture.width
@@ -211,9 +217,9 @@ def _size(path: Path) -> tuple[int, int] | None:
 
 
 def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
-    """Return each picture with its clean file: of the same class and name but for the suffix.
+    """Return each image with its clean file, which has the same class and stem.
 
-    Names of ImageNet's validation pictures are enough, wherever they lie.
+    For ImageNet's validation images the file name alone is enough, in any folder.
     """
     clean_pictures: dict[tuple[str, str], Picture] = {}
     for picture in find_images(clean):
@@ -244,6 +250,6 @@ def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
 
 
 def _key(picture: Picture) -> tuple[str, str]:
-    """Return a picture's class and its file's name without the suffix."""
+    """Return an image's class and its file name without the suffix."""
     file = picture.name.rpartition("/")[2]
     return picture.label or "", file.rpartition(".")[0] or file

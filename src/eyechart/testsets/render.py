@@ -1,4 +1,4 @@
-"""Writing a test set's pictures out: files that give the same answers as the manifest."""
+"""Write the images of a test set to files, which give the same predictions as the manifest."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,14 +22,17 @@ from eyechart.testsets.testset import TestSet
 def render_testset(
     testset: TestSet, images: ImageSet, device: torch.device, out: Path, step: Advance
 ) -> int:
-    """Write `CORRUPTION/LABEL/ROW.png` for every row and return how many there are.
+    """Write `CORRUPTION/LABEL/ROW.png` for every sample and return the number of samples.
 
-    Pixels that differ from the manifest's digest are an error; files that are there are kept.
+    Files that already exist are kept.
+
+    Raises:
+        UsageError: If the pixels differ from the digest in the manifest.
     """
     digests = dict(
         zip(testset.table["row"].to_pylist(), testset.table["pixels"].to_pylist(), strict=True)
     )
-    # clean pictures that the test set does not hold are not asked for
+    # `samples` adds clean images that the test set itself may lack; these are not written.
     rows = [samples for samples in testset.samples(images) if int(samples.row[0]) in digests]
     remove_leftovers(
         {_target(samples, images, at, out).parent for samples in rows for at in range(len(samples))}
@@ -45,9 +48,12 @@ def render_testset(
 def each_picture(
     testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Samples]
 ) -> Iterator[tuple[Samples, int, NDArray[np.uint8]]]:
-    """Yield the rows of `groups`, which are of the test set: draws, place in them, and the picture.
+    """Yield the images of `groups`: the samples, the position in them, and the image.
 
-    Pictures are (H, W, 3). Pixels that differ from the manifest's digest are an error.
+    Images are uint8 (H, W, 3). `groups` must be samples of the test set.
+
+    Raises:
+        UsageError: If the pixels differ from the digest in the manifest.
     """
     table = testset.table
     digests = dict(zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True))
@@ -70,7 +76,7 @@ def each_picture(
 def _missing(
     samples: Samples, images: ImageSet, out: Path, digests: dict[int, int], step: Advance
 ) -> Samples:
-    """Return the rows whose pictures are not there yet; what is not ours is never replaced."""
+    """Return the samples whose files are missing or damaged; other files are never replaced."""
     left = []
     for position, row in enumerate(samples.row.tolist()):
         target = _target(samples, images, position, out)

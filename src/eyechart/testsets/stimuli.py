@@ -1,7 +1,7 @@
-"""From samples to corrupted images and their visual change, a few images at a time.
+"""From samples to corrupted images and their visual change, one block of images at a time.
 
-Clean images lie on the device with the clean side of their visual change, so that both are made
-once for all corruptions and draws, and memory does not grow with the test set.
+Clean images stay on the device together with the clean half of the computation of visual change, so
+that both are computed once for all corruptions and draws. Memory does not grow with the test set.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,24 +28,24 @@ from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import CleanDescription, Ruler
 
 CLEAN_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
-"""How many pixels of clean pictures are held at once."""
+"""Number of pixels of clean images that are held at once, by device type."""
 
 JPEG_AT_ONCE = 128
-"""How many pictures a GPU brings through JPEG together."""
+"""Number of images that a GPU compresses as JPEG at once."""
 
 AHEAD = {"cpu": 64, "cuda": 1024}
-"""How many files are read at a time, while those before are worked on."""
+"""Number of files that are read ahead while the previous ones are processed."""
 
 BATCH = {"cpu": 32, "cuda": 256}
 
 
 @dataclass(frozen=True, eq=False)
 class CorruptedImages:
-    """Corrupted pictures, uint8 (B, 3, H, W), and what is known of each, on their device.
+    """Corrupted images, uint8 (B, 3, H, W), with their measurements, on the same device.
 
-    `delta_v`: visual change in 0…1, NaN where the clean picture has too little to lose, or where
-    there is none. `pixels`: a 64-bit digest of the 8-bit values. `scales`: of the pyramid behind
-    the visual change, 0 where there is no change to measure.
+    `delta_v`: visual change in 0…1, NaN if there is no clean image or if it contains too little
+    information. `pixels`: a 64-bit digest of the 8-bit values. `scales`: number of pyramid scales
+    behind the visual change, 0 if it is not measured.
     """
 
     images: Tensor
@@ -56,10 +56,10 @@ class CorruptedImages:
 
 @dataclass(frozen=True, eq=False)
 class CleanImages:
-    """A few pictures of one size, ready to be corrupted and compared.
+    """A block of images of one size, ready to be corrupted and compared.
 
-    `clean` and `description` (by `ruler`) are None where corrupted pictures are all there is.
-    `jpeg`: the quality at which corrupted ones are stored and read back, if they are.
+    `clean` and `description` (computed by `ruler`) are None if there are only corrupted images.
+    `jpeg`: the quality at which corrupted images are stored and read back, None for no compression.
     """
 
     places: IntArray
@@ -72,11 +72,11 @@ class CleanImages:
     jpeg: int | None = None
 
     def make(self, samples: Samples, read: Tensor | None = None) -> CorruptedImages:
-        """Return the pictures of these rows, all of one corruption and all of these images.
+        """Return the corrupted images of these samples of one corruption and this block.
 
-        `read`: the corrupted pictures, uint8 (B, 3, H, W), where they are not made but come from
-        files.
+        `read`: the corrupted images, uint8 (B, 3, H, W), if they come from files.
         """
+        # `places` is sorted, so a binary search gives each sample's position in the block.
         local = torch.from_numpy(np.searchsorted(self.places, samples.image))
         on_device = local.to(self.device)
         if read is not None:
@@ -108,9 +108,9 @@ class CleanImages:
 
 
 def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
-    """Return uint8 pictures (B, 3, H, W) as a JPEG file of that quality would give them back.
+    """Return uint8 images (B, 3, H, W) after JPEG compression at this quality.
 
-    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, with the same pixels.
+    On the CPU Pillow's JPEG is used; on a GPU the same steps in torch, which give the same pixels.
     """
     if pictures.device.type != "cpu":
         starts = range(0, len(pictures), JPEG_AT_ONCE)
@@ -131,7 +131,7 @@ def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
 def group_by_size(
     images: ImageSet, used: Sequence[int] | IntArray, device: torch.device
 ) -> list[IntArray]:
-    """Return the pictures in groups of one size, each small enough to be held at once."""
+    """Return the images in blocks of one size, each small enough to be held at once."""
     by_size: dict[tuple[int, int], list[int]] = {}
     for position in sorted({int(image) for image in used}):
         by_size.setdefault(images.sizes[position], []).append(position)
@@ -143,10 +143,11 @@ def group_by_size(
 
 
 def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) -> Tensor | None:
-    """Return the clean pictures at these places, if there are any, on their way to the device."""
+    """Return the clean images at these positions, being copied to the device, or None."""
     if not images.has_clean:
         return None
     batch = images.batch(places.tolist())
+    # Only pinned memory can be copied to the GPU asynchronously.
     return batch if device.type == "cpu" else batch.pin_memory().to(device, non_blocking=True)
 
 
@@ -160,14 +161,14 @@ def describe_clean_images(
     seed: int,
     jpeg: int | None,
 ) -> CleanImages:
-    """Return the pictures at `places` (rising) with the clean side of their visual change."""
+    """Return the images at `places` (increasing) with the clean half of their visual change."""
     keys = named_keys([images.digests[position] for position in places], len(places))
     description = None if clean is None else ruler.describe(clean)
     return CleanImages(places, clean, keys, ruler, description, device, seed, jpeg)
 
 
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
-    """Yield, for each corruption, its rows with pictures among `places`, and where they were."""
+    """Yield, for each corruption, the samples of images in `places`, and their positions."""
     for samples in groups:
         positions = np.flatnonzero(np.isin(samples.image, places))
         if len(positions):
@@ -176,11 +177,12 @@ def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Sa
 
 @dataclass(frozen=True, eq=False)
 class LoadedSamples:
-    """Samples of one corruption with their clean images, and corrupted ones that are read.
+    """Samples of one corruption with their clean images and, if read from files, corrupted ones.
 
-    `from_files`: the corrupted images, uint8 (B, 3, H, W), None where they are made here.
+    `from_files`: the corrupted images, uint8 (B, 3, H, W), None if they are computed here.
 
-    `unreadable`: rows whose files could not be read, which are not among `samples`, and `why`.
+    `unreadable`: samples whose files could not be read, which `samples` excludes, with the reasons
+    in `why`.
     """
 
     clean_images: CleanImages
@@ -195,8 +197,8 @@ def iterate_samples(
 ) -> Iterator[LoadedSamples]:
     """Yield the samples of all items, image block by image block and corruption by corruption.
 
-    An item is the samples of some corruptions; clean images are never shared between two items, so
-    that what is made of one does not depend on the others.
+    An item is a list of samples of some corruptions. Clean images are never shared between items,
+    so that the result for one item does not depend on the others.
     """
     blocks = [
         (groups, places)
@@ -212,6 +214,8 @@ def iterate_samples(
                     yield _as_it_is(clean_images, samples)
                     continue
                 for part in _pieces(samples, AHEAD.get(device.type, AHEAD["cpu"])):
+                    # One part is read ahead: the next is submitted before the previous one is
+                    # handed out.
                     ready, coming = coming, reader.submit(_read, images, clean_images, part)
                     if ready is not None:
                         yield ready.result()
@@ -227,7 +231,7 @@ def split_into_batches(samples: Samples, device: torch.device) -> Iterator[Sampl
 
 
 def _pieces(samples: Samples, most: int) -> Iterator[Samples]:
-    """Yield the rows in as few parts of nearly equal size as can be."""
+    """Yield the samples in as few parts as possible, of nearly equal size."""
     for places in np.array_split(np.arange(len(samples)), -(-len(samples) // most)):
         yield samples.take(places)
 
@@ -251,14 +255,14 @@ def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> Load
 def iterate_clean_images(
     images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
-    """Yield the clean images that samples need, as many as fit at a time, on the device."""
+    """Yield the clean images that samples need, on the device, as many at a time as fit."""
     yield from _iterate_blocks(
         images, group_by_size(images, images_of(groups), device), plan, device
     )
 
 
 def images_of(groups: Sequence[Samples]) -> IntArray:
-    """Return the places of the images that samples are of, rising."""
+    """Return the positions of the images that samples use, in increasing order."""
     return np.unique(np.concatenate([samples.image for samples in groups]))
 
 
@@ -266,7 +270,7 @@ def _iterate_blocks(
     images: ImageSet, blocks: Sequence[IntArray], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
     ruler = find_ruler(plan.definition)
-    # the next pictures are read while the device works on these
+    # The next block is read while the device works on this one.
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
         coming = reader.submit(read_clean_images, images, blocks[0], device)
         for number, places in enumerate(blocks):

@@ -1,4 +1,4 @@
-"""`draw` and `TestSet`: a test set is a manifest, not a folder of pictures."""
+"""`draw` and `TestSet`: a test set is a manifest, not a folder of images."""
 
 import json
 import os
@@ -36,38 +36,54 @@ from eyechart.testsets.testset_settings import LEAST, DrawSettings
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
-"""The key under which a Parquet file says what it is."""
+"""Metadata key of a Parquet file that holds a test set."""
 
 PLAN = "plan.json"
-"""What the parts of a test set say they are of."""
+"""File that states which plan the part files of a test set belong to."""
 
 
 class TestSetHeader(Record):
-    """What decides a test set besides its plan, as its file has it."""
+    """Everything that determines a test set besides its plan, as stored in its file."""
 
-    __test__ = False  # no test, whatever its name says to pytest
+    __test__ = False  # keeps pytest from collecting the class
 
     stimulus: str
-    """How images were brought to size."""
+    """How images were resized and cropped."""
     images: str
-    """A digest of all images that it was drawn from."""
+    """Digest of all images that the test set was sampled from."""
     pictures: int | None = None
-    """The number of these images."""
+    """Number of these images."""
     damaged: tuple[str, ...]
-    """The names of those that were left out."""
+    """Names of the images that were left out."""
     versions: dict[str, str]
-    """Of eyechart and of the packages it computes with."""
+    """Versions of eyechart and of the packages it computes with."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestSet:
-    """Rows of corrupted pictures that anybody can make again, with their visual change.
+    """A reproducible set of corrupted images with their visual change.
 
-    `table`: a pyarrow table with the columns of `SCHEMA`. `plan`: how it was drawn. `header`: what
-    else decides it.
+    The images are not stored: each row of the table suffices to regenerate its image.
+
+    Attributes:
+        table: A pyarrow table with one row per sample and the columns of `SCHEMA`.
+        plan: How the samples were drawn.
+        header: Everything else that determines the test set.
+
+    Example:
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     (Path(folder) / "cat").mkdir()
+        ...     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        ...     Image.fromarray(noise).save(Path(folder) / "cat" / "0.png")
+        ...     testset = draw(folder, n=3, corruptions=["gaussian_noise"], stimulus="64")
+        >>> testset.corruptions, testset.count("vcr/gaussian_noise")
+        (['vcr/gaussian_noise'], 3)
+        >>> len(testset)  # with the clean image
+        4
     """
 
-    __test__ = False  # no test, whatever its name says to pytest
+    __test__ = False  # keeps pytest from collecting the class
 
     table: pa.Table
     plan: Plan
@@ -85,21 +101,24 @@ class TestSet:
         return [name for name in self.table["corruption"].unique().to_pylist() if name != CLEAN]
 
     def coverage(self, least: int = LEAST) -> list[SampleCoverage]:
-        """Return how much of 0…1 each corruption covers, in the two published ways."""
+        """Return the coverage of each corruption, counted in the two published ways.
+
+        `least` is the number of samples from which on a bin counts as covered.
+        """
         return coverage_of(self.table, as_whole(least, "least", 0, 10**9))
 
     @property
     def digest(self) -> str:
-        """Return 16 hexadecimal digits for the rows: pictures, corruptions and their strengths."""
+        """16 hexadecimal digits that identify the samples: images, corruptions and strengths."""
         columns = ("row", "digest", "corruption", "draw", "seed", "pixels")
         return f"{hash64(*(str(self.table[name].to_pylist()) for name in columns)):016x}"
 
     def count(self, corruption: str) -> int:
-        """Return how many rows a corruption has."""
+        """Return the number of samples of a corruption."""
         return int(self._of(corruption).num_rows)
 
     def ranges(self, corruption: str) -> str:
-        """Return in words from what to what the parameters of a corruption go."""
+        """Return the ranges of a corruption's parameters as text."""
         maps = [dict(parameters) for parameters in self._of(corruption)["parameters"].to_pylist()]
         parts = []
         for name in maps[0]:
@@ -108,7 +127,7 @@ class TestSet:
         return ", ".join(parts)
 
     def only(self, corruptions: Sequence[str]) -> "TestSet":
-        """Return the rows of some corruptions; without any, all rows."""
+        """Return the samples of some corruptions; of all if none are given."""
         corruptions = as_texts(corruptions, "corruptions")
         if not corruptions:
             return self
@@ -125,7 +144,7 @@ class TestSet:
         return self.table.filter(pc.equal(self.table["corruption"], name))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the manifest as a Parquet file; a folder that is missing is made."""
+        """Write the manifest as a Parquet file; missing folders are created."""
         path = Path(as_path(path, "path", "the path of a file"))
         if not path.name:
             raise UsageError(f"path must be the path of a file, got {brief(str(path))}.")
@@ -135,7 +154,11 @@ class TestSet:
         write_parquet(self.table.replace_schema_metadata(stored), Path(path))
 
     def samples(self, images: ImageSet) -> list[Samples]:
-        """Return the rows for the pictures they were drawn from; others are refused."""
+        """Return the samples for the images they were drawn from.
+
+        Raises:
+            UsageError: If these are other images, or were loaded as another stimulus.
+        """
         if images.stimulus.name != self.header.stimulus:
             raise UsageError(
                 f"The test set was drawn for stimulus {self.header.stimulus}, the pictures were"
@@ -144,14 +167,36 @@ class TestSet:
         groups = read_samples(self.table, images, self.plan.entries())
         if groups[0].entry is None:
             return groups
-        # part of a test set may lack the clean pictures, which everything is compared with
+        # A subset may lack the clean images, which every sample is compared with.
         used = np.unique(np.concatenate([samples.image for samples in groups]))
         first = max(int(samples.row.max()) for samples in groups) + 1
         return [clean_samples(used, first), *groups]
 
 
 def read_testset(path: str | os.PathLike[str]) -> TestSet:
-    """Return the test set that `TestSet.save` wrote."""
+    """Read a test set that `TestSet.save` wrote.
+
+    Args:
+        path: The Parquet file.
+
+    Returns:
+        The test set.
+
+    Raises:
+        UsageError: If the file is not a test set, or its suite has changed since.
+
+    Example:
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     (Path(folder) / "cat").mkdir()
+        ...     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        ...     Image.fromarray(noise).save(Path(folder) / "cat" / "0.png")
+        ...     testset = draw(folder, n=2, corruptions=["gaussian_noise"], stimulus="64")
+        ...     testset.save(Path(folder) / "testset.parquet")
+        ...     again = read_testset(Path(folder) / "testset.parquet")
+        >>> again.digest == testset.digest
+        True
+    """
     as_path(path, "A test set", "the path of a file")
     where = Path(path)
     stored = read_header(where).get(HEADER)
@@ -173,6 +218,7 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{where} is a damaged test set ({error}): draw it again.") from None
+    # A changed suite would regenerate other images than those that were measured.
     if plan.settings()[FINGERPRINT] != fingerprint:
         raise UsageError(f"{where} was drawn from another version of its suite: draw it again.")
     return TestSet(read_parquet(where), plan, header)
@@ -180,10 +226,26 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
 
 @takes_fields_of(DrawSettings)
 def draw(settings: DrawSettings) -> TestSet:
-    """Return a test set of n rows per corruption, drawn, made and measured.
+    """Sample a test set with n samples per corruption and measure their visual change.
 
-    Corruptions with published levels (ImageNet-C) have every picture at each level, unless sampling
-    is "uniform".
+    Corruptions with published levels (ImageNet-C) are applied to every image at each level, unless
+    sampling is "uniform".
+
+    Returns:
+        The test set, with one more row for every clean image that is used.
+
+    Raises:
+        UsageError: If a setting is invalid or the images cannot be read.
+
+    Example:
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     (Path(folder) / "cat").mkdir()
+        ...     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        ...     Image.fromarray(noise).save(Path(folder) / "cat" / "0.png")
+        ...     testset = draw(folder, n=2, corruptions=["gaussian_noise"], stimulus="64")
+        >>> testset
+        <TestSet of 3 rows, 1 corruptions>
     """
     plan, where = settings.plan, find_device(settings.device)
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
@@ -201,9 +263,10 @@ def _images_of(settings: DrawSettings) -> ImageSet:
 def make_testset(
     images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Advance
 ) -> TestSet:
-    """Draw, make and measure all rows; those in `folder` from an earlier run are kept.
+    """Sample and measure all rows; rows in `folder` from an interrupted run are kept.
 
-    `step` is told of every row that is drawn, and of those whose strength is found twice more.
+    `step` is called for every sample that is measured. With sampling "uniform" it is called for
+    every candidate and for every strength that is found as well.
     """
     with lock_folder(folder):
         return _make(images, plan, device, folder, step)
@@ -212,9 +275,9 @@ def make_testset(
 def keep_testset(
     images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, *, step: Advance
 ) -> TestSet:
-    """Make a test set as `make_testset` does, write it to `target`, and remove its parts.
+    """Make a test set as `make_testset` does, write it to `target`, and remove its part files.
 
-    Only within `lock_file(target)`: others may have made it, or be making it.
+    Call this only while holding `lock_file(target)`: another process may be making it as well.
     """
     testset = make_testset(images, plan, device, folder, step)
     testset.save(target)
@@ -223,12 +286,12 @@ def keep_testset(
 
 
 def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
-    """Remove the rows of these names and the plan; what else lies in the folder is kept."""
+    """Remove the part files with these names and the plan; other files in the folder are kept."""
     parts = Parts(folder, names)
     for name in names:
         parts.drop(name)
     (folder / PLAN).unlink(missing_ok=True)
-    with suppress(OSError):  # something else lies in it
+    with suppress(OSError):  # the folder holds other files
         folder.rmdir()
 
 
@@ -250,6 +313,8 @@ def _make(
     for clean_images in iterate_clean_images(images, left, plan, device) if left else ():
         for samples, _ in samples_of(left, clean_images.places):
             if samples.name in reach:
+                # Rows of a pool are numbered consecutively, so the offset from its first row is the
+                # position.
                 part_reach = reach[samples.name].take(samples.row - first[samples.name])
                 samples = find_values(images, clean_images, samples, part_reach, plan)
                 step(len(samples), "")
@@ -268,14 +333,14 @@ def _make(
 
 
 def _used(samples: Samples, reach: Reach | None) -> Samples:
-    """Return the rows of a pool that have a target, or all rows where there is no pool."""
+    """Return the samples of a pool that have a target, or all samples if there is no pool."""
     if reach is None:
         return samples
     return samples.take(np.flatnonzero(~np.isnan(reach.target)))
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
-    """Return the folder beside `out` in which its rows gather; one of another plan is rejected."""
+    """Return the folder beside `out` for its part files; a folder of another plan is rejected."""
     folder = out.with_name(f"{out.name}.parts")
     record = folder / PLAN
     settings = {
@@ -295,7 +360,7 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
 
 
 def header_of(images: ImageSet) -> TestSetHeader:
-    """Return what decides a test set besides its plan."""
+    """Return everything that determines a test set besides its plan."""
     return TestSetHeader(
         stimulus=images.stimulus.name,
         images=images.digest,
@@ -306,7 +371,7 @@ def header_of(images: ImageSet) -> TestSetHeader:
 
 
 def count_steps(images: ImageSet, plan: Plan) -> int:
-    """Return about how often `make_testset` will tell of a row."""
+    """Return approximately how many steps `make_testset` will report."""
     total = 0
     for samples in plan_samples(images, plan):
         total += len(samples)

@@ -102,7 +102,7 @@ class TestsetSettings:
     balanced: Annotated[
         bool,
         Option(
-            help="Sample classes equally often, or not.",
+            help="Sample every class equally often, or every image.",
             group="Data",
             is_advanced=True,
             flags=("--balanced/--unbalanced",),

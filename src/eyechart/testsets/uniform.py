@@ -1,8 +1,8 @@
-"""Uniform visual change: how far Δv of a sample can go, and which strength gives a target Δv.
+"""Uniform visual change: the Δv that a sample can reach, and the strength for a target Δv.
 
-For each sample the random part stays as it is while the strength moves along the corruption's path
-from nothing (severity 0) to its end (severity 5); so Δv is a function of one number, and a root is
-bracketed from the start.
+The random part of a sample stays fixed while the strength moves along the corruption's path from
+nothing (severity 0) to its end (severity 5). Δv is therefore a function of one number, and a root
+is bracketed from the start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,17 +29,18 @@ from eyechart.testsets.stimuli import (
 )
 
 CLOSE = 0.004
-"""How near Δv has to come to what was drawn: a sixth of a bin."""
+"""Tolerance of Δv around its target: about a sixth of a bin."""
 
 MOST_STEPS = 14
-"""How often a row is tried at most; kernels of whole numbers never come near."""
+"""Maximum number of steps per sample; integer kernel sizes may never come close."""
 
 NARROWEST = 1e-4
-"""Below this width of the bracket in severities there is nothing more to find."""
+"""Width of the bracket, in severities, below which the search stops."""
 
 Measure = Callable[[IntArray, FloatArray], FloatArray]
-"""From rows and their severities to Δv."""
+"""Function from rows and their severities to Δv."""
 
+# The number of bins of the published coverage tables.
 TARGET_BINS = 39
 
 
@@ -52,10 +53,18 @@ def draw_targets(
     *,
     seed: int,
 ) -> FloatArray:
-    """Return a Δv for `count` of the rows, spread evenly over the bins; NaN for other rows.
+    """Return a target Δv for `count` samples, spread evenly over the bins; NaN for the others.
 
-    `low` and `high`: between what a row's Δv can lie; `names` make its place in the draw. Within a
-    bin targets are drawn uniformly.
+    Args:
+        low: Smallest Δv that each sample can have.
+        high: Largest Δv that each sample can have.
+        names: Name of each sample, which determines its random numbers.
+        count: Number of samples to use.
+        edges: Edges of the bins.
+        seed: The seed.
+
+    Returns:
+        The target of each sample, drawn uniformly within its bin.
     """
     spread = np.array([hash64(seed, "target", name) / 2**64 for name in names])
     target = np.full(len(low), np.nan)
@@ -70,9 +79,9 @@ def draw_targets(
 def choose_levels(
     delta_v: FloatArray, names: Sequence[str], count: int, edges: FloatArray, seed: int
 ) -> IntArray:
-    """Return for each row which of its Δv in `delta_v` (levels × rows) it is to have; −1 for none.
+    """Return which of its Δv in `delta_v` (levels × samples) each sample gets; −1 for none.
 
-    The counterpart of `draw_targets` where strength has a few levels only.
+    The counterpart of `draw_targets` for strengths with only a few levels.
     """
     chosen = np.full(delta_v.shape[1], -1)
     with np.errstate(invalid="ignore"):
@@ -87,11 +96,11 @@ def choose_levels(
 def _share_out(
     able: NDArray[np.bool_], count: int, names: Sequence[str], seed: int
 ) -> Iterator[tuple[int, IntArray]]:
-    """Yield bins with the rows that they are given, `count` in all, as even as can be.
+    """Yield bins with the rows assigned to them, `count` in all, as evenly as possible.
 
-    `able` (bins × rows) says which rows can be in which bin. Bins that most rows reach choose
-    first, by chance alone, so that near bins hold near and far reaching rows alike; what far bins
-    then lack is given to the others.
+    `able` (bins × rows) says which rows can be in which bin. Bins that most rows can reach choose
+    first and at random, so that bins of small Δv contain rows of small and large reach alike. What
+    bins of large Δv then lack is assigned to the others.
     """
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     reached = able.sum(axis=1)
@@ -108,15 +117,16 @@ def _share_out(
             left -= len(rows)
             if len(rows):
                 yield bin_number, rows
-        # a second round, and more, among bins that still have rows
+        # Further rounds among the bins that still have free rows.
         order = order[[bool((able[bin_number] & free).any()) for bin_number in order]]
         quota = np.full(len(order), max(1, -(-left // max(len(order), 1))))
 
 
 def _quotas(reached: IntArray, count: int) -> IntArray:
-    """Return even shares of `count` for bins, none more than the bin has rows, rarest last."""
+    """Return even shares of `count` for bins, each at most the number of rows that reach it."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
+    # From the rarest bin to the most common, so that what a rare bin cannot take is passed on.
     for number, bin_number in enumerate(np.argsort(reached, kind="stable")):
         quota[bin_number] = min(int(reached[bin_number]), -(-left // (len(reached) - number)))
         left -= int(quota[bin_number])
@@ -128,9 +138,9 @@ def find_strengths(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the severity of each row whose Δv is nearest to its target, and that Δv.
 
-    At severity `mildest` Δv is `lowest`, at the end of the path it is `reach`. The bracket is
-    shortened by false position in turn with halving, until Δv is close enough; the best of all that
-    was tried counts.
+    Δv is `lowest` at severity `mildest` and `reach` at the end of the path. Bisection alternates
+    with the method of false position until Δv is close enough; the best of all tried severities is
+    returned.
     """
     count = len(target)
     low, high = np.full(count, mildest), np.full(count, STRONGEST)
@@ -144,8 +154,11 @@ def find_strengths(
         if not len(rows):
             break
         middle = (low[rows] + high[rows]) / 2
+        # False position alone may creep towards the root from one side; bisection halves the
+        # bracket.
         if step % 2:
             share = (target[rows] - below[rows]) / np.maximum(above[rows] - below[rows], 1e-9)
+            # Away from both ends, since a step onto an end would not shorten the bracket.
             middle = low[rows] + np.clip(share, 0.05, 0.95) * (high[rows] - low[rows])
         delta_v = measure(rows, middle)
         under = delta_v < target[rows]
@@ -168,9 +181,9 @@ def _replace(
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Between what each row's Δv can lie, and what it is to be: NaN for rows that are not used.
+    """The range of Δv that each sample can have, and its target: NaN for samples not used.
 
-    `severity`: where it is known already, NaN where it has to be found.
+    `severity`: NaN if it still has to be found.
     """
 
     lowest: FloatArray
@@ -179,14 +192,14 @@ class Reach:
     severity: FloatArray
 
     def take(self, places: IntArray) -> "Reach":
-        """Return what is known of some of the rows."""
+        """Return a subset: the samples at these positions."""
         return Reach(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
 
 def find_reach(
     images: ImageSet, pools: Sequence[Samples], plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, Reach]:
-    """Return what every row of the pools can reach, and the targets of those that are used."""
+    """Return the range of every sample of the pools, and the targets of those that are used."""
     delta_v = {
         pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
         for pool in pools if (entry := pool.entry) is not None
@@ -200,18 +213,18 @@ def find_reach(
                     at = np.full(len(samples), severity)
                     reached[level, places] = measure_at(images, clean_images, samples, at, plan)
                 elif plan.jpeg is not None:
-                    # stored as JPEG, the picture itself is not without change
+                    # Stored as JPEG, even the uncorrupted image changes.
                     clean = replace(samples, severity=np.zeros(len(samples)), values={})
                     reached[level, places] = measure(clean_images, clean)
                 else:
-                    # severity 0 is the picture itself
+                    # Severity 0 is the clean image: Δv is 0, or NaN where it is undefined.
                     reached[level, places] = reached[-1, places] * 0
             step(len(samples), "")
     return {pool.name: _aim(images, pool, delta_v[pool.name], plan) for pool in pools}
 
 
 def _aim(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Reach:
-    """Return the targets of a pool from its Δv at the severities that were looked at."""
+    """Return the targets of a pool from its Δv at the measured severities."""
     assert pool.entry is not None
     names = [
         f"{pool.name} {images.digests[image]} {draw}"
@@ -244,7 +257,7 @@ def _check_reach(pool: Samples, plan: Plan, target: FloatArray, delta_v: FloatAr
 def find_values(
     images: ImageSet, clean_images: CleanImages, samples: Samples, reach: Reach, plan: Plan
 ) -> Samples:
-    """Return rows of one clean_images with the strengths that bring Δv to its targets."""
+    """Return samples of one block of images with the strengths that bring Δv to its targets."""
     assert samples.entry is not None
 
     def measure_some(rows: IntArray, severity: FloatArray) -> FloatArray:
@@ -261,13 +274,13 @@ def find_values(
 def measure_at(
     images: ImageSet, clean_images: CleanImages, samples: Samples, severity: FloatArray, plan: Plan
 ) -> FloatArray:
-    """Return Δv of these rows at these severities."""
+    """Return Δv of these samples at these severities."""
     return measure(
         clean_images, with_values(images, replace(samples, severity=severity), plan.seed)
     )
 
 
 def measure(clean_images: CleanImages, samples: Samples) -> FloatArray:
-    """Return Δv of these rows, made a batch at a time."""
+    """Return Δv of these samples, computed in batches."""
     parts = split_into_batches(samples, clean_images.device)
     return np.concatenate([clean_images.make(part).delta_v.cpu().numpy() for part in parts])

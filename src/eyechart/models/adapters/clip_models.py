@@ -1,6 +1,7 @@
-"""`clip:…`: pictures compared with texts, by open_clip or by transformers; the text side once.
+"""`clip:…`: zero-shot classification of images by texts, with open_clip or transformers.
 
-The 224 px stimulus is resized to the model's input side, not cropped, then normalised.
+The 224 px stimulus is resized to the model's input size without cropping, then normalized. Texts
+are encoded once.
 """
 
 import re
@@ -33,19 +34,19 @@ PROMPT = "a picture of {}"
 """The VCR study's prompt."""
 
 OPEN_CLIP = re.compile(r"(RN|ViT|EVA|convnext|coca|xlm|roberta|nllb|MobileCLIP)", re.IGNORECASE)
-"""How open_clip's names begin, for where it is not there to be asked."""
+"""How open_clip's model names start, for when open_clip is not installed."""
 
 AT_ONCE = 64
-"""Texts per batch."""
+"""Number of texts per batch."""
 
 
 class ZeroShot(nn.Module):
-    """Logits: the cosine of a picture's features and each text's, times the model's scale."""
+    """Logits: the cosine similarity of an image with each text, times the model's scale."""
 
     def __init__(self, pictures: nn.Module, texts: Tensor, scale: float) -> None:
         super().__init__()
         self.pictures = pictures
-        # No buffer: in bfloat16, logits of 25 and 25.1 would be the same.
+        # Not a buffer: converted to bfloat16, logits of 25 and 25.1 would be equal.
         self.texts = texts
         self.scale = scale
 
@@ -53,13 +54,13 @@ class ZeroShot(nn.Module):
         """Return the logits (B, number of texts), float32."""
         features = self.pictures(pictures)
         if isinstance(features, tuple):
-            # CoCa's picture side gives its tokens along.
+            # CoCa's image encoder returns its tokens as well.
             features = features[0]
         return self.scale * normalize(features.float(), dim=1) @ self.texts.T
 
 
 class Pictures(nn.Module):
-    """The picture side of a model of transformers'."""
+    """The image encoder of a CLIP model from transformers."""
 
     def __init__(self, model: Untyped) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def texts_of(request: Request) -> tuple[list[str], tuple[str, ...] | None]:
-    """Return a text for each class, and the classes' names where they are not ImageNet's."""
+    """Return a text for each class, and the class names if they are not ImageNet's."""
     prompt = PROMPT if request.prompt is None else request.prompt
     if prompt.count("{}") != 1:
         raise UsageError(
@@ -94,13 +95,13 @@ def texts_of(request: Request) -> tuple[list[str], tuple[str, ...] | None]:
 
 
 def _is_open_clip(name: str) -> bool:
-    """Return whether a name is open_clip's; otherwise it is a repository or folder of others."""
+    """Return whether a name is open_clip's rather than a repository or folder of transformers."""
     folder = Path(name)
     if folder.is_dir():
         return (folder / "open_clip_config.json").is_file()
     if name.startswith(("hf-hub:", "local-dir:")) or "/" not in name:
         return True
-    # owner/name is a repository, unless open_clip has a model of that first name.
+    # owner/name is a repository, unless the first part is a model of open_clip.
     if find_spec("open_clip") is None:
         return OPEN_CLIP.match(name) is not None
     return name.partition("/")[0] in need("open_clip", "clip").list_models()
@@ -127,7 +128,7 @@ def _from_open_clip(
 
 
 def _named(package: ModuleType, name: str) -> tuple[str, str]:
-    """Return open_clip's model and weights; its first weights unless others are named."""
+    """Return open_clip's model and weights, by default its first weights."""
     base, _, weights = name.partition("/")
     if base not in package.list_models():
         known = package.list_models()
@@ -178,7 +179,7 @@ def _from_transformers(
 
 
 def _encode(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
-    """Return the features of all texts, each of length 1, in float32."""
+    """Return the features of all texts, normalized to length 1, in float32."""
     with torch.no_grad():
         parts = [
             normalize(encode(texts[start : start + AT_ONCE]).float(), dim=1)

@@ -1,6 +1,6 @@
-"""`dinov2:…`: DINOv2 with its linear head, by transformers or from a checkout of its repository.
+"""`dinov2:…`: DINOv2 with its linear head, from transformers or a checkout of its repository.
 
-The 224 px stimulus goes in as it is, normalised: 224 is DINOv2's own input side.
+The 224 px stimulus is normalized but not resized: 224 is DINOv2's input size.
 """
 
 from pathlib import Path
@@ -16,10 +16,10 @@ from eyechart.models.request import Request
 
 SIZES = ("small", "base", "large", "giant")
 HUB_ENTRY = "dinov2_vitg14_lc"
-"""The giant with the linear head on its last layer, as in the VCR study."""
+"""The giant model with the linear head on its last layer, as in the VCR study."""
 
 STEPS = Preprocessing(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), interpolation="bicubic")
-"""DINOv2's own evaluation, after its resize to 256 and crop to 224."""
+"""The preprocessing of DINOv2's evaluation, after resizing to 256 px and cropping to 224 px."""
 
 
 def load(name: str, request: Request) -> Model:

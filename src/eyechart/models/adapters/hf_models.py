@@ -1,6 +1,6 @@
-"""`hf:REPO` or `hf:FOLDER`: transformers' image classifiers, with the processor beside them.
+"""`hf:REPO` or `hf:FOLDER`: image classifiers of transformers, with their processor.
 
-The 224 px stimulus is resized to what the processor makes of it, not cropped, then normalised.
+The 224 px stimulus is resized to the processor's output size without cropping, then normalized.
 """
 
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ from eyechart.models.request import Request
 
 STIMULUS = 224
 PIL_RESAMPLING = ("nearest", "bicubic", "bilinear", "bicubic", "bilinear", "bilinear")
-"""By Pillow's numbers 0 … 5; Lanczos, box and Hamming become the nearest that tensors have."""
+"""By Pillow's numbers 0 … 5; Lanczos, box and Hamming become the closest method for tensors."""
 
 
 def load(name: str, request: Request) -> Model:
-    """Return the classifier of a repository or folder."""
+    """Return the classifier in a repository or folder."""
     return load_classifier(name, "hf", request)
 
 
 def load_classifier(name: str, prefix: str, request: Request) -> Model:
-    """Return transformers' classifier as the model `prefix:name`."""
+    """Return a classifier of transformers as the model `prefix:name`."""
     spec = f"{prefix}:{name}"
     package = transformers(prefix, "AutoImageProcessor", "AutoModelForImageClassification")
     with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
@@ -46,18 +46,18 @@ def load_classifier(name: str, prefix: str, request: Request) -> Model:
 
 
 def transformers(prefix: str, *names: str) -> ModuleType:
-    """Return the package, with those of its parts that will be used, or say what is missing."""
+    """Return the package with the parts that will be used, or raise how to install it."""
     return need("transformers", prefix, *names)
 
 
 def options_for(request: Request) -> dict[str, bool]:
-    """Return what every `from_pretrained` is told: no network and no foreign code unasked."""
+    """Return the options of every `from_pretrained`: no network and no remote code by default."""
     return {"local_files_only": not request.download, "trust_remote_code": request.trust}
 
 
 @contextmanager
 def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
-    """Keep transformers from drawing a bar for what takes a moment; downloads keep theirs."""
+    """Disable transformers' progress bars for loading; downloads keep theirs."""
     bars = package.utils.logging
     if request.download or not bars.is_progress_bar_enabled():
         yield
@@ -70,7 +70,7 @@ def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
 
 
 def is_repository(spec: str, name: str) -> bool:
-    """Return whether a name is that of a repository, False: a folder; refuse what is neither."""
+    """Return True for a repository and False for a folder; a UsageError if it is neither."""
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -84,10 +84,10 @@ def is_repository(spec: str, name: str) -> bool:
 
 
 def steps_of(spec: str, processor: Untyped) -> Preprocessing:
-    """Return what a processor does to a stimulus.
+    """Return the preprocessing that a processor applies to a stimulus.
 
-    Each kind of processor has settings of its own, so what counts is what it makes of plain
-    pictures: their size, and the two ends of the straight line from grey level to input.
+    Every kind of processor has other settings, so it is measured on uniform images: their size, and
+    the two ends of the linear map from gray level to input.
     """
     black, white, red = (
         _processed(processor, colour) for colour in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
@@ -98,7 +98,7 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     if not reverse and not np.allclose(seen, [high[0], low[1], low[2]], atol=1e-4):
         raise UsageError(f"The processor of {spec} mixes colours, which eyechart cannot do.")
     if reverse:
-        # The steps come before the channels change places.
+        # Mean and deviation are applied before the channels are swapped.
         low, high = low[::-1], high[::-1]
     spread = 1 / (high - low)
     return Preprocessing(
@@ -117,7 +117,7 @@ def _processed(processor: Untyped, colour: tuple[int, int, int]) -> NDArray[np.f
 
 
 def _channels(values: NDArray[np.float64]) -> Channels:
-    # Seven digits are what the processor's own float32 keeps.
+    # Seven digits are what the processor's float32 keeps.
     red, green, blue = (round(float(value), 7) for value in values)
     return (red, green, blue)
 

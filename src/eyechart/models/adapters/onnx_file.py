@@ -1,4 +1,4 @@
-"""`onnx:FILE`: models in ONNX's format, run by onnxruntime."""
+"""`onnx:FILE`: models in the ONNX format, run by onnxruntime."""
 
 import hashlib
 import re
@@ -21,13 +21,13 @@ NUMBERS = {
     "tensor(float16)": torch.float16,
     "tensor(uint8)": torch.uint8,
 }
-"""What an input may be made of; uint8 gets grey levels, 0 to 255."""
+"""Supported input types; uint8 gets gray levels, 0 to 255."""
 
 PLACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
-"""What onnxruntime puts before what it has to say."""
+"""The prefix of onnxruntime's error messages."""
 
 QUIET = 4
-"""The level of onnxruntime's log at which it says nothing but what it dies of."""
+"""The level of onnxruntime's log at which only fatal errors are printed."""
 
 
 def load(name: str, request: Request) -> Model:
@@ -58,17 +58,18 @@ def load(name: str, request: Request) -> Model:
 
 
 class Session:
-    """An ONNX session as a function on batches (B, 3, H, W) of floats."""
+    """An ONNX session as a function on float batches (B, 3, H, W)."""
 
     def __init__(self, session: Untyped, source: Untyped, channels_last: bool) -> None:
         self.session, self.channels_last = session, channels_last
         self.source, self.dtype = source.name, NUMBERS[source.type]
         outputs = session.get_outputs()
+        # Some files have further outputs, such as features: take the first that is (B, K).
         flat = [output for output in outputs if len(output.shape or ()) == 2]
         self.target = (flat or outputs)[0].name
 
     def __call__(self, pictures: Tensor) -> object:
-        """Return the scores, (B, K) if the model gives such."""
+        """Return the scores, (B, K) if the model returns such."""
         if self.dtype == torch.uint8:
             pictures = (pictures * 255).round().clamp(0, 255)
         if self.channels_last:
@@ -123,7 +124,7 @@ def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str |
 
 
 def _identity(path: Path, content: bytes) -> str:
-    """Return the sha-256 of the file and of the files beside it in which it keeps its weights."""
+    """Return the SHA-256 of the file and of the files beside it that hold its weights."""
     digest = hashlib.sha256(content)
     if b"location" in content:
         for near in sorted(path.parent.iterdir()):

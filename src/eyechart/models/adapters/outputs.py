@@ -1,4 +1,4 @@
-"""What a zoo's model answers with: ImageNet's 1,000 classes, or others that have names."""
+"""The outputs of a zoo's model: ImageNet's 1,000 classes, or others that have names."""
 
 import difflib
 import re
@@ -12,14 +12,14 @@ from eyechart.labels.imagenet import class_names, wordnet_ids
 from eyechart.models.label_map import BACKGROUND_FIRST, LabelMap, find_map, map_of
 
 AGREEMENT = 0.5
-"""The share of names that must be as we have them; in any other order next to none are."""
+"""Fraction of names that must match ours; in any other order hardly any do."""
 
 NEAR_ENOUGH = 40
-"""How many known names are still worth listing in a sentence."""
+"""Maximum number of known names to list in an error."""
 
 
 class Scores(nn.Module):
-    """The logits alone of a network that answers with a record."""
+    """The logits of a network that returns a record."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -34,11 +34,11 @@ class Scores(nn.Module):
 def meaning_of(
     labels: Sequence[str], source: str
 ) -> tuple[LabelMap | None, tuple[str, ...] | None]:
-    """Return which outputs are to be kept, and what they are called where they are not ImageNet's.
+    """Return which outputs to keep, and their names if they are not ImageNet's.
 
-    A thousand outputs are ImageNet's if their labels say so or say nothing (LABEL_0, …); with one
-    more in front, as in models that came from TensorFlow, that one goes; out of more outputs, all
-    of whose labels are WordNet ids, ImageNet's are picked.
+    1,000 outputs are ImageNet's if their labels say so or say nothing (LABEL_0, …). If there is one
+    more in front, as in models from TensorFlow, it is dropped. If there are more outputs, all
+    labelled with WordNet ids, ImageNet's are selected.
     """
     if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
         return None, None
@@ -54,7 +54,7 @@ def _say_nothing(labels: Sequence[str]) -> bool:
 
 
 def _are_imagenet(labels: Sequence[str]) -> bool:
-    """Return whether most labels are the class's WordNet id or have our name among their names."""
+    """Return whether most labels contain the class's WordNet id or its name."""
     same = sum(
         wnid in label or _plain(name) in map(_plain, label.split(","))
         for label, wnid, name in zip(labels, wordnet_ids(), class_names(), strict=True)
@@ -67,9 +67,9 @@ def _plain(name: str) -> str:
 
 
 def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an unknown name of a zoo's hundreds: the nearest, or where to look.
+    """Return the error for an unknown name among hundreds: the closest, or where to look.
 
-    Zoos spell with capitals, which must not keep a name from being near.
+    Case is ignored when names are compared, since zoos use capitals.
     """
     spelt = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), spelt, n=2)

@@ -1,4 +1,4 @@
-"""`python:module:attribute`: modules and functions of the user's own."""
+"""`python:module:attribute`: custom modules and functions."""
 
 from eyechart.models.imports import import_object
 from eyechart.models.model import Model

@@ -1,6 +1,6 @@
-"""`robustbench:NAME`: RobustBench's zoo for ImageNet, whose models normalise by themselves.
+"""`robustbench:NAME`: RobustBench's zoo for ImageNet, whose models include normalization.
 
-The 224 px stimulus is resized to the side that the package's own preprocessing ends with.
+The 224 px stimulus is resized to the output size of the package's preprocessing.
 """
 
 import sys
@@ -19,11 +19,11 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
 THREATS = ("Linf", "corruptions", "L2")
-"""Against what the models were made; few names are in more than one list, and then the same."""
+"""Threat models; a name that is in more than one list is the same model."""
 
 
 def load(name: str, request: Request) -> Model:
-    """Return the model of that name, whatever it was made against."""
+    """Return the model with this name, whatever its threat model."""
     utils = package()
     spec = f"robustbench:{name}"
     listed = known_models()
@@ -40,13 +40,13 @@ def load(name: str, request: Request) -> Model:
 
 
 def package() -> ModuleType:
-    """Return what of RobustBench loads models, or say what is missing."""
+    """Return the part of RobustBench that loads models, or raise how to install it."""
     _stand_in_for_autoattack()
     return need("robustbench.utils", "robustbench")
 
 
 def known_models() -> dict[str, list[str]]:
-    """Return the names of the models made against each threat."""
+    """Return the names of the models for each threat model."""
     enums = import_module("robustbench.model_zoo.enums")
     dicts = import_module("robustbench.model_zoo.models").model_dicts
     models = dicts[enums.BenchmarkDataset.imagenet]
@@ -54,7 +54,7 @@ def known_models() -> dict[str, list[str]]:
 
 
 def steps_for(name: str, threat: str) -> Preprocessing:
-    """Return the side and the way to resize of the package's preprocessing; its crop is done."""
+    """Return size and interpolation of the package's preprocessing, without its crop."""
     enums = import_module("robustbench.model_zoo.enums")
     transforms = import_module("robustbench.data").get_preprocessing(
         enums.BenchmarkDataset.imagenet, enums.ThreatModel(threat), name, None
@@ -70,15 +70,15 @@ def steps_for(name: str, threat: str) -> Preprocessing:
 
 
 def _stand_in_for_autoattack() -> None:
-    # What pip installs of RobustBench imports AutoAttack under its name on GitHub, but brings it
-    # along under its name on PyPI. No attack is run here.
+    # RobustBench from PyPI imports AutoAttack by its name on GitHub, but depends on it by its
+    # name on PyPI. No attack is run here.
     if find_spec("autoattack") is None and find_spec("pyautoattack") is not None:
         for part in ("", ".state"):
             sys.modules[f"autoattack{part}"] = import_module(f"pyautoattack{part}")
 
 
 def _folder(name: str, threat: str) -> str:
-    """Return where checkpoints lie: in ./models if the package put them there, or by torch's."""
+    """Return the folder of checkpoints: ./models if the package put them there, or torch hub's."""
     if Path("models", "imagenet", threat, f"{name}.pt").is_file():
         return "models"
     return str(Path(torch.hub.get_dir(), "robustbench"))

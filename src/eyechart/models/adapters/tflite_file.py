@@ -1,4 +1,4 @@
-"""`tflite:FILE`: models in TensorFlow Lite's format, run by ai-edge-litert, often in 8 bits."""
+"""`tflite:FILE`: models in the TensorFlow Lite format, run by ai-edge-litert, often 8-bit."""
 
 import hashlib
 import os
@@ -23,12 +23,12 @@ from eyechart.models.torch_files import Batches, read_model
 Numbers = NDArray[Untyped]
 
 SOFTMAX_STEP = 1 / 256
-"""The step in which TensorFlow Lite writes probabilities in 8 bits."""
+"""The step between 8-bit probabilities in TensorFlow Lite."""
 
 
 @dataclass(frozen=True)
 class Tensor8:
-    """An input or output: its place, its kind of numbers, and x = scale · (q − zero)."""
+    """An input or output: its index, its data type, and x = scale · (q − zero)."""
 
     index: int
     dtype: np.dtype[Untyped]
@@ -37,11 +37,11 @@ class Tensor8:
 
     @property
     def is_quantised(self) -> bool:
-        """Whether whole numbers stand for real ones."""
+        """Whether integers represent real numbers."""
         return self.dtype.kind in "iu" and self.scale > 0
 
     def write(self, real: Numbers) -> Numbers:
-        """Return real numbers as the tensor holds them."""
+        """Return real numbers in the tensor's representation."""
         if self.dtype.kind == "f":
             return real.astype(self.dtype)
         ends = np.iinfo(self.dtype)
@@ -49,7 +49,7 @@ class Tensor8:
         return np.clip(levels, ends.min, ends.max).astype(self.dtype)
 
     def read(self, held: Numbers) -> Numbers:
-        """Return what the tensor holds as real numbers, float32."""
+        """Return the tensor's values as real numbers, float32."""
         real = held.astype(np.float32)
         return (real - self.zero) * np.float32(self.scale) if self.is_quantised else real
 
@@ -89,10 +89,10 @@ def load(name: str, request: Request) -> Model:
 
 
 def raw_levels(source: Tensor8, side: int | None) -> Preprocessing:
-    """Return the preprocessing by which an 8-bit input gets a picture's own grey levels.
+    """Return the preprocessing with which an 8-bit input gets the image's gray levels.
 
     A network that was trained on (level − a)/b is converted with scale 1/b and zero point a, so its
-    input's numbers are the levels themselves, or in signed ones the levels − 128. Floats get 0…1.
+    input numbers are the levels themselves (levels − 128 if signed). Floats get 0…1.
     """
     if not source.is_quantised:
         return Preprocessing(side)
@@ -102,7 +102,7 @@ def raw_levels(source: Tensor8, side: int | None) -> Preprocessing:
 
 
 class Lite:
-    """An interpreter as a function on batches (n, 3, H, W) of floats, always of the same n."""
+    """An interpreter as a function on float batches (n, 3, H, W) with a fixed n."""
 
     def __init__(self, interpreter: Untyped, source: Tensor8, shape: tuple[int, ...]) -> None:
         self.interpreter, self.source = interpreter, source
@@ -113,7 +113,7 @@ class Lite:
             self._resize(shape)
 
     def __call__(self, pictures: Tensor) -> object:
-        """Return the scores, (n, K) if the model gives such."""
+        """Return the scores, (n, K) if the model returns such."""
         ready = self.source.write(pictures.float().permute(0, 2, 3, 1).cpu().numpy())
         if ready.shape != self.shape:
             self._resize(ready.shape)
@@ -131,7 +131,7 @@ class Lite:
 
 
 def _normalised(scores: Numbers) -> Numbers:
-    """Return rows that sum to 1; one of nothing but zeros says that all classes are as likely."""
+    """Return rows that sum to 1; a row of zeros becomes a uniform distribution."""
     sums = scores.sum(axis=-1, keepdims=True)
     even = np.full_like(scores, 1 / scores.shape[-1])
     return np.where(sums > 0, scores / np.where(sums > 0, sums, 1), even)
@@ -139,11 +139,11 @@ def _normalised(scores: Numbers) -> Numbers:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep from the terminal what the library prints past Python: which delegate it has made."""
+    """Silence what the library prints to stderr from C++, such as the name of its delegate."""
     try:
         kept = os.dup(2)
     except OSError:
-        # There is no standard error at all.
+        # There is no stderr at all.
         yield
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -169,7 +169,7 @@ def _open(path: Path, content: bytes) -> Untyped:
 
 
 def _only_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, ...]]:
-    """Return the input and its shape; a dimension that may be anything is −1."""
+    """Return the input and its shape, with −1 for dynamic dimensions."""
     inputs = interpreter.get_input_details()
     shape = tuple(int(size) for size in inputs[0]["shape_signature"]) if inputs else ()
     if len(inputs) != 1 or len(shape) != 4 or shape[3] not in (3, -1):
@@ -180,7 +180,7 @@ def _only_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, .
         )
     source = _described(inputs[0])
     if source.dtype.kind in "iu" and not source.is_quantised:
-        # Nothing is said of the numbers, so they are the grey levels.
+        # Without quantization parameters, the numbers are the gray levels.
         source = replace(source, scale=1 / 255, zero=int(np.iinfo(source.dtype).min))
     if source.dtype not in (np.uint8, np.int8, np.float32):
         raise UsageError(
@@ -196,11 +196,11 @@ def _described(details: dict[str, Untyped]) -> Tensor8:
 
 
 def with_logits(content: bytes) -> bytes:
-    """Return the file with the softmax's input for its output, if it ends with a softmax.
+    """Return the file with the softmax's input as its output, if it ends with a softmax.
 
-    In steps of 1/256 most classes get probability 0 and many answers are equally good; the logits,
-    in 8 bits too, tell them apart. Steps that only write numbers in another way may follow the
-    softmax. Nothing else is changed, and the file has the same length.
+    In steps of 1/256 most classes get probability 0 and many classes are tied; the logits, although
+    8-bit as well, tell them apart. Requantization steps may follow the softmax. Nothing else is
+    changed, and the file keeps its length.
     """
     schema: Untyped = import_module("ai_edge_litert.schema_py_generated")
     held = bytearray(content)
@@ -211,7 +211,7 @@ def with_logits(content: bytes) -> bytes:
         for step in map(graph.Operators, range(graph.OperatorsLength()))
         for tensor in step.OutputsAsNumpy()
     }
-    # A view: what is written here is written into the file.
+    # This is a view: writing to it changes the file.
     outputs = graph.OutputsAsNumpy()
     step = made_by.get(int(outputs[0]))
     while step is not None and _kind(model, step) == schema.BuiltinOperator.QUANTIZE:
@@ -221,6 +221,7 @@ def with_logits(content: bytes) -> bytes:
     options = schema.SoftmaxOptions()
     table = step.BuiltinOptions()
     options.Init(table.Bytes, table.Pos)
+    # With another beta the softmax's input is not the logits, but a multiple of them.
     if options.Beta() != 1:
         return content
     outputs[0] = step.Inputs(0)
@@ -228,7 +229,7 @@ def with_logits(content: bytes) -> bytes:
 
 
 def _kind(model: Untyped, step: Untyped) -> int:
-    """Return which of TensorFlow Lite's operators a step is."""
+    """Return which TensorFlow Lite operator a step is."""
     code = model.OperatorCodes(step.OpcodeIndex())
-    # Old files have only the one, new files may have only the other.
+    # Old files only have the deprecated field, new files may only have the other.
     return max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))

@@ -1,6 +1,6 @@
-"""`timm:NAME`: any model of timm's, with the data configuration that belongs to its weights.
+"""`timm:NAME`: any timm model, with the data configuration of its weights.
 
-The 224 px stimulus is resized to the model's input side, not cropped, then normalised.
+The 224 px stimulus is resized to the model's input size without cropping, then normalized.
 """
 
 from types import ModuleType
@@ -15,7 +15,7 @@ from eyechart.models.request import Request
 
 
 def load(name: str, request: Request) -> Model:
-    """Return timm's model: `resnet50`, `resnet50.a1_in1k`, `hf-hub:REPO` or `local-dir:FOLDER`."""
+    """Return a timm model: `resnet50`, `resnet50.a1_in1k`, `hf-hub:REPO` or `local-dir:FOLDER`."""
     timm = need("timm", "timm")
     spec = f"timm:{name}"
     if ":" not in name:
@@ -31,7 +31,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def steps(spec: str, config: dict[str, Untyped]) -> Preprocessing:
-    """Return what timm's data configuration says, but for the crop, which the stimulus has had."""
+    """Return timm's data configuration, without the crop, which the stimulus already had."""
     channels, height, width = config["input_size"]
     if channels != 3:
         raise UsageError(f"{spec} must take pictures of 3 channels, but takes {channels}.")
@@ -55,7 +55,7 @@ def _check(timm: ModuleType, name: str) -> None:
 
 
 def _labels(timm: ModuleType, network: Untyped, outputs: int) -> list[str]:
-    """Return what the outputs are called: as the weights say, or as ImageNet's larger sets do."""
+    """Return the names of the outputs: from the weights, or those of ImageNet's larger sets."""
     config = getattr(network, "pretrained_cfg", None) or {}
     names = config.get("label_names")
     if names and len(names) == outputs:

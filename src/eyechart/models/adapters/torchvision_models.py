@@ -1,6 +1,6 @@
-"""`torchvision:NAME` or `torchvision:NAME/WEIGHTS`, with the transforms of those weights.
+"""`torchvision:NAME` or `torchvision:NAME/WEIGHTS`, with the transforms of the weights.
 
-The 224 px stimulus is resized to the weights' crop size, not cropped, then normalised.
+The 224 px stimulus is resized to the weights' crop size without cropping, then normalized.
 """
 
 from types import ModuleType
@@ -14,7 +14,7 @@ from eyechart.models.request import Request
 
 
 def load(name: str, request: Request) -> Model:
-    """Return torchvision's classifier, with its newest weights unless others are named."""
+    """Return a torchvision classifier, by default with its newest weights."""
     models = need("torchvision.models", "torchvision")
     spec = f"torchvision:{name}"
     base, _, wanted = name.partition("/")
@@ -27,7 +27,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def steps_of(transforms: Untyped) -> Preprocessing:
-    """Return what the weights' transforms do, but for the crop, which the stimulus has had."""
+    """Return the weights' transforms, without the crop, which the stimulus already had."""
     red, green, blue = transforms.mean
     spread_red, spread_green, spread_blue = transforms.std
     return Preprocessing(
@@ -45,7 +45,7 @@ def _weights(models: ModuleType, base: str, wanted: str) -> Untyped:
     enum = models.get_model_weights(base)
     if not wanted:
         return enum.DEFAULT
-    # Some weights are for features alone, with a classifier that was never trained.
+    # Some weights are for features only, with an untrained classifier.
     able = [name for name, one in enum.__members__.items() if one.meta.get("categories")]
     if wanted not in able:
         where = f"torchvision.models.get_model_weights('{base}')"
@@ -54,6 +54,6 @@ def _weights(models: ModuleType, base: str, wanted: str) -> Untyped:
 
 
 def _promise(weights: Untyped) -> float | None:
-    """Return the share of ImageNet's validation set that the makers say the weights get right."""
+    """Return the published top-1 accuracy of the weights on ImageNet's validation set, 0…1."""
     percent = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     return None if percent is None else float(percent) / 100

@@ -1,6 +1,6 @@
-"""What all model zoos have in common: nothing fetched or unpickled unasked, and one sentence.
+"""What all model zoos share: no downloads or unpickling by default, and one-sentence errors.
 
-Which model it is, and what its outputs mean, belongs to each zoo's own adapter.
+Each zoo's adapter decides which model it is and what its outputs mean.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ _hooked = False
 
 
 class OfflineError(ConnectionError):
-    """A zoo wanted to reach the network though nobody had allowed it."""
+    """A zoo tried to use the network without permission."""
 
 
 @contextmanager
 def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]:
-    """Let a zoo load the model `spec`; whatever fails there comes out as one sentence.
+    """Let a zoo load the model `spec`; any failure becomes one UsageError.
 
-    Without `request.download` no connection is made: weights come from this machine or not at all.
-    Without `request.trust` nothing is unpickled but tensors, whatever the zoo asks for. Where a
-    name is that of a `repository`, a file that cannot be found is one that was not fetched.
+    Without `request.download` no connection is made: weights must already be on this machine.
+    Without `request.trust` only tensors are unpickled, whatever the zoo asks for. If the name is
+    that of a `repository`, a missing file means that it was not downloaded.
     """
     try:
         unpickling = anything() if request.trust else weights_only()
@@ -90,7 +90,7 @@ def _network(allowed: bool) -> Iterator[None]:
         yield
         return
     _install_hook()
-    # The hub's own switch, so that it looks into its cache at once instead of trying again.
+    # The hub's own switch makes it use its cache at once instead of retrying.
     hub = sys.modules.get("huggingface_hub.constants")
     before = getattr(hub, "HF_HUB_OFFLINE", None)
     token = _offline.set(True)
@@ -105,8 +105,8 @@ def _network(allowed: bool) -> Iterator[None]:
 
 
 def _install_hook() -> None:
-    # Zoos fetch in half a dozen ways; this is the one door that all of them go through. A hook
-    # stays for good, so there is only ever one, and it is idle outside `_network`.
+    # Zoos download in many ways, and this is the one point that all of them pass. An audit hook
+    # cannot be removed, so there is only one, and it is idle outside `_network`.
     global _hooked
     if not _hooked:
         sys.addaudithook(_refuse_connections)
@@ -116,14 +116,14 @@ def _install_hook() -> None:
 def _refuse_connections(event: str, arguments: tuple[object, ...]) -> None:
     if event not in ("socket.getaddrinfo", "socket.connect") or not _offline.get():
         return
-    # A path instead of an address is a socket on this machine.
+    # A path instead of an address is a local socket.
     if event == "socket.getaddrinfo" or isinstance(arguments[1], tuple):
         raise OfflineError("no connection without --download")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what zoos say about their own future; errors are raised all the same."""
+    """Silence the zoos' warnings and logs; errors are still raised."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -145,10 +145,10 @@ def finished(
     also: str = "",
     network: nn.Module | None = None,
 ) -> Model:
-    """Return the zoo's module as a `Model`, identified by its weights and all that is said here.
+    """Return the zoo's module as a `Model`, identified by its weights and these settings.
 
-    `labels`: what the zoo says of its outputs, None: they are ImageNet's. `also`: what else its
-    answers depend on. `network`: what the module is a part of, if all of that counts.
+    `labels`: the zoo's names of its outputs, None if they are ImageNet's. `also`: what else its
+    scores depend on. `network`: what the module is a part of, if all of it counts for the identity.
     """
     digest = hashlib.sha256(identity_of(network or module).encode())
     label_map, names = meaning_of(labels, spec) if labels is not None else (None, None)
@@ -169,7 +169,7 @@ def finished(
 
 
 def square(spec: str, height: int, width: int) -> int:
-    """Return the side of a model's input, which has to be square as the stimulus is."""
+    """Return the side of a model's input, which must be square like the stimulus."""
     if height != width:
         raise UsageError(
             f"{spec} takes pictures of {height} × {width} pixels, but the stimulus is square:"
@@ -179,9 +179,9 @@ def square(spec: str, height: int, width: int) -> int:
 
 
 def interpolation(name: str) -> str:
-    """Return a zoo's word for a way to resize as ours; "random" (for training) as bicubic."""
+    """Return our name of a zoo's interpolation; "random" (for training) is bicubic."""
     name = {"random": "bicubic", "nearest-exact": "nearest"}.get(name, name)
     if name not in INTERPOLATIONS:
-        # Lanczos and the like: the nearest of those that exist on tensors.
+        # Lanczos and others: the closest that exists for tensors.
         return "bicubic"
     return name

@@ -1,6 +1,6 @@
-"""Contrast-limited adaptive histogram equalisation of pictures' lightness, as OpenCV has it.
+"""Contrast-limited adaptive histogram equalization (CLAHE) of lightness, as in OpenCV.
 
-Batched, on any device; hues stay, since a and b of Lab do.
+Batched, on any device. Hues do not change, since a and b of Lab do not.
 """
 
 import torch
@@ -13,9 +13,9 @@ LEVELS = 256
 
 
 def equalise(pictures: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
-    """Return 8-bit RGB pictures (B, 3, H, W) with the L of Lab equalised within tiles × tiles.
+    """Return 8-bit RGB images (B, 3, H, W) with L of Lab equalized in tiles × tiles tiles.
 
-    `clip`: how many times its even share a level of the histogram may have at most.
+    `clip`: maximum count of a histogram level, as a multiple of a uniform histogram's.
     """
     lab = to_lab(pictures)
     lab[:, 0] = equalise_levels(lab[:, 0], clip, tiles)
@@ -23,7 +23,7 @@ def equalise(pictures: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
 
 
 def equalise_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
-    """Return 8-bit planes (B, H, W), each level moved as the four tiles around it say."""
+    """Return 8-bit planes (B, H, W), equalized by interpolating between the four nearest tiles."""
     height, width = levels.shape[1:]
     padded = _padded(levels, tiles)
     tables = _tables(padded, clip, tiles)
@@ -42,18 +42,18 @@ def equalise_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor
 
 
 def mirrored(places: Tensor, length: int) -> Tensor:
-    """Return places outside 0 … length − 1 as those that a mirror on the last pixel shows there."""
+    """Return positions outside 0 … length − 1 reflected at the first and last pixel."""
     turn = max(2 * (length - 1), 1)
     around = places.remainder(turn)
     return torch.minimum(around, turn - around)
 
 
 def _padded(levels: Tensor, tiles: int) -> Tensor:
-    """Return planes whose sides are whole numbers of tiles, mirrored below and to the right."""
+    """Return planes padded by reflection to a multiple of the tile size, at bottom and right."""
     height, width = levels.shape[1:]
     if height % tiles == 0 and width % tiles == 0:
         return levels
-    # where one side has to grow OpenCV lets the other grow too, by a whole row of tiles
+    # If one side needs padding, OpenCV pads the other as well, by a full row of tiles.
     rows, columns = (
         mirrored(torch.arange(side + tiles - side % tiles, device=levels.device), side)
         for side in (height, width)
@@ -62,19 +62,20 @@ def _padded(levels: Tensor, tiles: int) -> Tensor:
 
 
 def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
-    """Return what becomes of each level in each tile: float (B, tiles, tiles, 256)."""
+    """Return the lookup table of each tile: float (B, tiles, tiles, 256)."""
     count, height, width = planes.shape
     area = (height // tiles) * (width // tiles)
     split = planes.reshape(count, tiles, height // tiles, tiles, width // tiles)
     split = split.transpose(2, 3).reshape(-1, area)
     bins = torch.arange(LEVELS, device=planes.device)
+    # Offsets give every tile its own range of bins, so that one scatter counts all tiles.
     offsets = LEVELS * torch.arange(len(split), device=planes.device)[:, None]
     places = (split + offsets).flatten()
     counts = torch.zeros(len(split) * LEVELS, dtype=torch.long, device=planes.device)
     counts = counts.scatter_add_(0, places, torch.ones_like(places)).reshape(-1, LEVELS)
     limit = max(int(clip * area / LEVELS), 1)
     over = (counts - limit).clamp_(min=0).sum(dim=1, keepdim=True)
-    # what is over is shared out evenly, and the rest, one each, at even distances
+    # The excess is distributed evenly, and its remainder, one each, at equal distances.
     rest = over % LEVELS
     step = LEVELS // rest.clamp(min=1)
     extra = (bins % step == 0) & (bins // step < rest)
@@ -86,7 +87,7 @@ def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
 def _neighbours(
     length: int, side: int, tiles: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the tiles before and behind each pixel of a line, and how far it is to the second."""
+    """Return the tiles before and after each pixel of a line, and the weight of the second."""
     position = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
     before = position.floor()
     behind = (before + 1).clamp_(max=tiles - 1)

@@ -1,4 +1,4 @@
-"""Crops of images as defences: ten, whose probabilities are averaged, or the one in the middle."""
+"""Defences by cropping: ten crops, whose probabilities are averaged, or the center crop."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from eyechart.models.probabilities import log_probabilities
 
 
 def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, int]]) -> str:
-    """Return a sentence if ten crops are taken of images that are no larger than a crop, or "".
+    """Return a note if ten crops are taken of images that are no larger than a crop, or "".
 
     `sizes`: height and width of the images, in px.
     """
@@ -30,10 +30,10 @@ def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, in
 
 
 def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]:
-    """Yield the four corners, the middle, and the same mirrored.
+    """Yield the four corner crops, the center crop, and the same mirrored.
 
-    Crops of `side` px where images are larger, otherwise of a `share` of each side, resized to the
-    size that the images had.
+    Crops have `side` px if images are larger; otherwise they have a `share` of each side and are
+    resized to the size of the images.
     """
     size = images.shape[2:]
     is_larger = _is_larger(size, side)
@@ -56,6 +56,7 @@ def _is_larger(size: Sequence[int], side: float) -> bool:
 def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
     views = ten_views(images, share, side)
     each = torch.stack([log_probabilities(ask(view)) for view in views])
+    # The logarithm of the mean probability, computed from logarithms for numerical stability.
     return each.logsumexp(dim=0) - math.log(len(each))
 
 

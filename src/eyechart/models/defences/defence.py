@@ -1,4 +1,4 @@
-"""What a defence is, with its settings, and how one is read from what users type."""
+"""Defences with their settings, and how they are parsed from what users type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from eyechart.core.registry import unknown_name
 from eyechart.models.defences.registry import DEFENCES
 
 Ask = Callable[[Tensor], Tensor]
-"""From 8-bit images (B, 3, H, W) to scores (B, K)."""
+"""Function from 8-bit images (B, 3, H, W) to scores (B, K)."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A number that a defence takes: above 0 and at most `most`, or whole, or whole and odd."""
+    """A number that a defence takes: above 0 and at most `most`; any, integer, or odd integer."""
 
     name: str
     usual: float
     most: float
     step: int = 0
-    """0: any number; 1: whole numbers; 2: odd ones."""
+    """0: any number; 1: integers; 2: odd integers."""
 
     def read(self, value: float, defence: str) -> float:
-        """Return the value, whole ones as such; a UsageError if it cannot be used."""
+        """Return the value, as an int if it must be an integer; a UsageError if it is invalid."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and 0 < value <= self.most and self._fits(value):
             return int(value) if self.step else float(value)
@@ -44,7 +44,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Kind:
-    """A defence as it can be asked for: its settings, and what makes scores of (ask, images, …)."""
+    """A kind of defence: its settings, and the function that computes scores.
+
+    `scores` is called with (ask, images, **settings).
+    """
 
     settings: tuple[Setting, ...]
     scores: Callable[..., Tensor]
@@ -52,24 +55,24 @@ class Kind:
 
 @dataclass(frozen=True)
 class Defence:
-    """A defence with all its settings, in the order in which they are declared."""
+    """A defence with all its settings, in the order of their declaration."""
 
     name: str
     settings: Mapping[str, float]
 
     def __str__(self) -> str:
-        """The name as users type it, with the settings that are not the usual ones."""
+        """The name as users type it, with the settings that differ from the defaults."""
         usual = {setting.name: setting.usual for setting in DEFENCES[self.name].settings}
         unusual = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
         return f"{self.name}:{','.join(unusual)}" if unusual else self.name
 
     def __call__(self, ask: Ask, images: Tensor) -> Tensor:
-        """Return the scores of images behind this defence; `ask`: what is behind it."""
+        """Return the scores of images with this defence; `ask` is the model behind it."""
         return DEFENCES[self.name].scores(ask, images, **self.settings)
 
 
 def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
-    """Return the defences of these names; a UsageError if one makes no sense."""
+    """Return the defences with these names; a UsageError if one is invalid."""
     return tuple(
         name if isinstance(name, Defence) else _read(as_text(name, "Each of defences"))
         for name in as_list(names, "defences")
@@ -77,7 +80,7 @@ def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
 
 
 def checked_defence(name: str, settings: Mapping[str, float]) -> Defence:
-    """Return the defence with its usual settings and these; a UsageError if one makes no sense."""
+    """Return the defence with these settings and defaults; a UsageError if one is invalid."""
     known = {setting.name: setting for setting in DEFENCES[name].settings}
     for key in settings:
         if key not in known:
@@ -87,7 +90,10 @@ def checked_defence(name: str, settings: Mapping[str, float]) -> Defence:
 
 
 def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return what a defence does that changes images first; a CPU's cores take one image each."""
+    """Return the scores function of a defence that only changes the images.
+
+    On a CPU, every core processes one image at a time.
+    """
 
     def scores(ask: Ask, images: Tensor, **settings: float) -> Tensor:
         if images.device.type != "cpu":

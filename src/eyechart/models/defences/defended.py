@@ -1,7 +1,7 @@
-"""Models behind defences: what is done to images before a model sees them, and to its scores.
+"""Models behind defences, which change a model's input images or combine its scores.
 
-A defended model is a model like any other: it has a name and an identity of its own, and the rest
-of the model it wraps.
+A defended model is a model like any other: it has its own name and identity, and shares everything
+else with the model that it wraps.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from eyechart.models.model import Model
 
 
 class Defended(Model):
-    """A model behind a defence; what its first call shows of it, it keeps to itself."""
+    """A model behind a defence; what its first call determines does not affect the original."""
 
     def __init__(self, model: Model, defence: Defence) -> None:
         vars(self).update(vars(model))
@@ -30,6 +30,8 @@ class Defended(Model):
         """Return the scores of images, as `Model` does."""
         levels = to_rgb_levels(images)
         ask: Ask = partial(super().__call__, wait=wait)
+        # From the innermost defence to the outermost, so that the first one listed sees images
+        # first.
         for defence in reversed(self.defences):
             ask = partial(defence, ask)
         with torch.inference_mode():
@@ -37,29 +39,28 @@ class Defended(Model):
 
 
 def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:
-    """Return a model whose images get their lightness equalised first: see `equalise`."""
+    """Return a model whose images have their lightness equalized first: see `equalise`."""
     return Defended(model, checked_defence(CLAHE, {"clip": clip, "tiles": tiles}))
 
 
 def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window: int = 13) -> Model:
-    """Return a model whose images get their noise taken away first: see `denoise`."""
+    """Return a model whose images are denoised first: see `denoise`."""
     settings = {"strength": strength, "patch": patch, "window": window}
     return Defended(model, checked_defence(NON_LOCAL_MEANS, settings))
 
 
 def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
-    """Return a model that looks at the four corners, the middle, and their mirror images.
+    """Return a model that averages over the four corner crops, the center, and their mirrors.
 
-    Of images larger than `side` px crops are `side` × `side` px and stay as they are, as in the
-    ImageNet-C paper. Crops of smaller images have that `share` of the height and of the width and
-    are resized to the whole image's size. Scores are the logarithm of the mean of the ten
-    probabilities.
+    If images are larger than `side` px, crops are `side` × `side` px and not resized, as in the
+    ImageNet-C paper. Otherwise crops have this `share` of height and width and are resized to the
+    size of the image. Scores are the logarithm of the mean of the ten probabilities.
     """
     return Defended(model, checked_defence(TEN_CROP, {"share": share, "side": side}))
 
 
 def centre_crop(model: Model, side: int = 224) -> Model:
-    """Return a model that looks at the middle `side` × `side` px of images larger than that.
+    """Return a model that sees the center `side` × `side` px of larger images.
 
     It is what ten crops of the same images are compared with.
     """
@@ -69,7 +70,7 @@ def centre_crop(model: Model, side: int = 224) -> Model:
 def apply_defences(model: Model, names: Sequence[str | Defence]) -> Model:
     """Return the model behind defences, the first of which gets the images first.
 
-    `names`: as users type them, those of `DEFENCES`, with settings as in `clahe:clip=3,tiles=4`.
+    `names`: names in `DEFENCES`, with settings as in `clahe:clip=3,tiles=4`.
     """
     for defence in reversed(read_defences(names)):
         model = Defended(model, defence)

@@ -1,6 +1,6 @@
-"""Between RGB and CIE Lab (white D65) in 8 bits: L is 0…255 for 0…100, a and b are moved by 128.
+"""RGB to CIE Lab (white point D65) and back in 8 bits: L is 0…255 for 0…100, a and b + 128.
 
-Towards Lab in whole numbers with OpenCV's precision, so that its levels come out; back in floats.
+To Lab in integer arithmetic with OpenCV's precision, to match its levels; back in floats.
 """
 
 from functools import cache
@@ -15,22 +15,22 @@ MATRIX = (
     (0.212671, 0.715160, 0.072169),
     (0.019334, 0.119193, 0.950227),
 )
-"""From linear RGB to XYZ, whose white is:"""
+"""From linear RGB to XYZ with this white point:"""
 WHITE = (0.950456, 1.0, 1.088754)
 
 FINE = 8
-"""Steps of linear light to a grey level."""
+"""Steps of linear light per gray level."""
 SHARE, ROOT = 12, 15
-"""Bits behind the point of the matrix and of cube roots."""
+"""Fractional bits of the matrix and of the cube roots, in fixed-point arithmetic."""
 MIDDLE = 128
 
 
 def to_lab(pictures: Tensor) -> Tensor:
-    """Return 8-bit RGB pictures (B, 3, H, W) as 8-bit L, a and b."""
+    """Return 8-bit RGB images (B, 3, H, W) as 8-bit L, a and b."""
     linear, roots = _tables(pictures.device)
     light = linear[pictures.int()].unbind(1)
     x, y, z = (roots[_whole(_mixed(light, row), SHARE)] for row in _matrix())
-    # L = 116 y − 16 in units of 100/255
+    # L = 116 y − 16, in units of 100/255.
     level = round(116 * 2.55) * y - round(16 * 2.55 * 2**ROOT)
     middle = MIDDLE << ROOT
     planes = (level, 500 * (x - y) + middle, 200 * (y - z) + middle)
@@ -39,11 +39,12 @@ def to_lab(pictures: Tensor) -> Tensor:
 
 
 def to_rgb(lab: Tensor) -> Tensor:
-    """Return 8-bit Lab pictures (B, 3, H, W) as 8-bit RGB; what RGB cannot show is clipped."""
+    """Return 8-bit Lab images (B, 3, H, W) as 8-bit RGB; colors outside of RGB are clipped."""
     level, a, b = lab.float().unbind(1)
     y = (level / 2.55 + 16) / 116
     light = [_cube(y + (a - MIDDLE) / 500), _cube(y), _cube(y - (b - MIDDLE) / 200)]
     linear = torch.stack([_mixed(light, row) for row in _inverse()], dim=1).clamp_(0, 1)
+    # The transfer function of sRGB.
     encoded = torch.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
     return (encoded * 255).round_().to(torch.uint8)
 
@@ -54,7 +55,7 @@ def _mixed(planes: "tuple[Tensor, ...] | list[Tensor]", shares: "tuple[float, ..
 
 
 def _whole(values: Tensor, bits: int) -> Tensor:
-    """Return whole numbers without their last bits, rounded."""
+    """Return fixed-point numbers rounded to integers."""
     return (values + (1 << (bits - 1))) >> bits
 
 
@@ -64,7 +65,7 @@ def _cube(roots: Tensor) -> Tensor:
 
 @cache
 def _matrix() -> tuple[tuple[int, ...], ...]:
-    """The step from linear RGB to XYZ in parts of white, in whole numbers."""
+    """Return the matrix from linear RGB to XYZ relative to white, in fixed point."""
     return tuple(
         tuple(round(share / white * 2**SHARE) for share in row)
         for row, white in zip(MATRIX, WHITE, strict=True)
@@ -73,17 +74,19 @@ def _matrix() -> tuple[tuple[int, ...], ...]:
 
 @cache
 def _inverse() -> tuple[tuple[float, ...], ...]:
-    """The step from XYZ in parts of white to linear RGB."""
+    """Return the matrix from XYZ relative to white to linear RGB."""
     inverse = np.linalg.inv(np.array(MATRIX)) * np.array(WHITE)
     return cast(tuple[tuple[float, ...], ...], tuple(map(tuple, inverse.tolist())))
 
 
 @cache
 def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Linear light of the 256 levels, and the (in the dark straightened) cube roots of light."""
+    """Return linear light of the 256 levels, and the cube roots of light (linear when dark)."""
     level = torch.arange(256, dtype=torch.float64) / 255
+    # The inverse of sRGB's transfer function.
     linear = torch.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
     light = torch.arange(256 * FINE, dtype=torch.float64) / (255 * FINE)
+    # CIE Lab replaces the cube root by a straight line below (6/29)³ = 216/24389.
     roots = torch.where(light > 216 / 24389, light ** (1 / 3), (24389 / 27 * light + 16) / 116)
     tables = ((linear * 255 * FINE).round(), (roots * 2**ROOT).round())
     return cast(tuple[Tensor, Tensor], tuple(table.int().to(device) for table in tables))

@@ -1,6 +1,6 @@
-"""The defences by the names that users type. A new one is its module and one line here.
+"""The defences by the names that users type. To add one, add its module and one line here.
 
-Nothing slow is imported here: the command line lists the defences, and does not wait for torch.
+The command line lists the defences, so nothing slow (such as torch) is imported here.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +20,12 @@ DEFENCES.add_lazily(CENTRE_CROP, "eyechart.models.defences.crops:CENTRE_CROP_DEF
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return a defended model's name as "clahe+" and the name of the model itself."""
+    """Split a defended model's name into the defences, such as "clahe+", and the model's name.
+
+    Example:
+        >>> split_name("clahe:clip=3+timm:resnet50")
+        ('clahe:clip=3+', 'timm:resnet50')
+    """
     front, rest = "", name
     while rest.partition("+")[1] and rest.partition("+")[0].partition(":")[0] in DEFENCES:
         defence, plus, rest = rest.partition("+")
