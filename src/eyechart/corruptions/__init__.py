@@ -1,4 +1,4 @@
-"""The corruption functions, one file per family, on batches of images with declared parameters."""
+"""The corruption functions, one file per family: batches of images in, declared parameters."""
 
 from eyechart.corruptions import (
     blur,

@@ -1,4 +1,4 @@
-"""Blur: every pixel becomes an average, a median or a shuffle of its neighbourhood."""
+"""Blur: each pixel becomes an average, a median or a shuffle of its neighborhood."""
 
 from functools import lru_cache
 
@@ -44,10 +44,10 @@ def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
 def glass_blur(
     images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values, passes: Values
 ) -> Tensor:
-    """Blur, copy every pixel from a random neighbour, and blur again, as if seen through glass.
+    """Blur, copy each pixel from a random neighbor, and blur again, as seen through glass.
 
-    Follows the published files: the blurred picture is truncated to 8 bits, and pixels are
-    overwritten one after the other rather than swapped.
+    As in the published code, the blurred image is truncated to 8 bits, and pixels are overwritten
+    one after the other rather than swapped.
     """
     blurred = to_unit(truncate_levels(smooth(images, sigma)))
     return smooth(copy_from_neighbours(blurred, random, reach, passes), sigma)
@@ -61,7 +61,7 @@ def glass_blur(
     random=True,
 )
 def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values) -> Tensor:
-    """Blur, let neighbouring pixels change places at random, and blur again."""
+    """Blur, swap neighboring pixels at random, and blur again."""
     return smooth(swap_neighbours(smooth(images, sigma), random, reach), sigma)
 
 
@@ -74,11 +74,12 @@ def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach:
 def defocus_blur(
     images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
 ) -> Tensor:
-    """Blur with a disk, as a lens out of focus does.
+    """Blur with a disk, like a lens that is out of focus.
 
-    Follows the published kernel, which sums to slightly more than one for wide disks.
+    The published kernel is kept, which sums to slightly more than one for wide disks.
     """
     kernels = [_published_disk(r, s) for r, s in zip(radius, softness, strict=True)]
+    # kernels of different sizes are zero-padded to the widest, to filter the batch at once
     widest = max(kernel.shape[0] for kernel in kernels)
     stack = np.zeros((len(kernels), widest, widest))
     for target, kernel in zip(stack, kernels, strict=True):
@@ -89,12 +90,13 @@ def defocus_blur(
 
 @lru_cache(maxsize=1024)
 def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
-    """A pixelated disk, scaled to sum to one and only then softened with mirrored borders."""
+    """Return a pixelated disk, normalized first and then softened with mirrored borders."""
+    # the window sizes of the published code
     reach, soft = (8, 3) if radius <= 8 else (int(np.ceil(radius)), 5)
     axis = np.arange(-reach, reach + 1)
     disk = (axis[:, None] ** 2 + axis**2 <= radius**2).astype(np.float64)
     disk /= disk.sum()
-    # softness 0 stands for the automatic width of OpenCV's Gaussian kernels
+    # with softness 0 OpenCV derives the width of the Gaussian from the size of its kernel
     sigma = softness if softness > 0 else 0.3 * ((soft - 1) * 0.5 - 1) + 0.8
     weights = np.exp(-0.5 * (np.arange(soft) - soft // 2) ** 2 / sigma**2)
     weights /= weights.sum()
@@ -114,9 +116,9 @@ def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
 def vcr_defocus_blur(
     images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
 ) -> Tensor:
-    """Blur with a disk of any real radius that keeps the brightness.
+    """Blur with a disk of any real radius that preserves the brightness.
 
-    Below a radius of half a pixel nothing is left of disk or rim: the image stays as it is.
+    With a radius below half a pixel there is neither disk nor rim, and the image stays unchanged.
     """
     return correlate(images, disk_kernels(radius, softness, images.device))
 
@@ -126,7 +128,7 @@ FINE = 8
 
 
 def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tensor:
-    """Return (B, k, k) float64 disks with partly covered rims, softened, summing to one."""
+    """Return (B, k, k) float64 disks with anti-aliased, softened rims that sum to one."""
     softness = np.minimum(softness, radius)
     soft = gaussian_weights(softness, truncate=3.0)
     reach = int(np.ceil(radius.max())) + soft.shape[1] // 2
@@ -136,6 +138,7 @@ def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tens
     bound = torch.from_numpy(radius**2).to(device).reshape(-1, 1, 1)
     inside = (axis[:, None] ** 2 + axis**2 <= bound).to(torch.float64)
     disks: Tensor = inside.reshape(-1, size, FINE, size, FINE).sum(dim=(2, 4))
+    # a disk that covers no sample point becomes the identity kernel
     disks[:, reach, reach] += disks.sum(dim=(1, 2)) == 0
     disks /= disks.sum(dim=(1, 2), keepdim=True)
     if soft.shape[1] == 1:
@@ -145,7 +148,7 @@ def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tens
 
 
 def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
-    """Filter along the rows and transpose; the kernels are wide enough to lose nothing."""
+    """Filter along the rows and transpose; the kernels are wide enough that nothing is cut off."""
     reach = taps.shape[1] // 2
     padded = torch.nn.functional.pad(kernels, (reach, reach))
     windows: Tensor = padded.unfold(2, taps.shape[1], 1)
@@ -163,17 +166,18 @@ def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
 def motion_blur(
     images: Tensor, random: ImageRandom, *, radius: Values, sigma: Values, angle: Values
 ) -> Tensor:
-    """Smear every pixel along a fading one-sided trail, as a moving camera does."""
+    """Smear each pixel along a fading one-sided trail, like a moving camera."""
     return trail(images, radius, sigma, angle)
 
 
 def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
-    """Return the images smeared with ImageMagick's one-sided motion kernel, edges repeated."""
+    """Return the images filtered with ImageMagick's one-sided motion kernel, edges replicated."""
     step = np.arange(int(2 * radius.max() + 1))
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
     weights[step > 2 * radius[:, None]] = 0
     weights /= weights.sum(axis=1, keepdims=True)
     radians = np.deg2rad(angle)[:, None]
+    # rounded to 9 digits first, so that half pixels round to the same side on every machine
     across = np.ceil(np.round(step * np.cos(radians), 9) - 0.5)
     down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5)
     reach = (int(np.abs(down).max()), int(np.abs(across).max()))
@@ -185,9 +189,9 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
 
 
 def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:
-    """Return (B, 2·reach + 1, 2·reach + 1) kernels with the weights (B, n) added at their places.
+    """Return (B, 2·reach + 1, 2·reach + 1) kernels with the weights (B, n) added at their offsets.
 
-    All are float64; places are whole numbers of pixels from the centre.
+    All are float64; offsets are integer pixels from the center.
     """
     rows, columns = (2 * side + 1 for side in reach)
     places = ((down + reach[0]) * columns + (across + reach[1])).to(torch.int64)
@@ -204,7 +208,7 @@ def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]
 def vcr_motion_blur(
     images: Tensor, random: ImageRandom, *, kernel: Values, angle: Values
 ) -> Tensor:
-    """Smear every pixel along a straight streak centred on it."""
+    """Smear each pixel along a straight streak centered on it."""
     return correlate(images, streak_kernels(kernel, angle, images.device))
 
 
@@ -212,11 +216,11 @@ STREAK_SAMPLES = 257
 
 
 def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tensor:
-    """Return (B, k, k) float64 anti-aliased centred lines of `length` px that sum to one."""
+    """Return (B, k, k) float64 anti-aliased, centered lines of `length` px that sum to one."""
     reach = int(length.max()) // 2 + 1
     radians = np.deg2rad(angle)
     ends = np.stack((np.sin(radians), np.cos(radians))) * (length - 1) / 2
-    # the same samples whatever else is in the batch
+    # a fixed number of samples, independent of the other images in the batch
     samples = torch.linspace(-1, 1, STREAK_SAMPLES, dtype=torch.float64).to(device)
     row, column = torch.from_numpy(ends).to(device)[..., None] * samples
     top, left = torch.floor(row), torch.floor(column)
@@ -240,13 +244,13 @@ def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tenso
     Parameter("step", 0.005, 1, "factor", "distance between enlargements"),
 )
 def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values) -> Tensor:
-    """Average the image with enlargements of its centre, as a camera that zooms does."""
+    """Average the image with enlargements of its center, like a zooming camera."""
     out = torch.empty_like(images)
     pairs = np.stack((zoom, step), axis=1)
     for pair in np.unique(pairs, axis=0):
         chosen = torch.from_numpy(np.flatnonzero((pairs == pair).all(axis=1))).to(images.device)
         clean = fine_levels(images if len(chosen) == len(images) else images[chosen])
-        # the published code counts with arange in floating point, which includes 1.11 for 1.11/0.01
+        # np.arange in floating point, as published: it includes 1.11 for zoom 1.11, step 0.01
         factors = np.arange(1, pair[0], pair[1])
         out[chosen] = add_zooms(clean, factors).mul_(UNIT / (len(factors) + 1))
     return out
@@ -259,13 +263,13 @@ KERNEL = Parameter(
 
 @corruption("vcr/blur", "blur", KERNEL)
 def box_blur(images: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
-    """Replace every pixel by the mean of a square window around it."""
+    """Replace each pixel by the mean of a square window around it."""
     return filter_separable(images, box_weights(kernel), "mirror")
 
 
 @corruption("vcr/median_blur", "blur", KERNEL, takes="levels")
 def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
-    """Replace every value by the median of a square window around it, on whole grey levels."""
+    """Replace each value by the median of a square window around it, on 8-bit grey levels."""
     return median_filter(levels, kernel)
 
 
@@ -276,7 +280,7 @@ def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tenso
     Parameter("side", 3, 10_001, "px", "side of the window of each mean", odd=True, integer=True),
 )
 def noc_blur(images: Tensor, random: ImageRandom, *, weight: Values, side: Values) -> Tensor:
-    """Mix the picture with itself after five means over a small window, black outside."""
+    """Mix the image with a copy averaged five times over a small window, black outside."""
     down, across = (box_matrix(side, size, 5, images.device) for size in images.shape[-2:])
     blurred = along_both(images, down, across)
     return blurred.sub_(images).mul_(per_image(weight, images)).add_(images)

@@ -1,4 +1,4 @@
-"""Colour: brightness, contrast, saturation and hue change; nothing moves and nothing blurs."""
+"""Color: brightness, contrast, saturation and hue change; no pixel moves and nothing is blurred."""
 
 from itertools import permutations
 
@@ -13,7 +13,7 @@ from eyechart.corruptions.kernels.arithmetic import exact_mean, look_up, luma, t
 
 
 def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return hue (0…1), saturation and value planes (B, H, W) of RGB images in 0…1."""
+    """Return hue (0…1), saturation and value planes (B, H, W) of RGB images in [0, 1]."""
     red, green, blue = images.unbind(dim=1)
     value = images.amax(dim=1)
     chroma = value - images.amin(dim=1)
@@ -21,13 +21,14 @@ def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     safe = torch.where(grey, 1.0, chroma)
     hue = torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4)
     hue = torch.where(value == red, (green - blue) / safe, hue)
+    # multiplication by a reciprocal: division has another last bit on GPUs
     hue = torch.where(grey, 0.0, hue * (1 / 6))
     saturation = chroma / torch.where(value == 0, 1.0, value)
     return hue - torch.floor(hue), saturation, value
 
 
 def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """Return RGB images (B, 3, H, W); hue may be any real number, a whole turn being 1."""
+    """Return RGB images (B, 3, H, W); hue may be any real number, with period 1."""
     turn = (hue - torch.floor(hue)) * 6
     chroma = value * saturation
     channels = []
@@ -44,11 +45,11 @@ def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
     Parameter("amount", 0, 1, "fraction of full scale", "added to the value of HSV", clean=0),
 )
 def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Raise the value of every pixel in HSV, leaving hue and saturation."""
+    """Raise the value in HSV of every pixel, keeping hue and saturation."""
     shift = per_image(amount, images)
     if images.shape[1] == 1:
         return images + shift
-    # With hue and saturation kept, RGB is proportional to V: no need to go through HSV.
+    # with hue and saturation fixed, RGB is proportional to V, so HSV is not needed
     value = images.amax(dim=1, keepdim=True)
     raised = (value + shift).clamp_(0, 1)
     scaled = images * (raised / torch.where(value == 0, 1.0, value))
@@ -62,12 +63,12 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
     takes="either",
 )
 def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
-    """Pull every channel towards its own mean over the image."""
+    """Pull every channel towards its mean over the image."""
     mean = exact_mean(images, (2, 3))
     strength = per_image(factor, images)
     if images.dtype != torch.uint8:
         return (images - mean).mul_(strength).add_(mean)
-    # every level of a channel has one answer: compute 256 of them and look them up
+    # the output depends only on the level: compute 256 values per channel and look them up
     table = (to_unit(torch.arange(256, device=images.device)) - mean).mul_(strength).add_(mean)
     return look_up(images, table[:, :, 0])
 
@@ -79,17 +80,17 @@ def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
     Parameter("shift", 0, 1, "fraction of full scale", "then this is added", clean=0),
 )
 def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
-    """Change the saturation in HSV; a grey image has none to change."""
+    """Change the saturation in HSV; grey images are unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     value = images.amax(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
     saturation = chroma / torch.where(value == 0, 1.0, value)
     wanted = (saturation * per_image(gain, images)).add_(per_image(shift, images)).clamp_(0, 1)
-    # With hue and value kept, a channel's distance from V is proportional to the saturation.
+    # with hue and value fixed, a channel's distance from V is proportional to the saturation
     ratio = wanted / torch.where(saturation == 0, 1.0, saturation)
     scaled = value - (value - images) * ratio
-    # A grey pixel has hue 0 by convention: saturation added to it turns it red.
+    # a grey pixel has hue 0 by convention, so added saturation turns it red
     red = torch.tensor([0.0, 1.0, 1.0], device=images.device).reshape(1, 3, 1, 1)
     return torch.where(saturation == 0, value - value * wanted * red, scaled)
 
@@ -104,7 +105,7 @@ def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values
 def hue_saturation_value(
     images: Tensor, random: ImageRandom, *, hue: Values, saturation: Values, value: Values
 ) -> Tensor:
-    """Shift hue, saturation and value, each by its own amount."""
+    """Shift hue, saturation and value, each by a separate amount."""
     bright = per_image(value / 255, images)
     if images.shape[1] == 1:
         return (images + bright).clamp_(0, 1)
@@ -143,12 +144,13 @@ def color_jitter(
     hue: Values,
     order: Values,
 ) -> Tensor:
-    """Change brightness, contrast, saturation and hue, one after the other in a random order."""
+    """Change brightness, contrast, saturation and hue one after the other in random order."""
     steps = np.array(_ORDERS)[order.astype(int)]
     turning = np.argmax(steps == HUE, axis=1)
     other_steps = steps[steps != HUE].reshape(-1, 3).T
     factors = np.stack((brightness, contrast, saturation))[other_steps, np.arange(len(order))]
-    # three stretches before the hue turns and three after; each image takes part in three of them
+    # Three stretches before the hue shift and three after it; each image is active in three of
+    # them. This way the batch needs one hue shift, whatever the orders of its images.
     late = turning <= np.arange(3)[:, None]
     out = _stretch_in_turn(images, other_steps, factors, ~late)
     out = _turn_hue(out, per_image(hue, images))
@@ -162,7 +164,7 @@ _ORDERS = tuple(permutations(range(4)))
 def _stretch_in_turn(
     images: Tensor, steps: NDArray[np.int64], factors: Values, active: NDArray[np.bool_]
 ) -> Tensor:
-    """Return the images after three steps (3, B), those left out that are not active."""
+    """Return the images after three steps (3, B); a step is skipped where it is not active."""
     about_mean, about_grey = active & (steps == CONTRAST), active & (steps == SATURATION)
     numbers = np.stack((np.where(active, factors, 1), about_mean, about_grey), axis=1)
     for step in torch.from_numpy(numbers).to(images.device, torch.float32):
@@ -171,9 +173,9 @@ def _stretch_in_turn(
 
 
 def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_grey: Tensor) -> Tensor:
-    """Return the images with their distance from something multiplied by `factor`.
+    """Return the images with their distance from a center multiplied by `factor`.
 
-    The something is the mean grey, or each pixel's own grey, where marked by a 1, and else black.
+    The center is the mean grey or each pixel's grey, where marked by a 1, otherwise black.
     """
     grey = luma(images)
     mean = to_unit(to_levels(exact_mean(grey, (1, 2, 3))))
@@ -182,7 +184,7 @@ def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_grey: Ten
 
 
 def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Return the images with their hue shifted by `turns` (B, 1, 1, 1); grey ones have none."""
+    """Return the images with their hue shifted by `turns` (B, 1, 1, 1); grey ones unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     hue, saturation, value = rgb_to_hsv(images)
@@ -202,7 +204,7 @@ _SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "how much is added"
 def noc_brightness(
     images: Tensor, random: ImageRandom, *, amount: Values, direction: Values
 ) -> Tensor:
-    """Make every value lighter, or every value darker, by the same amount."""
+    """Make all values lighter, or all darker, by the same amount."""
     return images + per_image(amount * direction, images)
 
 
@@ -233,7 +235,7 @@ def backlight(
     axis: Values,
     direction: Values,
 ) -> Tensor:
-    """Part the picture in two and make one part lighter, the other darker."""
+    """Split the image in two and make one part lighter, the other darker."""
     height, width = images.shape[-2:]
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)
@@ -250,7 +252,7 @@ def backlight(
     Parameter("loss", 0, 1, "factor", "share of the way to the mean", clean=0),
 )
 def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor:
-    """Pull every value towards one mean over the whole picture and all channels."""
+    """Pull every value towards the mean over the whole image and all channels."""
     mean = exact_mean(images, (1, 2, 3))
     return (mean - images).mul_(per_image(loss, images)).add_(images)
 
@@ -264,7 +266,7 @@ def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor
 def color_distortion(
     images: Tensor, random: ImageRandom, *, amount: Values, channel: Values
 ) -> Tensor:
-    """Add the same amount to every value of one colour channel; a grey image has only the one."""
+    """Add the same amount to every value of one color channel; a grey image has only one."""
     shift = per_image(amount, images)
     if images.shape[1] == 1:
         return images + shift
@@ -278,7 +280,7 @@ def color_distortion(
     Parameter("weight", 0, 1, "factor", "share of the way to grey", clean=0),
 )
 def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor:
-    """Mix the picture with its grey version; a grey image stays as it is."""
+    """Mix the image with its grey version; grey images are unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     return (luma(images) - images).mul_(per_image(weight, images)).add_(images)
@@ -291,5 +293,5 @@ def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor
     _direction("1 turns red towards green, -1 towards blue"),
 )
 def noc_hue(images: Tensor, random: ImageRandom, *, turns: Values, direction: Values) -> Tensor:
-    """Turn the hue of every pixel by the same angle; a grey image stays as it is."""
+    """Rotate the hue of every pixel by the same angle; grey images are unchanged."""
     return _turn_hue(images, per_image(turns * direction, images))

@@ -1,4 +1,4 @@
-"""How a corruption is declared: its function, its parameters as data, its place in the registry.
+"""Declaration of corruptions: the function, its parameters as data, and the registry.
 
 Sampling, validation, help texts, docs and the gallery all read these declarations.
 """
@@ -19,16 +19,27 @@ from eyechart.core.registry import Registry
 FAMILIES = ("noise", "blur", "weather", "colour", "digital", "occlusion", "geometry")
 
 Values = NDArray[np.float64]
-"""One value per image, on the host."""
+"""One value per image, as a NumPy array on the CPU."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number that a corruption takes, per image.
+    """A numeric parameter of a corruption, with one value per image.
 
-    `clean` is the value at which the corruption changes nothing, or which the parameter keeps while
-    the others approach theirs. `drawn` parameters (an angle, a sign) are no part of the strength
-    path: each image draws its own, uniformly over low … high, unless the user gives one.
+    Attributes:
+        name: the keyword of the corruption function.
+        low: the smallest allowed value.
+        high: the largest allowed value.
+        unit: the unit; "px" values scale with the image size.
+        meaning: what the parameter does, for help and docs.
+        clean: the value at which the corruption changes nothing, or which the parameter keeps while
+            the others approach theirs.
+        integer: whether only integers are allowed.
+        odd: whether only odd integers are allowed.
+        choices: the allowed values, if there are only a few.
+        drawn: whether it is random (an angle, a sign) rather than part of the strength: each image
+            draws a value uniformly from low … high unless the user gives one.
+        between: how values are interpolated: "linear", "log" or "reciprocal".
     """
 
     name: str
@@ -45,18 +56,18 @@ class Parameter:
 
     @property
     def scales_with_size(self) -> bool:
-        """Whether the value is a length in the picture."""
+        """Whether the value is a length in the image."""
         return self.unit == "px"
 
     @property
     def kind(self) -> str:
-        """Return "choice", "odd integer", "integer" or "real"."""
+        """The kind of values: "choice", "odd integer", "integer" or "real"."""
         if self.choices is not None:
             return "choice"
         return "odd integer" if self.odd else "integer" if self.integer else "real"
 
     def check(self, values: Values) -> None:
-        """Raise a UsageError unless every value is allowed."""
+        """Raise a UsageError unless all values are allowed."""
         if self.choices is not None:
             bad = values[~np.isin(values, self.choices)]
             allowed = " or ".join(f"{choice:g}" for choice in self.choices)
@@ -72,21 +83,22 @@ class Parameter:
             raise UsageError(f"{self.name} must be odd, got {values[values % 2 == 0][0]:g}.")
 
     def settle(self, values: Values, stretch: float = 1.0) -> Values:
-        """Return `values` brought to the nearest ones that the parameter can take.
+        """Return `values` rounded and clipped to the nearest allowed values.
 
-        Lengths may be `stretch` times as long as declared, on pictures that are as much larger.
+        Lengths may exceed `high` by the factor `stretch`, on images that are larger by that factor.
         """
         if self.choices is not None:
             choices = np.array(self.choices)
             return np.asarray(choices[np.abs(values[:, None] - choices).argmin(axis=1)])
         if self.odd:
+            # an even length rounds up to the next odd one
             values = np.floor(values / 2) * 2 + 1
         elif self.integer:
             values = np.floor(values + 0.5)
         return np.clip(values, self.low, self.high * max(1.0, stretch))
 
     def interpolate(self, start: Values, end: Values, share: Values) -> Values:
-        """Return the values `share` (0…1) of the way from `start` to `end`, as declared."""
+        """Return values interpolated from `start` (share 0) to `end` (share 1), as declared."""
         if self.choices is not None:
             return np.where(share < 0.5, start, end)
         if self.between == "reciprocal":
@@ -96,11 +108,11 @@ class Parameter:
             mixed = np.exp((1 - share) * np.log(start) + share * np.log(end))
         else:
             mixed = (1 - share) * start + share * end
-        # what does not move must not move by a rounding error either
+        # equal ends must give exactly that value, without rounding error
         return np.where(start == end, start, mixed)
 
     def sample(self, uniform: Values, low: float, high: float) -> Values:
-        """Return values spread evenly over low … high (both ends included for integers)."""
+        """Return values uniform on low … high (both ends included for integers)."""
         if self.choices is not None:
             return np.asarray(np.array(self.choices)[(uniform * len(self.choices)).astype(int)])
         if self.odd:
@@ -112,9 +124,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Assets:
-    """What some corruptions need besides the image; loaded by the suites.
+    """Data that some corruptions need besides the image; the suites load it.
 
-    `textures`: of frost. `styles`: a trained style transfer.
+    `textures` are for frost, `styles` is a trained style transfer.
     """
 
     textures: tuple[Tensor, ...] = field(default=())
@@ -124,16 +136,16 @@ class Assets:
 Apply = Callable[..., Tensor]
 """A corruption function, f(images, random, *, parameter=values, …) → corrupted images.
 
-`images` is float32 (B, C, H, W) in 0…1 with C = 1 or 3 ("unit"); uint8 for functions that take
-"levels", one or the other for those that take "either". Every parameter comes as a keyword with one
-float64 value per image, lengths in pixels of this image. What comes back is float32, which may
-leave 0…1 (the caller clips), or uint8, of the same shape. `images` itself is never changed.
+`images` is float32 (B, C, H, W) in [0, 1] with C = 1 or 3 ("unit"), uint8 for functions that take
+"levels", and either for those that take "either". Every parameter is a keyword with one float64
+value per image, lengths in pixels of this image. The result has the same shape; it is float32,
+which may exceed [0, 1] (the caller clips), or uint8. `images` itself is never modified.
 """
 
 
 @dataclass(frozen=True)
 class Corruption:
-    """A corruption function with everything that is known about it."""
+    """A corruption function with its declared properties."""
 
     name: str
     family: str
@@ -145,7 +157,7 @@ class Corruption:
     takes: str = "unit"
 
     def parameter(self, name: str) -> Parameter:
-        """Return the parameter called `name`."""
+        """Return the parameter called `name`; raise a UsageError if there is none."""
         for parameter in self.parameters:
             if parameter.name == name:
                 return parameter
@@ -155,7 +167,7 @@ class Corruption:
     def __call__(
         self, images: Tensor, random: ImageRandom, values: Mapping[str, Values], assets: Assets
     ) -> Tensor:
-        """Return the corrupted images: float32 not yet clipped, or uint8."""
+        """Return the corrupted images: float32, not yet clipped, or uint8."""
         needed = {self.needs: getattr(assets, self.needs)} if self.needs else {}
         return self.apply(images, random, **needed, **values)
 
@@ -171,9 +183,15 @@ def corruption(
     needs: str = "",
     takes: str = "unit",
 ) -> Callable[[Apply], Apply]:
-    """Register the decorated function; its docstring's first line becomes the summary.
+    """Register the decorated function; the first line of its docstring becomes the summary.
 
-    `needs`: what of `Assets` the function gets as a keyword besides its parameters.
+    Args:
+        name: the registered name, with the prefix of its suite ("vcr/", "noc/") if it has one.
+        family: one of `FAMILIES`.
+        *parameters: the keyword arguments of the function.
+        random: whether the function uses random numbers; drawn parameters imply it.
+        needs: the attribute of `Assets` that the function takes as a keyword.
+        takes: "unit" (float32), "levels" (uint8) or "either".
     """
     if family not in FAMILIES:
         raise ValueError(f"{name}: unknown family {family}.")

@@ -1,4 +1,4 @@
-"""Digital: what storing and sending a picture does to it."""
+"""Digital: artifacts of storing and transmitting images."""
 
 from io import BytesIO
 
@@ -23,7 +23,8 @@ from eyechart.corruptions.kernels.resampling import along_both, block_matrix, th
     takes="levels",
 )
 def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
-    """Shrink the picture and enlarge it again without smoothing: it falls into blocks."""
+    """Shrink the image and enlarge it without smoothing, so that it consists of blocks."""
+    # images are grouped by size, because a batch has one shape
     sizes = np.unique(size)
     if len(sizes) > 1:
         out = torch.empty_like(levels)
@@ -32,6 +33,7 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
             out[chosen] = pixelate(levels[chosen], random, size=size[size == share])
         return out
     height, width = levels.shape[2:]
+    # the small addition keeps rounding error from truncating a whole product one pixel too low
     small = (max(1, int(height * sizes[0] + 1e-9)), max(1, int(width * sizes[0] + 1e-9)))
     return blocks.enlarge(blocks.shrink(levels, small), (height, width))
 
@@ -44,9 +46,9 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
     takes="levels",
 )  # fmt: skip
 def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
-    """Store the picture as a JPEG file of low quality and read it back.
+    """Store the image as a JPEG of low quality and read it back.
 
-    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, with the same pixels.
+    On the CPU this uses Pillow; on a GPU the same steps in torch, with identical pixels.
     """
     if levels.device.type != "cpu":
         return jpeg_in_torch(levels, quality)
@@ -57,7 +59,7 @@ def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) ->
 
 
 def through_jpeg(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Return one picture (H, W, 3) or (H, W) as written to JPEG and read back."""
+    """Return an image (H, W, 3) or (H, W) after a round trip through JPEG."""
     file = BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file))
@@ -70,7 +72,7 @@ def through_jpeg(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
               integer=True, between="reciprocal"),
 )  # fmt: skip
 def quantization(images: Tensor, random: ImageRandom, *, levels: Values) -> Tensor:
-    """Round every value to the nearest of a few evenly spaced ones."""
+    """Round every value to the nearest of a few evenly spaced levels."""
     steps = per_image(levels - 1, images)
     return torch.round(images * steps).div_(steps)
 
@@ -81,7 +83,7 @@ def quantization(images: Tensor, random: ImageRandom, *, levels: Values) -> Tens
     Parameter("factor", 1, 50, "factor", "how many times smaller the thumbnail is", clean=1),
 )
 def thumbnail_resize(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
-    """Shrink the picture and enlarge it again, both smoothly."""
+    """Shrink the image and enlarge it again, both with interpolation."""
     down, across = (thumbnail_matrix(factor, size, images.device) for size in images.shape[-2:])
     return along_both(images, down, across)
 

@@ -23,15 +23,17 @@ from eyechart.corruptions.kernels.interpolation import fine_levels, sample_bilin
 def elastic_transform(
     images: Tensor, random: ImageRandom, *, amplitude: Values, sigma: Values, shift: Values
 ) -> Tensor:
-    """Shear the picture a little and wrinkle it like a cloth."""
+    """Shear the image slightly and wrinkle it like cloth."""
     height, width = images.shape[2:]
     wrinkles = random.uniform16("wrinkles", (2, height, width)).mul_(2).sub_(1)
     wrinkles = smooth(wrinkles, sigma, truncate=3.0, border="reflect")
+    # in steps of 1/32 px, for which bilinear interpolation is exact in float32
     wrinkles = torch.round(wrinkles * per_image(amplitude, images) * 32) / 32
     down = wrinkles[:, 1] + torch.arange(height, device=images.device)[:, None]
     across = wrinkles[:, 0] + torch.arange(width, device=images.device)
     places = _affine_places(random, shift, height, width)
     moved = sample_bilinear(fine_levels(images), *places, "mirror")
+    # back to steps of 1/64 grey level, as `sample_bilinear` requires
     moved = moved.mul_(64).round_().mul_(1 / 64)
     return sample_bilinear(moved, down, across, "reflect") * UNIT
 
@@ -39,7 +41,7 @@ def elastic_transform(
 def _affine_places(
     random: ImageRandom, shift: Values, height: int, width: int
 ) -> tuple[Tensor, Tensor]:
-    """Return where in the picture each pixel of the sheared one comes from, to 1/32 px."""
+    """Return the source coordinates of each pixel under the affine map, to 1/32 px."""
     centre = np.array([height // 2, width // 2])
     arm = min(height, width) // 3
     corners = np.array([centre + arm, [centre[0] + arm, centre[1] - arm], centre - arm])
@@ -55,7 +57,7 @@ def _affine_places(
         coefficients[:, k, 0] * x + coefficients[:, k, 1] * y + coefficients[:, k, 2]
         for k in (0, 1)
     )
-    # OpenCV, which the published code calls, interpolates between 32 places a pixel
+    # OpenCV, which the published code calls, interpolates at 32 positions per pixel
     return tuple(
         (torch.floor(positions * 32 + 0.5) / 32).to(torch.float32) for positions in (rows, columns)
     )  # type: ignore[return-value]

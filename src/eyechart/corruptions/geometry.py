@@ -1,7 +1,7 @@
-"""Geometry: pixels move; what comes in from outside the picture is black.
+"""Geometry: pixels move; areas from outside the image are black.
 
 Source coordinates are computed in float64 and snapped to 2⁻¹⁶ px before the nearest pixel is
-taken, so that a coordinate on the edge between two pixels falls to the same side everywhere.
+taken, so that a coordinate on the edge between two pixels rounds to the same side on every device.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def _nearest(images: Tensor, matrix: tuple[Values, Values, Values, Values]) -> Tensor:
-    """Return the images seen through x ← a·x + b·y, y ← c·x + d·y about their centre."""
+    """Return the images transformed by x ← a·x + b·y, y ← c·x + d·y about their center."""
     height, width = images.shape[-2:]
     device = images.device
     a, b, c, d = (torch.from_numpy(entry).to(device).reshape(-1, 1, 1) for entry in matrix)
@@ -62,7 +62,7 @@ def translation(
     to_right: Values,
     to_bottom: Values,
 ) -> Tensor:
-    """Shift the picture to one side and up or down."""
+    """Shift the image to one side and up or down."""
     height, width = images.shape[-2:]
     shift_x, shift_y = (
         torch.from_numpy((length * sign).astype(np.int64)).to(images.device).reshape(-1, 1, 1)
@@ -88,7 +88,7 @@ def _slant(images: Tensor, slope: Values) -> Tensor:
     DIRECTION,
 )
 def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Values) -> Tensor:
-    """Slant the picture sideways about its centre."""
+    """Shear the image horizontally about its center, by an angle."""
     return _slant(images, np.tan(np.radians(degrees)) * direction)
 
 
@@ -101,7 +101,7 @@ def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Va
 def shear_by_shift(
     images: Tensor, random: ImageRandom, *, shift: Values, direction: Values
 ) -> Tensor:
-    """Slant the picture sideways, measured by how far its top and bottom move."""
+    """Shear the image horizontally, by the shift of its top and bottom rows."""
     return _slant(images, 2 * shift * direction)
 
 
@@ -112,7 +112,7 @@ def shear_by_shift(
     _sign("clockwise", "1 clockwise, -1 anticlockwise"),
 )
 def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise: Values) -> Tensor:
-    """Turn the picture about its centre."""
+    """Rotate the image about its center."""
     angle = np.radians(degrees) * clockwise
     return _nearest(images, (np.cos(angle), np.sin(angle), -np.sin(angle), np.cos(angle)))
 
@@ -126,7 +126,7 @@ def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise:
     ),
 )
 def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) -> Tensor:
-    """Cut the picture off at the top or the left and stretch the rest to the old size."""
+    """Crop the image at the top or the left and stretch the rest to the original size."""
     matrices = []
     for dimension, size in enumerate(images.shape[-2:]):
         cut = np.where(axis == dimension, np.minimum(crop, size - 1), 0.0)

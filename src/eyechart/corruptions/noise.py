@@ -1,4 +1,4 @@
-"""Noise: every value of the image changes by a random amount of its own."""
+"""Noise: every value of the image changes by an independent random amount."""
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ SIGMA = Parameter(
 
 @corruption("gaussian_noise", "noise", SIGMA, random=True)
 def gaussian_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
-    """Add normal noise to every value, independently in each channel."""
+    """Add Gaussian noise to every value, independently in each channel."""
     noise = random.normal("noise", images.shape[1:])
     return noise.mul_(per_image(sigma, images)).add_(images)
 
@@ -36,12 +36,13 @@ def gaussian_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Ten
     random=True,
 )
 def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tensor:
-    """Count photons: every value becomes a Poisson count divided by the count of full white.
+    """Replace every value by a Poisson count of photons, relative to the count of full white.
 
-    Values are taken at the nearest of 256 grey levels.
+    Values are first rounded to the nearest of 256 grey levels.
     """
-    # Beyond this many photons the noise is far below a grey level.
+    # beyond 1e6 photons the noise is far below one grey level
     photons = photons.clip(max=1e6)
+    # the Poisson tables grow with the number of photons; beyond 2,000 the normal limit is used
     is_poisson = photons <= 2000
     if not is_poisson.all():
         return _shot_noise_by_parts(images, random, photons, is_poisson)
@@ -53,7 +54,7 @@ def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tenso
 def _shot_noise_by_parts(
     images: Tensor, random: ImageRandom, photons: Values, is_poisson: NDArray[np.bool_]
 ) -> Tensor:
-    """Images with very many photons take the normal limit of the Poisson distribution."""
+    """Return the noisy images; those with many photons use the normal limit of the Poisson."""
     parts = []
     for index in range(len(photons)):
         one, image_random = images[index : index + 1], random.part(index, index + 1)
@@ -71,13 +72,13 @@ AMOUNT = Parameter("amount", 0, 1, "share of values", "share of values replaced"
 
 @corruption("impulse_noise", "noise", AMOUNT, random=True, takes="either")
 def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a share of the values, channel by channel, by black or white, half and half."""
+    """Replace a share of the values, independently per channel, by black or white, half each."""
     chance = random.halves("noise", images[0].numel()).reshape(images.shape)
     return _black_and_white(images, chance, amount)
 
 
 def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
-    """Replace what has a 16-bit `chance` below `amount`: black, or white in its lower half."""
+    """Replace values whose 16-bit `chance` is below `amount`: white in its lower half, or black."""
     limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
     hit = limits.reshape(-1, 1, 1, 1)
     white = 255 if images.dtype == torch.uint8 else 1
@@ -87,7 +88,7 @@ def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
 
 @corruption("noc/salt_pepper_pixels", "noise", AMOUNT, random=True, takes="either")
 def salt_pepper_pixels(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a share of the pixels, all channels together, by black or white, half and half."""
+    """Replace a share of the pixels, all channels together, by black or white, half each."""
     # the same chance for all channels of a pixel
     chance = random.halves("noise", images[0, 0].numel()).reshape(-1, 1, *images.shape[2:])
     return _black_and_white(images, chance, amount)
@@ -95,7 +96,7 @@ def salt_pepper_pixels(images: Tensor, random: ImageRandom, *, amount: Values) -
 
 @corruption("speckle_noise", "noise", SIGMA, random=True)
 def speckle_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
-    """Add normal noise in proportion to the value itself."""
+    """Add Gaussian noise in proportion to the value."""
     noise = random.normal("noise", images.shape[1:])
     return noise.mul_(per_image(sigma, images)).mul_(images).add_(images)
 
@@ -107,7 +108,7 @@ def speckle_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
     random=True,
 )
 def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tensor:
-    """Add noise spread evenly on ±width to every value, independently in each channel."""
+    """Add uniform noise on ±width to every value, independently in each channel."""
     noise = random.uniform16("noise", images.shape[1:]).mul_(2).sub_(1)
     return noise.mul_(per_image(width, images)).add_(images)
 
@@ -123,9 +124,9 @@ def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tens
 def grey_uniform_noise(
     images: Tensor, random: ImageRandom, *, width: Values, contrast: Values, colour: Values
 ) -> Tensor:
-    """Take away colour and contrast, and add noise spread evenly on ±width, equal in all channels.
+    """Reduce color and contrast, and add uniform noise on ±width, equal in all channels.
 
-    With a contrast of 0.3 and no colour it is the uniform noise of Geirhos et al. (2018).
+    With contrast 0.3 and no color it is the uniform noise of Geirhos et al. (2018).
     """
     grey, share = luma(images), per_image(contrast, images)
     faded = (images - grey).mul_(per_image(colour, images)).add_(grey)
@@ -136,6 +137,6 @@ def grey_uniform_noise(
 
 @corruption("noc/gaussian", "noise", SIGMA, random=True)
 def noc_gaussian(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
-    """Add the magnitude of normal noise to every value: the picture grows grainy and lighter."""
+    """Add the absolute value of Gaussian noise: the image becomes grainy and lighter."""
     noise = random.normal("noise", images.shape[1:])
     return noise.abs_().mul_(per_image(sigma, images)).add_(images)

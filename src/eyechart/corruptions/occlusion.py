@@ -1,7 +1,7 @@
-"""Occlusion: something covers part of the picture, or lightens it there; the rest stays as it is.
+"""Occlusion: part of the image is covered or lightened; the rest is unchanged.
 
-Objects are stamps: lists of pixel offsets put down at random centres. The random part is drawn for
-`MOST` objects whatever their count, so that a higher count adds objects and moves none.
+Objects are stamps: lists of pixel offsets placed at random centers. The random part is drawn for
+`MOST` objects whatever their count, so that a higher count adds objects without moving any.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ DISK = np.sqrt(121 / np.pi) / 6
 """A disk of nominal radius 6 has the area of the published one, 121 pixels."""
 
 Offsets = NDArray[np.int64]
-"""(P, 2): rows and columns relative to a centre."""
+"""(P, 2): rows and columns relative to a center."""
 
 GREY = Parameter("grey", 0, 1, "fraction of full scale", "grey value that covers", drawn=True)
 
@@ -36,7 +36,7 @@ def _radius(low: float, meaning: str) -> Parameter:
 
 @lru_cache(maxsize=256)
 def disk(radius: float) -> Offsets:
-    """Return the pixels of a disk; radius 6 has rows of half-width 6, 6, 5, 5, 4, 3, 1."""
+    """Return the pixels of a disk; with radius 6, rows have half-widths 6, 6, 5, 5, 4, 3, 1."""
     reach = int(radius * DISK) + 1
     row, column = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     inside = row**2 + column**2 <= (radius * DISK) ** 2
@@ -45,7 +45,7 @@ def disk(radius: float) -> Offsets:
 
 @lru_cache(maxsize=256)
 def diamond(radius: float) -> Offsets:
-    """Return the pixels of a diamond, half open: 98 for radius 7, a 7 × 7 one for radius 3.5."""
+    """Return the pixels of a half-open diamond: 98 for radius 7, a 7 × 7 one for radius 3.5."""
     reach = int(np.ceil(radius))
     row, column = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     half = radius - np.abs(row)
@@ -57,7 +57,7 @@ def diamond(radius: float) -> Offsets:
 def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
     """Return a dash of `dash` px and the dots on its right and on its left.
 
-    In fifths of the dash: it is 5 long and 3 thick; five dots, 1 long, follow in steps of 2.
+    In fifths of the dash: it is 5 long and 3 thick; five dots of length 1 follow in steps of 2.
     Where that is finer than pixels there are fewer dots, so that gaps remain between them.
     """
     fifth = dash / 5
@@ -84,12 +84,13 @@ def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
 def put_down(
     stamps: Sequence[Offsets], rows: Tensor, columns: Tensor, size: tuple[int, int]
 ) -> Tensor:
-    """Return (B, N, P) flat pixel numbers of one stamp per image at (B, N) centres.
+    """Return (B, N, P) flat pixel indices of one stamp per image at (B, N) centers.
 
-    What falls outside the picture, and what fills up shorter stamps, has the number H · W.
+    Pixels outside the image, and the padding of shorter stamps, have the index H · W.
     """
     height, width = size
     longest = max(len(stamp) for stamp in stamps)
+    # padding offsets are so large that they always lie outside the image
     table = np.full((len(stamps), longest, 2), 2 * max(size), dtype=np.int64)
     for offsets_of_stamp, stamp in zip(table, stamps, strict=True):
         offsets_of_stamp[: len(stamp)] = stamp
@@ -107,9 +108,9 @@ def draw_objects(
     size: tuple[int, int],
     numbers: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows, columns and numbers 0 … numbers − 1 of `MOST` random objects, each (B, MOST).
+    """Return rows, columns and integers 0 … numbers − 1 of `MOST` random objects, (B, MOST) each.
 
-    Centres leave `before` and `after` (down, across) px to the edges, where the picture has room.
+    Centers keep `before` and `after` (down, across) px from the edges if the image has room.
     """
     room = [np.maximum(s - b - a, 1) for b, a, s in zip(before, after, size, strict=True)]
     first = [np.minimum(b, (s - 1) // 2) for b, s in zip(before, size, strict=True)]
@@ -123,7 +124,7 @@ def draw_objects(
 
 
 def present(count: Values, device: torch.device) -> Tensor:
-    """Return (B, n): whether each of the first n = max(count) objects is there in its image."""
+    """Return (B, n): whether each of the first n = max(count) objects is present in its image."""
     numbers = torch.arange(int(count.max()), device=device)
     return numbers < torch.from_numpy(count).to(device)[:, None]
 
@@ -138,9 +139,9 @@ def _round_objects(
     radius: Values,
     shape: Callable[..., Offsets],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the pixel numbers (B, n, P) of disks or diamonds, which are there, and their greys."""
+    """Return pixel indices (B, n, P) of disks or diamonds, whether each is present, and greys."""
     height, width = images.shape[-2:]
-    # as published: centres keep the next whole pixel from the top and left, one less from the end
+    # as published: the margin is rounded up at the top and left, and one less at the other ends
     margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
     is_present = present(count, images.device)
     drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GREYS)
@@ -150,11 +151,11 @@ def _round_objects(
 
 
 def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) -> Tensor:
-    """Return the images with each object in its own grey, later ones over earlier ones."""
+    """Return the images with each object in its grey, later ones over earlier ones."""
     batch, _, height, width = images.shape
     number = torch.arange(1, is_present.shape[1] + 1, device=images.device) * is_present
     number = number[:, :, None].expand_as(pixels).flatten(1)
-    # the last object on a pixel is the one with the highest number
+    # the topmost object at a pixel is the one with the highest number
     canvas = torch.zeros(batch, height * width + 1, dtype=torch.int64, device=images.device)
     canvas.scatter_reduce_(1, pixels.flatten(1), number, "amax")
     last = canvas[:, :-1]
@@ -171,7 +172,7 @@ def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) ->
     random=True,
 )
 def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Put down disks, each in a grey of its own."""
+    """Draw disks, each in a random grey."""
     if not count.any():
         return images.clone()
     return _paint(images, *_round_objects(images, random, count, radius, disk))
@@ -185,7 +186,7 @@ def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     random=True,
 )
 def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Put down diamonds, each in a grey of its own."""
+    """Draw diamonds, each in a random grey."""
     if not count.any():
         return images.clone()
     return _paint(images, *_round_objects(images, random, count, radius, diamond))
@@ -199,7 +200,7 @@ def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     random=True,
 )
 def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Halve the distance to white inside drops; where drops overlap, once for each of them."""
+    """Halve the distance to white inside drops, once for each drop where they overlap."""
     if not count.any():
         return images.clone()
     batch, _, height, width = images.shape
@@ -207,7 +208,7 @@ def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) 
     hits = torch.zeros(batch, height * width + 1, dtype=torch.int32, device=images.device)
     once = is_present[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
     hits.scatter_add_(1, pixels.flatten(1), once)
-    # beyond 30 hits nothing of the picture is left in float32
+    # after 30 drops nothing of the image is left in float32
     shares = torch.from_numpy(1 - 0.5 ** np.arange(31, dtype=np.float32)).to(images.device)
     share = shares[hits[:, :-1].clamp(max=30).to(torch.int64)].reshape(batch, 1, height, width)
     return (1 - images).mul_(share).add_(images)
@@ -215,7 +216,7 @@ def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) 
 
 @lru_cache(maxsize=256)
 def _extent(dash: float) -> tuple[float, ...]:
-    """How far the dash reaches (up, down, left, right), and the dots left and right of it."""
+    """Return how far the dash (up, down, left, right) and the dots (left, right) extend."""
     middle, right, left = dotted_line(dash)
     (top, start), (bottom, stop) = middle.min(axis=0), middle.max(axis=0)
     return (-top, bottom, -start, stop, -left[:, 1].min(), right[:, 1].max())
@@ -224,7 +225,7 @@ def _extent(dash: float) -> tuple[float, ...]:
 def _dotted_lines(
     random: ImageRandom, count: Values, dash: Values, lines: int, length: int
 ) -> Tensor:
-    """Return bool (B, lines, length): where dotted lines along the last axis cover the picture."""
+    """Return bool (B, lines, length): where dotted lines along the last axis cover the image."""
     device = random.device
     dashes, rights, lefts = zip(*(dotted_line(float(one)) for one in dash), strict=True)
     extent = np.array([_extent(float(one)) for one in dash], dtype=np.float64).T
@@ -294,14 +295,14 @@ def _position(name: str, meaning: str) -> Parameter:
 def obstruction(
     images: Tensor, random: ImageRandom, *, side: Values, top: Values, left: Values, grey: Values
 ) -> Tensor:
-    """Cover one square, somewhere in the picture, with one grey."""
+    """Cover one square, at a random position, with one grey."""
     height, width = images.shape[-2:]
     side = np.minimum(side, min(height, width))
     first_row = np.minimum(np.floor(top * (height - side + 1)), height - side)
     first_column = np.minimum(np.floor(left * (width - side + 1)), width - side)
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)
-    # how far into the square a pixel lies; negative before it
+    # offset of a pixel from the first one in the square; negative before it
     into_row, into_column = (
         row - per_image(first_row, images),
         column - per_image(first_column, images),
@@ -318,7 +319,7 @@ def obstruction(
     GREY,
 )
 def border(images: Tensor, random: ImageRandom, *, thickness: Values, grey: Values) -> Tensor:
-    """Cover the edges of the picture with a frame of one grey."""
+    """Cover the edges of the image with a frame of one grey."""
     height, width = images.shape[-2:]
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)

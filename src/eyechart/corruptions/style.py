@@ -1,7 +1,7 @@
-"""Style transfer by adaptive instance normalisation (Huang, Belongie. ICCV 2017).
+"""Style transfer by adaptive instance normalization (Huang, Belongie. ICCV 2017).
 
-A network takes a picture to features, gives every channel of them the mean and the deviation that
-it has in a picture of another style, and takes them back to a picture.
+A network encodes an image as features, gives every channel the mean and standard deviation that it
+has in an image of another style, and decodes the features to an image.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption
 
 STRIDE = 4
-"""By how much smaller the features are than the picture."""
+"""The factor by which the features are smaller than the image."""
 
 LEAST_SIDE = 64
-"""Smaller pictures are enlarged first: a style needs some room."""
+"""Smaller images are enlarged first: a style needs some room."""
 
 FULL = 0.2
-"""Amount from which on nothing of the picture itself is mixed in any more."""
+"""Amount from which the output is the decoded image alone; below it the original is mixed in."""
 
 CHANNELS = 96
 
@@ -41,13 +41,13 @@ class _Residual(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the features with what was learnt added."""
+        """Return the features plus the residual."""
         added: Tensor = x + self.body(x)
         return added
 
 
 class StyleTransfer(nn.Module):
-    """The network: pictures to features, and features to pictures."""
+    """The network: an encoder from images to features, and a decoder back."""
 
     def __init__(self, channels: int = CHANNELS) -> None:
         super().__init__()
@@ -74,10 +74,10 @@ class StyleTransfer(nn.Module):
     def forward(
         self, pictures: Tensor, means: Tensor, deviations: Tensor, amount: Tensor
     ) -> Tensor:
-        """Return pictures (B, 3, H, W) in 0…1 in a style; sides must be multiples of four.
+        """Return stylized images (B, 3, H, W) in [0, 1]; sides must be multiples of four.
 
-        `means`, `deviations`: of the style's features, (B, C). `amount`: (B,), 0 for features as
-        they are, 1 for those of the style.
+        `means` and `deviations` are those of the style's features, (B, C). `amount`, (B,), is 0 for
+        the original features and 1 for those of the style.
         """
         features = self.encoder(pictures)
         share = amount.reshape(-1, 1, 1, 1)
@@ -87,13 +87,13 @@ class StyleTransfer(nn.Module):
 
 
 def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and standard deviation of each channel, (B, C) each."""
+    """Return the mean and standard deviation of each channel, (B, C) each."""
     deviation, mean = torch.std_mean(features.flatten(2), dim=2, correction=0)
     return mean, deviation
 
 
 def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
-    """Return features (B, C, H, W) whose channels have these means and deviations, (B, C)."""
+    """Return features (B, C, H, W) normalized to these channel means and deviations, (B, C)."""
     mean, deviation = (moments[:, :, None, None] for moments in statistics(features))
     plain = (features - mean) / (deviation + 1e-5)
     return plain * deviations[:, :, None, None] + means[:, :, None, None]
@@ -101,7 +101,7 @@ def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tens
 
 @dataclass(frozen=True, eq=False)
 class Styles:
-    """A trained network, and the statistics of each style's features: (S, C) each."""
+    """A trained network, and the feature statistics of each style, (S, C) each."""
 
     network: StyleTransfer
     means: Tensor
@@ -121,12 +121,12 @@ class Styles:
 def style_transfer(
     images: Tensor, random: ImageRandom, *, styles: Styles, amount: Values, style: Values
 ) -> Tensor:
-    """The picture repainted in the style of another one (adaptive instance normalisation)."""
+    """Repaint the image in the style of another one (adaptive instance normalization)."""
     device = images.device
     network = styles.network.to(device)
     colour = images.expand(-1, 3, -1, -1)
     result = images.clone()
-    # one at a time: a convolution of a batch need not give the same bits as of one picture
+    # one at a time: a convolution of a batch need not give the same bits as that of one image
     for row in range(len(images)):
         if not amount[row]:
             continue
@@ -147,7 +147,7 @@ def style_transfer(
 def _repainted(
     network: StyleTransfer, picture: Tensor, means: Tensor, deviations: Tensor, amount: float
 ) -> Tensor:
-    """Return one picture in a style, at its own size."""
+    """Return one stylized image at its original size."""
     height, width = picture.shape[2:]
     scale = max(1.0, LEAST_SIDE / min(height, width))
     size = round(height * scale), round(width * scale)
@@ -156,7 +156,7 @@ def _repainted(
     below, right = -size[0] % STRIDE, -size[1] % STRIDE
     framed = pad(picture, (0, right, 0, below), mode="replicate")
     share = torch.tensor([amount], dtype=torch.float32, device=picture.device)
-    # at full precision, so that every kind of device makes the same picture
+    # without TF32, so that all devices produce the same image
     with torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False):
         painted: Tensor = network(framed, means, deviations, share)[:, :, : size[0], : size[1]]
     if scale > 1:

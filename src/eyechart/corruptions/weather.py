@@ -53,7 +53,7 @@ def snow(
     mix: Values,
     angle: Values,
 ) -> Tensor:
-    """Whiten the picture and let streaks of snow fall across it."""
+    """Whiten the image and draw streaks of falling snow across it."""
     field = random.normal("flakes", (1, *images.shape[2:]))
     field = field.mul_(per_image(spread, images)).add_(per_image(mean, images))
     flakes = torch.empty_like(field)
@@ -93,7 +93,7 @@ def frost(
     scale: Values,
     texture: Values,
 ) -> Tensor:
-    """Lay a random piece of a frosted pane over the picture."""
+    """Overlay a random crop of a frosted pane."""
     height, width = images.shape[2:]
     down, across = random.scalar("place down"), random.scalar("place across")
     pane = torch.empty_like(images)
@@ -127,7 +127,7 @@ def vcr_frost(
     frost_weight: Values,
     texture: Values,
 ) -> Tensor:
-    """Lay a whole frosted pane, fitted to the picture, over it."""
+    """Overlay a whole frosted pane, resized to the image."""
     indices = [_number(value, len(textures)) for value in texture]
     height, width = images.shape[2:]
     pane = _as_pane(_fitted(textures, indices, height, width, images.device), images)
@@ -135,22 +135,22 @@ def vcr_frost(
 
 
 def _number(share: float, count: int) -> int:
-    """The place in a list of `count` that a number in 0…1 stands for."""
+    """Return the index in a list of `count` for a number in [0, 1]."""
     return min(int(share * count), count - 1)
 
 
 def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
-    """uint8 colour textures as float32 in 0…1, grey where the images are."""
+    """Return uint8 color textures as float32 in [0, 1], grey if the images are grey."""
     pane = to_unit(levels)
     return pane if images.shape[1] == 3 else luma(pane)
 
 
 LARGEST_PANE = 1 << 22
-"""Panes of more pixels are not kept for the next image, and only what is seen of them is made."""
+"""Panes with more pixels are not cached, and only the visible part of them is computed."""
 
 
 def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
-    """Height and width of the texture at `scale`, or larger where the picture is larger."""
+    """Return the size of the texture at `scale`, or larger if the image is larger."""
     rows, columns = texture.shape[1:]
     factor = max(scale, (height + 1) / rows, (width + 1) / columns)
     return round(rows * factor), round(columns * factor)
@@ -159,7 +159,7 @@ def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[
 def _piece(
     texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int], device: torch.device
 ) -> Tensor:
-    """The part `box` (top, left, bottom, right) of the texture enlarged to `size`."""
+    """Return the part `box` (top, left, bottom, right) of the texture enlarged to `size`."""
     top, left, bottom, right = box
     if size[0] * size[1] <= LARGEST_PANE:
         return _pane(texture, size, device)[:, top:bottom, left:right]
@@ -174,7 +174,7 @@ def _pane(texture: Tensor, size: tuple[int, int], device: torch.device) -> Tenso
 def _fitted(
     textures: tuple[Tensor, ...], indices: list[int], height: int, width: int, device: torch.device
 ) -> Tensor:
-    """The chosen textures, each resized to the picture."""
+    """Return the chosen textures, each resized to the image."""
     if height * width <= LARGEST_PANE:
         stack = _fitted_panes(textures, height, width, device)
         return stack[torch.tensor(indices, device=device)]
@@ -194,39 +194,39 @@ def _fitted_panes(
 
 
 def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
-    """Resize on the CPU and round to 8 bits, so that every device sees the same texture."""
+    """Resize on the CPU and round to 8 bits, so that every device uses the same texture."""
     if texture.shape[1:] == (height, width):
         return texture
     planes = []
-    for plane in texture:  # one at a time: in float64 a large texture is very large
+    for plane in texture:  # one at a time, because float64 takes eight times the memory
         large = torch.nn.functional.interpolate(
             plane[None, None].to(torch.float64),
             (height, width),
             mode=mode,
             antialias=mode == "bicubic",
         )
-        # bicubic overshoots
+        # bicubic interpolation overshoots
         planes.append(_from_grid(large[0, 0].clamp_(0, 255).mul_(GRID)))
     return torch.stack(planes)
 
 
 def _from_grid(levels: Tensor) -> Tensor:
-    """Round grey levels, given in steps of the grid as float64, to uint8; changes its argument."""
-    # to a grid first: torch's last bits depend on its number of threads, and halves are common
+    """Round grey levels, float64 in units of 1 / GRID, to uint8; modifies its argument."""
+    # round to the grid first: the last bits depend on torch's threads, and halves are common
     levels.round_().add_(GRID / 2).mul_(1 / GRID)
-    return levels.to(torch.uint8)  # which cuts off the fraction
+    return levels.to(torch.uint8)  # truncates
 
 
 VALUES_AT_ONCE = 1 << 15
-"""How many values of an enlarged texture are interpolated at once: what stays in a cache."""
+"""Number of values of an enlarged texture interpolated at once, so that they stay in the cache."""
 
 
 def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int]) -> Tensor:
-    """A part of what `_resize` makes bilinearly, at the cost of that part."""
+    """Return a part of the bilinear result of `_resize`, at the cost of that part only."""
     top, left, bottom, right = box
     above, below, share = _neighbours(texture.shape[1], size[0], top, bottom)
     before, after, along = _neighbours(texture.shape[2], size[1], left, right)
-    # across first: of an enlarged texture few rows are needed
+    # horizontally first: only a few rows of an enlarged texture are needed
     rows = texture[:, int(above[0]) : int(below[-1]) + 1].to(torch.float64).mul_(GRID)
     wide = rows.index_select(2, before).lerp_(rows.index_select(2, after), along)
     above, below = above - above[0], below - above[0]
@@ -241,7 +241,7 @@ def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, i
 
 
 def _neighbours(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Between which two of `old` pixels those from `start` to `stop` of `new` lie, and where."""
+    """Return the two `old` pixels around each `new` one, and the weight of the second."""
     position = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
     position.clamp_(min=0)
     nearer = position.floor().to(torch.int64)
@@ -256,7 +256,7 @@ def _neighbours(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tens
     random=True,
 )
 def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values) -> Tensor:
-    """Add a cloud of fractal fog and scale back to the picture's brightest value."""
+    """Add a cloud of fractal fog and rescale to the image's maximum."""
     height, width = images.shape[2:]
     cloud = plasma(random, decay, height, width)
     brightest = images.amax(dim=(1, 2, 3), keepdim=True)
@@ -267,24 +267,24 @@ def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values
 
 
 def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tensor:
-    """Return (B, 1, height, width) fractal clouds in 0…1.
+    """Return (B, 1, height, width) fractal clouds in [0, 1].
 
     Diamond-square on a torus: each round doubles the grid, a new point being the mean of its four
-    neighbours plus a random shift on ±w²; w starts at 100 and is divided by `decay` every round.
-    The torus is the square of the longer side; of long pictures, a row of squares.
+    neighbors plus a random shift on ±w²; w starts at 100 and is divided by `decay` every round.
+    The torus is a square of the longer side; for elongated images, a row of squares.
     """
     rounds, tiles = cloud_grid(height, width)
     shifts = random.uniform16("cloud", (int(np.prod(tiles)) * (4**rounds - 1),)).mul_(2).sub_(1)
     reach = torch.from_numpy((100 / decay[:, None] ** np.arange(rounds)) ** 2).to(shifts)
     grid = torch.zeros(len(random), *tiles, device=random.device)
     if grid[0].numel() > 1:
-        # one corner of a torus may be 0; many alike would show
+        # a single starting point may be 0; many equal ones would be visible as a pattern
         corners = random.uniform16("corners", tiles).mul_(2).sub_(1)
         grid = corners.mul_(reach[:, :1, None])
     used = 0
     for level in range(rounds):
         rows, columns = grid.shape[1:]
-        # each round takes three new points for every old one
+        # each round adds three new points per existing point
         noise = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
         used += 3 * rows * columns
         first, second, third = noise.reshape(-1, 3, rows, columns).unbind(dim=1)
@@ -304,13 +304,13 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
 
 
 LONGEST_SHAPE = 2
-"""Pictures longer than so many times their other side have a row of squares of cloud."""
+"""Images with a larger aspect ratio get a row of square clouds."""
 
 
 def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
-    """Return how often a grid is doubled to cover a picture, and how many points it begins with.
+    """Return how often the grid is doubled to cover an image, and the size of the first grid.
 
-    One square of the longer side would cost that side squared, however thin the picture is.
+    One square of the longer side would cost that side squared, however narrow the image is.
     """
     longer, shorter = max(height, width), min(height, width)
     side = longer if longer <= LONGEST_SHAPE * shorter else shorter
@@ -345,7 +345,7 @@ def spatter(
     strength: Values,
     mud: Values,
 ) -> Tensor:
-    """Splash drops of water, or of mud, onto the lens."""
+    """Splash drops of water or mud onto the lens."""
     field = random.normal("drops", (1, *images.shape[2:]))
     field = field.mul_(per_image(spread, images)).add_(per_image(mean, images))
     liquid = smooth(field, sigma)

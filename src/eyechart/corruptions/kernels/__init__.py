@@ -1,1 +1,1 @@
-"""What corruptions compute with: filters, resampling, codecs, and faster kernels of the same."""
+"""Building blocks of the corruptions: filters, resampling, codecs, and faster GPU kernels."""

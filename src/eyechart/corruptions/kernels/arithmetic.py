@@ -1,8 +1,8 @@
-"""Sums that come out the same whatever their order: the ground under reproducible pixels.
+"""Arithmetic whose results do not depend on the order of summation, for reproducible pixels.
 
-Floating-point sums depend on how a device splits them, and a GPU divides by a plain number with
-another last bit than a CPU does; so numbers multiply here and never divide. Means are
-taken over integers, and sums in float64 are rounded once, far more coarsely than they err.
+Floating-point sums depend on how a device splits them, and GPUs divide by a constant with another
+last bit than CPUs; so code here multiplies by reciprocals and never divides. Means are taken over
+integers, and float64 sums are rounded once, far more coarsely than their error.
 """
 
 import torch
@@ -14,17 +14,17 @@ GRID = 2.0**20
 
 
 def snap(values: Tensor) -> Tensor:
-    """Return float32 values on the grid of 2⁻²⁰."""
+    """Return values as float32 multiples of 2⁻²⁰."""
     return torch.round(values * GRID).to(torch.float32).mul_(1 / GRID)
 
 
 UNIT = 1 / 255
 JUST_BELOW = 2.0**-10
-"""A value less than this below a whole grey level counts as that level when truncated."""
+"""A value less than this below an integer grey level counts as that level when truncated."""
 
 
 def to_unit(levels: Tensor) -> Tensor:
-    """Return grey levels 0 … 255 as float32 in 0…1."""
+    """Return grey levels 0 … 255 as float32 in [0, 1]."""
     return levels.to(torch.float32) * UNIT
 
 
@@ -42,19 +42,20 @@ def look_up(levels: Tensor, table: Tensor) -> Tensor:
 
 
 def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return the float32 mean over `dims` (kept) in 0…1, independent of the order of summation."""
+    """Return the float32 mean over `dims` (kept) in [0, 1], independent of the summation order."""
     count = 1
     for dim in dims:
         count *= images.shape[dim]
     levels, full = images, 255.0
     if images.dtype != torch.uint8:
         levels, full = (images * GRID).to(torch.int32), GRID
+    # an integer sum is exact, whatever its order
     total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
     return (total.to(torch.float64) * (1 / (count * full))).to(torch.float32)
 
 
 def luma(images: Tensor) -> Tensor:
-    """Return (B, 1, H, W): the Rec. 601 grey value of colour images, grey images as they are."""
+    """Return (B, 1, H, W): the Rec. 601 luma of color images; grey images are unchanged."""
     if images.shape[1] == 1:
         return images
     red, green, blue = images.unbind(dim=1)
@@ -62,13 +63,14 @@ def luma(images: Tensor) -> Tensor:
 
 
 def to_levels(images: Tensor) -> Tensor:
-    """Return the images rounded to whole grey levels 0 … 255, still float32."""
+    """Return the images rounded to integer grey levels 0 … 255, still float32."""
     return (images * 255).add_(0.5).floor_().clamp_(0, 255)
 
 
 def truncate_levels(images: Tensor) -> Tensor:
-    """Return the images truncated to whole grey levels, still float32.
+    """Return the images truncated to integer grey levels, still float32.
 
-    Rounding noise in an unchanged region then never costs a grey level.
+    Values within `JUST_BELOW` of the next level round up: a 100 that is 99.9999 by rounding error
+    must not become 99.
     """
     return (images * 255).add_(JUST_BELOW).floor_().clamp_(0, 255)

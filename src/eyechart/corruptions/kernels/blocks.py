@@ -1,6 +1,6 @@
-"""Shrinking to blocks and back as Pillow's BOX filter does it, on whole grey levels.
+"""Downscaling to blocks and back like Pillow's BOX filter, on integer grey levels.
 
-Pillow itself on the CPU, the same sums elsewhere.
+Pillow itself on the CPU, the same sums on other devices.
 """
 
 from functools import lru_cache
@@ -13,7 +13,7 @@ from torch import Tensor
 from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
 
 FIXED = 1 << 22
-"""Pillow keeps its 8-bit resizing weights as multiples of 2⁻²²."""
+"""Pillow stores its 8-bit resizing weights as multiples of 2⁻²²."""
 
 
 def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
@@ -22,7 +22,7 @@ def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
         return shrink_in_torch(levels, size)
     out = torch.empty(*levels.shape[:2], *size, dtype=torch.uint8)
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
-        # across first, then down: left to itself, newer versions of Pillow choose by shape
+        # horizontally, then vertically: newer versions of Pillow would choose the order by shape
         picture = Image.fromarray(pixels_of(source))
         picture = picture.resize((size[1], source.shape[1]), Image.Resampling.BOX)
         picture = picture.resize(size[::-1], Image.Resampling.BOX)
@@ -32,7 +32,7 @@ def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def shrink_in_torch(levels: Tensor, size: tuple[int, int]) -> Tensor:
-    """`shrink` by matrix products in float64, exact because weights are whole multiples."""
+    """Return the result of `shrink` by float64 matrix products, exact for integer weights."""
     across = _block_means(levels.shape[3], size[1]).to(levels.device)
     out = _round(torch.matmul(levels.to(torch.float64), across.T))
     down = _block_means(levels.shape[2], size[0]).to(levels.device)
@@ -46,7 +46,7 @@ def _round(values: Tensor) -> Tensor:
 @lru_cache(maxsize=256)
 def _block_means(before: int, after: int) -> Tensor:
     """Return float64 (after, before): Pillow's weights in units of 2⁻²²."""
-    # step by step in Pillow's order: where a block's edge falls on a half, rounding decides
+    # the same operations as Pillow: where a block's edge falls on a half, rounding decides
     scale = before / after
     centre = (np.arange(after)[:, None] + 0.5) * scale
     first, last = (centre - 0.5 * scale + 0.5).astype(int), (centre + 0.5 * scale + 0.5).astype(int)
@@ -58,7 +58,7 @@ def _block_means(before: int, after: int) -> Tensor:
 
 
 def enlarge(levels: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the images enlarged to (height, width) without smoothing."""
+    """Return the images enlarged to (height, width) by nearest neighbor."""
     for dim, after in ((3, size[1]), (2, size[0])):
         before = levels.shape[dim]
         source = ((np.arange(after) * 2 + 1) * before) // (2 * after)

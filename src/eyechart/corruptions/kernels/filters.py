@@ -1,9 +1,9 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
-On the CPU OpenCV filters plane by plane; on a GPU a separable filter is a product with two banded
-matrices and other kernels go through the FFT, as do separable ones along very long lines. All sum
-in float64 and round once to float32, which is coarse enough to hide the order of summation: their
-results differ by one unit in the last place at most, and in 8 bits not at all.
+On the CPU, OpenCV filters plane by plane. On a GPU, a separable filter is a product with two banded
+matrices and other kernels use the FFT, as do separable ones along very long lines. All sum in
+float64 and round once to float32, which is coarse enough to hide the order of summation: results
+differ by at most one unit in the last place, and not at all in 8 bits.
 """
 
 from functools import cache
@@ -22,16 +22,16 @@ CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
 """OpenCV's numbers for BORDER_REPLICATE, BORDER_REFLECT and BORDER_REFLECT_101."""
 
 LONGEST_DIRECT = 64
-"""Beyond this kernel radius a matrix product is quicker than filtering tap by tap."""
+"""Beyond this kernel radius a matrix product is faster than filtering tap by tap."""
 
 LONGEST_MATRIX = 1024
-"""Beyond this many pixels in a line an FFT is quicker than a product with a matrix."""
+"""Beyond this line length in pixels an FFT is faster than a matrix product."""
 
 LINE_VALUES = 1 << 22
-"""How many values of padded lines are transformed at once, so that memory stays small."""
+"""Number of padded values transformed at once, which limits the memory."""
 
 LARGE = 144
-"""Number of taps from which OpenCV surely filters by Fourier transform."""
+"""Number of taps from which OpenCV certainly filters by Fourier transform."""
 
 FFT_IMAGES = 32
 
@@ -40,10 +40,10 @@ Weights = NDArray[np.float64]
 
 
 def fold(index: Tensor, size: int, border: str) -> Tensor:
-    """Return `index` (any integers) brought into 0 … size − 1 by the border rule.
+    """Return `index` (any integers) mapped into 0 … size − 1 by the border rule.
 
-    "replicate" repeats the edge pixel, "mirror" reflects about its centre (abcd|cba), "reflect"
-    about its outer side (abcd|dcba).
+    "replicate" repeats the edge pixel, "mirror" reflects about its center (abcd|cba), "reflect"
+    about its outer edge (abcd|dcba).
     """
     if border == "replicate" or size == 1:
         return index.clamp(0, size - 1)
@@ -55,7 +55,7 @@ def fold(index: Tensor, size: int, border: str) -> Tensor:
 
 
 def gaussian_weights(sigma: Values, truncate: float = 4.0) -> Weights:
-    """Return Gaussian kernels that sum to one, each cut off at truncate·σ; σ = 0 is no filter."""
+    """Return normalized Gaussian kernels, each cut off at truncate·σ; σ = 0 is the identity."""
     radius = np.floor(truncate * sigma + 0.5)
     offset = np.arange(-radius.max(), radius.max() + 1)
     weights = np.exp(-0.5 * (offset / np.maximum(sigma, 1e-9)[:, None]) ** 2)
@@ -64,7 +64,7 @@ def gaussian_weights(sigma: Values, truncate: float = 4.0) -> Weights:
 
 
 def box_weights(kernel: Values) -> Weights:
-    """Return kernels of `kernel` (odd) equal weights that sum to one."""
+    """Return normalized box kernels of `kernel` (odd) taps."""
     radius = (kernel.astype(int) - 1) // 2
     offset = np.arange(-radius.max(), radius.max() + 1)
     return (np.abs(offset) <= radius[:, None]) / kernel[:, None]
@@ -78,7 +78,7 @@ def smooth(
 
 
 def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
-    """Return the images filtered with each one's symmetric kernel, down and across."""
+    """Return the images filtered with a symmetric kernel each, vertically and horizontally."""
     radius = weights.shape[1] // 2
     if radius == 0:
         return images.clone()
@@ -92,7 +92,7 @@ def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
 
 def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> Tensor:
     out = torch.empty_like(images)
-    # plane by plane: in float64 a large image is very large
+    # plane by plane, because a large image in float64 takes much memory
     for source, target, kernel in zip(images.numpy(), out.numpy(), weights, strict=True):
         taps = np.trim_zeros(kernel)
         for plane, result in zip(source, target, strict=True):
@@ -106,7 +106,7 @@ def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> T
 
 
 def _separable_fft(images: Tensor, weights: Weights, border: str) -> Tensor:
-    """The same along lines of any length, at a cost that grows with the number of pixels."""
+    """Return the same for lines of any length, at a cost that grows with the number of pixels."""
     out = torch.empty_like(images)
     for source, target, kernel in zip(images, out, torch.from_numpy(weights), strict=True):
         taps = kernel.to(images.device)
@@ -128,7 +128,7 @@ def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
     for start in range(0, count, step):
         lines = torch.fft.rfft(plane[start : start + step].index_select(1, places), n=size)
         lines *= spectrum
-        # what wraps around stays within the first 2 · reach values
+        # the circular wrap-around affects only the first 2 · reach values
         filtered = torch.fft.irfft(lines, n=size)
         out[start : start + step] = filtered[:, 2 * reach : 2 * reach + length]
     return out
@@ -137,7 +137,7 @@ def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
 def _separable_matrix(images: Tensor, weights: Weights, border: str) -> Tensor:
     batch, channels, height, width = images.shape
     if (weights == weights[0]).all():
-        weights = weights[:1]  # one pair of matrices serves all images
+        weights = weights[:1]  # all images share one pair of matrices
     kernels = torch.from_numpy(weights).to(images.device)
     # (B, H, C, W): both products then run over contiguous memory without copies
     rows = images.permute(0, 2, 1, 3).to(torch.float64, memory_format=torch.contiguous_format)
@@ -160,9 +160,9 @@ def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
 
 
 def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
-    """Return the images filtered with (B, kh, kw) kernels of odd size, centred, not flipped.
+    """Return the images filtered with (B, kh, kw) kernels of odd size, centered, not flipped.
 
-    Kernels count at the precision of float32.
+    Kernels are rounded to float32.
     """
     kernels = kernels.to(torch.float32)
     cv2 = opencv()
@@ -171,8 +171,8 @@ def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor
     out = torch.empty_like(images)
     for source, target, kernel in zip(images.numpy(), out.numpy(), kernels.numpy(), strict=True):
         taps, anchor = _trim(kernel)
-        # From this size on OpenCV transforms, in float64 whatever it is given; small kernels it
-        # applies directly, in the type of the picture.
+        # From this size on OpenCV uses a Fourier transform, in float64 for any input type; smaller
+        # kernels are applied directly, in the type of the image.
         if taps.size < LARGE:
             source, taps = source.astype(np.float64), taps.astype(np.float64)
         for plane, result in zip(source, target, strict=True):
@@ -181,7 +181,7 @@ def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor
 
 
 def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int, int]]:
-    """Cut off a kernel's empty margins; also return where (x, y) its centre then lies."""
+    """Return the kernel without its empty margins, and the position (x, y) of its center."""
     centre = (kernel.shape[0] // 2, kernel.shape[1] // 2)
     rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
     top, bottom = min(rows[0], centre[0]), max(rows[-1], centre[0])
@@ -191,7 +191,7 @@ def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int,
 
 
 def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
-    """`correlate` by the Fourier transform, on any device."""
+    """Return the result of `correlate` by Fourier transform, on any device."""
     height, width = images.shape[-2:]
     down, across = kernels.shape[-2] // 2, kernels.shape[-1] // 2
     device = images.device
@@ -213,5 +213,5 @@ def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Te
 
 @cache
 def _fft_length(length: int) -> int:
-    """The next length that is quick to transform: even, with small factors."""
+    """Return the next length that is fast to transform: even, with small prime factors."""
     return 2 * int(next_fast_len(-(-length // 2), real=True))

@@ -1,7 +1,7 @@
-"""Reading pictures between their pixels, exactly.
+"""Exact bilinear interpolation.
 
-Grey levels count in steps of 1/64 and places come in steps of 1/32 px, so that float32 holds every
-product and every sum of bilinear interpolation exactly, whoever computes them in which order.
+Grey levels are multiples of 1/64 and coordinates multiples of 1/32 px, so that float32 holds every
+product and every sum exactly, in any order of summation.
 """
 
 from functools import lru_cache
@@ -17,24 +17,24 @@ from eyechart.corruptions.kernels.filters import CV2_BORDERS, fold
 from eyechart.corruptions.kernels.opencv import opencv, pixels_of
 
 LARGEST_KEPT = 1 << 20
-"""Maps of images with more pixels are not kept for the next one: they would fill the memory."""
+"""Maps of images with more pixels are not cached, because they would fill the memory."""
 
 
 def fine_levels(images: Tensor) -> Tensor:
-    """Return images in 0…1 as grey levels in steps of 1/64."""
+    """Return images in [0, 1] as grey levels in steps of 1/64."""
     return (images * (255 * 64)).round_().mul_(1 / 64)
 
 
 def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
-    """Return grey levels (B, C, H, W) read at the places (B, H, W), in px, border by rule.
+    """Return grey levels (B, C, H, W) sampled at coordinates (B, H, W) in px.
 
-    Levels must be in steps of 1/64 and places in steps of 1/32.
+    Levels must be multiples of 1/64 and coordinates multiples of 1/32; `border` as in `fold`.
     """
     cv2 = opencv()
     if levels.device.type != "cpu" or cv2 is None:
         return sample_in_torch(levels, rows, columns, border)
     out = torch.empty_like(levels)
-    # the map is turned into whole numbers once, for all planes
+    # the map is converted to fixed point once for all planes
     for source, target, x, y in zip(
         levels.numpy(), out.numpy(), columns.numpy(), rows.numpy(), strict=True
     ):
@@ -45,7 +45,7 @@ def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
 
 
 def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
-    """`sample_bilinear` without OpenCV."""
+    """Return the result of `sample_bilinear` without OpenCV."""
     batch, channels, height, width = levels.shape
     top, left = torch.floor(rows), torch.floor(columns)
     down, across = (rows - top).flatten(1)[:, None], (columns - left).flatten(1)[:, None]
@@ -80,7 +80,7 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
     out = torch.empty_like(levels)
     height, width = levels.shape[2:]
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
-        # OpenCV reads three channels that lie together in half the time of three planes
+        # OpenCV reads three interleaved channels in half the time of three planes
         pixels = pixels_of(source)
         added, large = pixels.copy(), np.empty_like(pixels)
         for factor in factors:
@@ -92,7 +92,7 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
 
 
 def enlarge(levels: Tensor, factor: float) -> Tensor:
-    """Return the centre of the grey levels (B, C, H, W), enlarged to the picture's own size."""
+    """Return the center of the grey levels (B, C, H, W), enlarged to the size of the image."""
     if factor == 1:
         return levels
     height, width = levels.shape[-2:]
@@ -109,10 +109,10 @@ def enlarge(levels: Tensor, factor: float) -> Tensor:
 
 
 def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
-    """Where along a side the enlarged pixels come from, to 1/32 px.
+    """Return the source coordinates of the enlarged pixels along one side, to 1/32 px.
 
-    The centre is cropped to the smallest whole size that fills the picture when enlarged; corners
-    of the crop and of its enlargement coincide, and what is too much is trimmed on both sides.
+    The center is cropped to the smallest integer size that fills the image when enlarged; corners
+    of the crop and of its enlargement coincide, and the excess is trimmed on both sides.
     """
     crop = int(np.ceil(side / factor))
     large = max(side, round(crop * factor))
@@ -121,7 +121,7 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
 
 
 def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
-    """The same as OpenCV's maps of whole numbers and table places; those of large images go."""
+    """Return the same as fixed-point maps for OpenCV; those of small images are cached."""
     make = _kept_zoom_maps if height * width <= LARGEST_KEPT else _new_zoom_maps
     return make(height, width, factor)
 

@@ -1,12 +1,12 @@
-"""Baseline JPEG with 4:2:0 chroma on a GPU: what the file would keep, without writing it.
+"""Baseline JPEG with 4:2:0 chroma on a GPU: the pixels after a round trip, without the file.
 
-On the CPU Pillow does it (`corruptions.digital.through_jpeg`); both give the same pixels, in the
+On the CPU Pillow is used (`corruptions.digital.through_jpeg`); both give the same pixels, in the
 corruption and in the JPEG step of published files (`testsets.stimuli`).
 
-The steps of ITU-T T.81 as the common library carries them out, in its whole numbers: colour
-conversion, chroma averaging, 8 × 8 cosine transform, quantisation by the standard tables, and back,
-with triangle interpolation of the chroma. Every number is whole and below 2⁵³, so float64 holds it
-exactly and the pixels are the library's own, whatever the device and the batch.
+These are the steps of ITU-T T.81 in the integer arithmetic of libjpeg: color conversion, chroma
+averaging, 8 × 8 DCT, quantization by the standard tables, and back, with triangle interpolation of
+the chroma. All numbers are integers below 2⁵³, so float64 holds them exactly and the pixels equal
+those of libjpeg on every device and in every batch.
 """
 
 from functools import lru_cache
@@ -34,22 +34,22 @@ CHROMINANCE = (
 )  # fmt: skip
 
 SHIFT = 13
-"""Bits behind the point in the factors of the transform; two more are kept between its passes."""
+"""Fractional bits of the transform's factors; two more are kept between its passes."""
 
-# What the fast transform of Loeffler, Ligtenberg and Moschytz multiplies by, in 2⁻¹³: the even
-# sums, and the odd differences themselves and in pairs.
+# The multipliers of the fast DCT of Loeffler, Ligtenberg and Moschytz, in units of 2⁻¹³: for the
+# even sums, and for the odd differences alone and in pairs.
 EVEN_BOTH, EVEN_SECOND, EVEN_SIXTH = 4433, 6270, -15137
 ODD_OWN, ODD_ALL = (12299, 25172, 16819, 2446), 9633
 ODD_OUTER, ODD_INNER, ODD_FIRST, ODD_THIRD = -7373, -20995, -3196, -16069
 
-# Red, green, blue in 2⁻¹⁶ to brightness, blueness and redness, and both back.
+# RGB to Y, Cb, Cr in units of 2⁻¹⁶, and back.
 TO_GREY, TO_BLUE, TO_RED = (19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)
 RED_OF_RED, GREEN_OF_BLUE, GREEN_OF_RED, BLUE_OF_BLUE = 91881, -22554, -46802, 116130
 HALF = 1 << 15
 
 
 def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
-    """Return the uint8 images (B, C, H, W) as a JPEG of `quality` gives them back."""
+    """Return the uint8 images (B, C, H, W) after a round trip through JPEG of `quality`."""
     height, width = levels.shape[2:]
     if levels.shape[1] == 1:
         return _through_blocks(levels, quality, LUMINANCE)[..., :height, :width].to(torch.uint8)
@@ -76,10 +76,10 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
 
 
 def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> Tensor:
-    """Transform, quantise and transform back (B, C, H, W); sides grow to multiples of 8.
+    """Transform, quantize and transform back (B, C, H, W); sides are padded to multiples of 8.
 
-    Comes back as int32. Each pass of a transform leaves two bits behind the point, which the next
-    takes off, with eight times the orthonormal transform's values in between.
+    Returns int32. Each pass of a transform leaves two fractional bits, which the next one removes;
+    in between, values are eight times those of the orthonormal transform.
     """
     batch, channels, height, width = planes.shape
     planes = _padded(planes, (0, -width % 8, 0, -height % 8)).to(torch.float64)
@@ -89,7 +89,7 @@ def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> 
     across = _shifted((blocks - 128) @ cosine.T, SHIFT - 2)
     frequencies = _shifted(cosine @ across, SHIFT + 2)
     steps = _steps(quality, table).to(planes.device).reshape(batch, 1, 1, 1, 8, 8)
-    # to the nearest multiple, away from zero in the middle between two
+    # to the nearest multiple, with ties away from zero
     size = torch.floor((frequencies.abs() + 4 * steps) / (8 * steps))
     kept = size * frequencies.sign() * steps
     down = _shifted(cosine.T @ kept, SHIFT - 2)
@@ -98,24 +98,24 @@ def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> 
 
 
 def _padded(planes: Tensor, sides: tuple[int, int, int, int]) -> Tensor:
-    """Planes that go on with their border values: left, right, above, below."""
+    """Return planes extended by their border values: left, right, above, below."""
     if not any(sides):
         return planes
-    # torch repeats borders of real numbers only
+    # torch supports replicate padding for floating-point tensors only
     return pad(planes.to(torch.float32), sides, mode="replicate").to(planes.dtype)
 
 
 def _shifted(values: Tensor, bits: int) -> Tensor:
-    """Whole numbers without their last bits, rounded to the nearest, upwards in the middle."""
+    """Return integers shifted right by `bits`, rounded to the nearest, ties upwards."""
     return values.add_(2 ** (bits - 1)).mul_(2.0**-bits).floor_()
 
 
 @lru_cache(maxsize=8)
 def _cosine(device: torch.device) -> Tensor:
-    """The 8 × 8 matrix of the fast cosine transform, √8 times the orthonormal one, in 2⁻¹³.
+    """Return the 8 × 8 matrix of the fast DCT, √8 times the orthonormal one, in units of 2⁻¹³.
 
-    Factors are rounded before they are added up, as the library has them, so that the matrix is off
-    the rounded cosines by one here and there.
+    The factors are rounded before they are added, as in libjpeg, so that some entries differ by one
+    from the rounded cosines.
     """
     matrix = np.zeros((8, 8))
     matrix[0] = 1 << SHIFT
@@ -131,7 +131,7 @@ def _cosine(device: torch.device) -> Tensor:
 
 
 def _odd() -> NDArray[np.int64]:
-    """The left half of rows 1, 3, 5, 7: each from its own difference and five sums of them."""
+    """Return the left half of rows 1, 3, 5, 7, from the multipliers of the odd differences."""
     every, outer, inner = ODD_ALL, ODD_OUTER, ODD_INNER
     first, third = every + ODD_FIRST, every + ODD_THIRD
     shared = np.array([
@@ -144,15 +144,15 @@ def _odd() -> NDArray[np.int64]:
 
 
 def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
-    """Quantisation steps (B, 64) for each quality, by the usual scaling of the standard tables."""
+    """Return quantization steps (B, 64) by the usual quality scaling of the standard tables."""
     percent = np.where(quality < 50, 5000 // np.maximum(quality, 1), 200 - 2 * quality)
     steps = np.clip((np.array(table) * percent[:, None] + 50) // 100, 1, 255)
     return torch.from_numpy(steps.astype(np.float64))
 
 
 def _halve(planes: Tensor) -> Tensor:
-    """Mean of 2 × 2 pixels, rounding up and down in turn from column to column."""
-    # The library repeats the last column up to whole blocks before it halves, the last row after.
+    """Return the mean of 2 × 2 pixels, rounding up and down in alternate columns."""
+    # libjpeg repeats the last column up to whole blocks before halving, the last row afterwards
     planes = _padded(planes, (0, -planes.shape[3] % 16, 0, planes.shape[2] % 2))
     total = planes[..., ::2, :] + planes[..., 1::2, :]
     total = total[..., ::2] + total[..., 1::2]
@@ -161,7 +161,7 @@ def _halve(planes: Tensor) -> Tensor:
 
 
 def _double(planes: Tensor) -> Tensor:
-    """Twice the size: each new pixel is ¾ of the nearer and ¼ of the farther old one, each way."""
+    """Return planes of twice the size: ¾ of the nearer and ¼ of the farther pixel on each axis."""
     around = _padded(planes, (0, 0, 1, 1))
     near = around[..., 1:-1, :] * 3
     rows = torch.stack((near + around[..., :-2, :], near + around[..., 2:, :]), dim=3)

@@ -1,4 +1,4 @@
-"""The median of a square window on 8-bit images, with edges repeated."""
+"""The median of a square window on 8-bit images, with edges replicated."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from eyechart.corruptions.kernels.filters import band_matrix
 from eyechart.corruptions.kernels.opencv import opencv
 
 WIDEST_OF_OPENCV = 255
-"""The widest window in px of which OpenCV finds the median."""
+"""The widest window in px that OpenCV's median supports."""
 
 
 def median_filter(levels: Tensor, kernel: Values) -> Tensor:
-    """Return uint8 medians of the uint8 images (B, C, H, W), windows of `kernel` (odd) px."""
+    """Return uint8 medians of the uint8 images (B, C, H, W) over windows of `kernel` (odd) px."""
     cv2 = opencv()
     if levels.device.type == "cpu" and cv2 is not None:
         out = torch.empty_like(levels)
@@ -33,7 +33,7 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
 
 
 def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """The median of one plane; windows too wide for OpenCV's own are counted level by level."""
+    """Return the median of one plane; windows too wide for OpenCV are counted level by level."""
     if side <= 1:
         return plane
     if side <= WIDEST_OF_OPENCV:
@@ -50,14 +50,15 @@ def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uin
 
 
 def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:
-    """`median_filter` without OpenCV: count, for every grey level, the brighter pixels in a window.
+    """Return the result of `median_filter` without OpenCV, by counting brighter pixels.
 
     The median is the number of grey levels that more than half of the window exceeds. Windows are
-    summed by products with banded matrices of small whole numbers, exact in half precision.
+    summed by products with banded matrices of small integers, exact in half precision.
     """
     batch, channels, height, width = levels.shape
     widest = int(kernel.max())
     offset = np.abs(np.arange(widest) - widest // 2)
+    # float16 holds integers up to 2,048 exactly
     number = torch.float16 if levels.is_cuda and widest**2 < 2048 else torch.float32
     windows = torch.from_numpy(offset <= (kernel[:, None] - 1) / 2).to(levels.device, number)
     across = band_matrix(windows, width, "replicate").mT.contiguous()

@@ -1,4 +1,4 @@
-"""OpenCV, where it is installed: a faster CPU kernel for what torch defines, never a definition."""
+"""OpenCV, if installed: a faster CPU kernel for what torch defines, never a definition."""
 
 from functools import lru_cache
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @lru_cache(maxsize=1)
 def opencv() -> Any:
-    """Return the cv2 module, or None on a machine without it."""
+    """Return the cv2 module, or None if it is not installed."""
     try:
         import cv2
     except ImportError:
@@ -18,7 +18,7 @@ def opencv() -> Any:
 
 
 def pixels_of(planes: NDArray[Any]) -> NDArray[Any]:
-    """Return one image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if grey."""
+    """Return an image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if grey."""
     cv2 = opencv()
     if len(planes) == 1:
         return np.asarray(planes[0])
@@ -28,7 +28,7 @@ def pixels_of(planes: NDArray[Any]) -> NDArray[Any]:
 
 
 def planes_of(pixels: NDArray[Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-    """Return the planes of one image, (H, W, 3) or (H, W)."""
+    """Return the planes of an image (H, W, 3) or (H, W)."""
     cv2 = opencv()
     if pixels.ndim == 2:
         return pixels[None]

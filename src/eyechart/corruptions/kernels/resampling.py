@@ -1,7 +1,7 @@
-"""Resampling along both axes by one matrix per image and axis: resizing, averaging, box filters.
+"""Resampling by one matrix per image and axis: resizing, block averages, box filters.
 
-Matrices and products are in float64 and results end on the grid of `arithmetic.snap`, which is
-what makes devices and batch sizes agree.
+Matrices and products are in float64 and results are rounded to the grid of `arithmetic.snap`, so
+that devices and batch sizes agree.
 """
 
 from functools import lru_cache
@@ -14,10 +14,10 @@ from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.kernels.arithmetic import snap
 
 LARGEST_AT_ONCE = 1 << 21
-"""Images of more pixels are resampled plane by plane, smaller ones in whole batches."""
+"""Images with more pixels are resampled plane by plane, smaller ones in whole batches."""
 
 LONGEST_KEPT = 1024
-"""Matrices of longer sides are not kept for the next image: they would fill the memory."""
+"""Matrices for longer sides are not cached, because they would fill the memory."""
 
 
 def along_both(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def along_both(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
         out = torch.matmul(images.to(torch.float64), across[:, None].mT)
         return snap(torch.matmul(down[:, None], out))
     result = torch.empty_like(images)
-    # plane by plane: in float64 a large image is very large
+    # plane by plane, because a large image in float64 takes much memory
     for index, channels in enumerate(images):
         own_down, own_across = (
             matrices[index if len(matrices) > 1 else 0] for matrices in (down, across)
@@ -42,7 +42,7 @@ def bilinear_matrix(
 ) -> Tensor:
     """Return (B, rows, columns) matrices that resize `source` pixels, from `first` on, to `target`.
 
-    A triangle filter that widens when the picture shrinks, cut off and normalised at the edges, as
+    A triangle filter that widens when the image shrinks, cut off and normalized at the edges, like
     Pillow's BILINEAR. Rows from `target` on are zero.
     """
     start, length, wanted = (
@@ -59,7 +59,7 @@ def bilinear_matrix(
 
 def thumbnail_matrix(factor: Values, size: int, device: torch.device) -> Tensor:
     """Return (B, size, size) matrices that shrink to int(size / factor) pixels and back."""
-    # the small addition keeps 224 / (224 / 200) at 200
+    # the small addition makes 224 / (224 / 200) exactly 200
     small = np.maximum(np.floor(size / factor + 1e-9), 1)
     most = int(small.max())
     nothing, full = np.zeros_like(small), np.full_like(small, size)
@@ -71,7 +71,7 @@ def thumbnail_matrix(factor: Values, size: int, device: torch.device) -> Tensor:
 def block_matrix(block: Values, size: int, device: torch.device) -> Tensor:
     """Return (B, size, size) matrices that average over blocks of `block` pixels.
 
-    Where the last block does not fit, it is shorter.
+    The last block is shorter if it does not fit.
     """
     length = torch.from_numpy(block).to(device).reshape(-1, 1, 1)
     number = torch.floor(torch.arange(size, device=device, dtype=torch.float64) / length)
@@ -93,7 +93,7 @@ def _new_box_power(side: int, size: int, times: int) -> Tensor:
 def box_matrix(side: Values, size: int, times: int, device: torch.device) -> Tensor:
     """Return matrices that apply a mean over `side` (odd) pixels `times` times, zeros outside.
 
-    (1, size, size) where all images have the same side, (B, size, size) otherwise.
+    Their shape is (1, size, size) if all images have the same side, otherwise (B, size, size).
     """
     sides = [int(one) for one in side]
     if len(set(sides)) == 1:

@@ -1,4 +1,4 @@
-"""Moving pixels to random places near by, for the glass blurs."""
+"""Moving pixels to random nearby positions, for the glass blurs."""
 
 import numpy as np
 import torch
@@ -9,17 +9,17 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Values
 
 DOUBLINGS = 6
-"""2⁶ = 64 links: longer chains of copies have a chance of about 10⁻¹⁴ in a picture of 224 px."""
+"""2⁶ = 64 links: a longer chain of copies has a probability of about 10⁻¹⁴ in a 224 px image."""
 
 
 def copy_from_neighbours(
     images: Tensor, random: ImageRandom, reach: Values, passes: Values
 ) -> Tensor:
-    """Return the images after `passes` sweeps that overwrite each pixel with a random neighbour.
+    """Return the images after `passes` sweeps that overwrite each pixel with a random neighbor.
 
-    A sweep runs from the lower right to the upper left, as the published loop does, so a pixel may
-    copy what was itself just overwritten. The copies form chains; following all chains at once
-    gives exactly the loop's result.
+    A sweep runs from the lower right to the upper left, as in the published loop, so a pixel may
+    copy one that was itself just overwritten. The copies form chains; following all chains at once
+    gives exactly the result of the loop.
     """
     if images.device.type == "cpu":
         return _copy_in_numpy(images, random, reach, passes)
@@ -36,7 +36,7 @@ def copy_from_neighbours(
 
 
 def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: Values) -> Tensor:
-    """The same, image by image and sweep by sweep."""
+    """Return the same on the CPU, image by image and sweep by sweep."""
     height, width = images.shape[2:]
     out = images.clone(memory_format=torch.contiguous_format)
     for index, channels in enumerate(out.numpy()):
@@ -44,7 +44,7 @@ def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: V
         for sweep in range(int(passes[index])):
             halves = one.halves(f"sweep {sweep}", 2 * height * width)
             drawn = halves.reshape(2, height, width).to(torch.int32).numpy()
-            del halves  # a large image's are very large
+            del halves  # int64: twice the memory of `drawn`
             source = _sweep_in_numpy(drawn, int(reach[index]))
             for plane in channels:
                 plane[:] = plane.ravel().take(source).reshape(height, width)
@@ -52,7 +52,7 @@ def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: V
 
 
 def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
-    """Return (B, pixels): where each pixel's content comes from after one sweep.
+    """Return (B, pixels): the source of each pixel after one sweep.
 
     `halves` (B, 2, H, W) are 16-bit random numbers for the offsets −reach … reach − 1.
     """
@@ -65,25 +65,27 @@ def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
     down, across = (((halves[:, k] * (2 * delta)) >> 16) - delta for k in (0, 1))
     source = rows * width + columns
     target = torch.where(visited, source + down * width + across, source).flatten(1)
-    # A target that comes later in the picture was overwritten before: its own source counts.
-    # Sources that are final are marked by adding the number of pixels.
+    # A target that comes later in the image was overwritten before, so its own source counts.
+    # Final sources are marked by adding the number of pixels.
     pixels = height * width
     seen = visited.flatten(1).gather(1, target) & (target > source.flatten())
     jump = torch.where(seen, target, target + pixels)
     final = torch.arange(pixels, 2 * pixels, device=jump.device).expand(jump.shape[0], -1)
+    # pointer doubling: after k rounds chains of 2^k links are resolved
     for _ in range(DOUBLINGS):
         jump = torch.cat((jump, final), dim=1).gather(1, jump)
     return jump - pixels
 
 
 BAND_PIXELS = 1 << 17
-"""How many pixels of a sweep are followed at once: what stays in a CPU's cache."""
+"""Number of pixels of a sweep processed at once, so that they stay in the CPU's cache."""
 
 
 def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
-    """The same for one image (2, H, W), following only the chains that go on.
+    """Return the same for one image (2, H, W), following only unresolved chains.
 
-    From the lowest band of rows upwards, as the loop goes: below a band all sources are final.
+    Bands of rows are processed from the bottom up, as in the loop: below a band all sources are
+    final.
     """
     height, width = halves.shape[1:]
     grid = np.arange(height * width, dtype=np.int32).reshape(height, width)
@@ -106,7 +108,7 @@ def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
         later = np.flatnonzero(target > current)
         pixels, targets = current.ravel()[later], target.ravel()[later]
         pixels = pixels[visited.ravel()[targets]]
-        # still to be followed: pixels whose source was itself overwritten before
+        # unresolved: pixels whose source was itself overwritten before
         going_on[pixels] = True
         while len(pixels):
             through = source[pixels]
@@ -118,10 +120,10 @@ def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
 
 
 def swap_neighbours(images: Tensor, random: ImageRandom, reach: Values) -> Tensor:
-    """Return the images with their pixels permuted at random, moves of about `reach` px each way.
+    """Return the images with their pixels permuted at random, by about `reach` px along each axis.
 
-    Along every row, and then along every column, pixels are put in the order of their place plus a
-    random shift. No pixel is lost and none is doubled.
+    Along every row, and then along every column, pixels are sorted by their position plus a random
+    shift. No pixel is lost or duplicated.
     """
     mixed = images
     for dim, stream in ((3, "across"), (2, "down")):
@@ -133,8 +135,8 @@ def swap_neighbours(images: Tensor, random: ImageRandom, reach: Values) -> Tenso
 def _widest_shift(reach: Values) -> Values:
     """Return the random shift that moves pixels, on average, as far as a sequence of swaps would.
 
-    Fitted to the loop that swaps every pixel in turn with one at −reach … reach − 1: its mean move
-    is 0.87, 1.35, 2.55 and 5.65 px along each axis for a reach of 1, 2, 4 and 9.
+    Fitted to the loop that swaps every pixel in turn with one at −reach … reach − 1: its mean
+    displacement is 0.87, 1.35, 2.55 and 5.65 px along each axis for a reach of 1, 2, 4 and 9.
     """
     return np.asarray(1.2 * reach + 0.8 * np.minimum(reach, 1))
 

@@ -1,6 +1,6 @@
-"""The relief of water drops: edges, distance to them, equalised and embossed, all in whole numbers.
+"""The relief of water drops in integer arithmetic: edges, distance to them, equalized, embossed.
 
-OpenCV's functions on the CPU; the same integer arithmetic in torch elsewhere.
+OpenCV's functions on the CPU; the same integer arithmetic in torch on other devices.
 """
 
 from typing import Any
@@ -35,22 +35,23 @@ def _relief_cv2(cv2: Any, plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     edges = cv2.Canny(plane, CANNY_LOW, CANNY_HIGH)
     distance = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
     mean = cv2.blur(np.minimum(distance, FARTHEST), (3, 3))
+    # truncation tolerates 2⁻¹⁰ of rounding error, as in `arithmetic.truncate_levels`
     equal = cv2.equalizeHist((mean + 2.0**-10).astype(np.uint8))
     return np.asarray(cv2.blur(cv2.filter2D(equal, cv2.CV_8U, np.array(EMBOSS)), (3, 3)))
 
 
 def relief_in_torch(layer: Tensor) -> Tensor:
-    """`water_relief` without OpenCV."""
+    """Return the result of `water_relief` without OpenCV."""
     distance = edge_distance(canny(layer.to(torch.int32)))
-    # sums of nine distances in 1/65,536 px stay whole numbers
+    # sums of nine distances in units of 1/65,536 px stay integers
     mean = (_box3(distance) + 9 * FIXED // 1024) // (9 * FIXED)
     embossed = _emboss(_equalise(mean)).clamp_(0, 255)
-    # a sum of nine is never halfway between two multiples of nine: plain rounding will do
+    # a sum of nine is never halfway between two multiples of nine, so plain rounding suffices
     return ((_box3(embossed) * 2 + 9) // 18).to(torch.uint8)
 
 
 def canny(levels: Tensor) -> Tensor:
-    """Return bool edges of int32 grey images (B, 1, H, W), as OpenCV finds them (3 × 3, L1)."""
+    """Return bool edges of int32 grey images (B, 1, H, W), as OpenCV's Canny (3 × 3, L1)."""
     padded = pad(levels.to(torch.float32), (1, 1, 1, 1), mode="replicate").to(torch.int32)
     left, right = padded[..., :-2], padded[..., 2:]
     slope = right - left
@@ -79,11 +80,12 @@ def canny(levels: Tensor) -> Tensor:
 
 
 def _grow(edges: Tensor, allowed: Tensor) -> Tensor:
-    """Add to `edges` all that is connected with them through `allowed`."""
+    """Return `edges` extended by everything connected to them within `allowed`."""
     inside = allowed.to(torch.float32)
     grown = edges.to(torch.float32)
     while True:
         before = grown
+        # comparing costs a synchronization on a GPU, so only after every 16 steps
         for _ in range(16):
             grown = max_pool2d(grown, 3, stride=1, padding=1) * inside
         if torch.equal(before, grown):
@@ -94,8 +96,8 @@ def edge_distance(edges: Tensor) -> Tensor:
     """Return int32 chamfer distances to the nearest edge, in 1/65,536 px, at most `FARTHEST`."""
     limit = FARTHEST * FIXED
     distance = torch.where(edges, 0, limit).to(torch.int32)
-    # A shortest path is a number of one move, then a number of another, then of a third; doubling
-    # the steps reaches every number of moves in five rounds.
+    # A shortest path consists of some number of one move, then of another, then of a third;
+    # doubling the step reaches every number of moves in five rounds.
     for (short, long), cost in STEPS.items():
         for down, across in _directions(short, long):
             for times in (1, 2, 4, 8, 16):
@@ -106,13 +108,13 @@ def edge_distance(edges: Tensor) -> Tensor:
 
 
 def _directions(short: int, long: int) -> list[tuple[int, int]]:
-    """All moves, down and across, of a chess-like piece."""
+    """Return all moves (down, across) by `short` along one axis and `long` along the other."""
     signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
     return sorted({(a * y, b * x) for y, x in ((short, long), (long, short)) for a, b in signs})
 
 
 def _shifted(images: Tensor, down: int, across: int, fill: int) -> Tensor:
-    """The images moved by whole pixels; what comes in from outside is `fill`."""
+    """Return the images moved by whole pixels; what enters from outside is `fill`."""
     height, width = images.shape[2:]
     if abs(down) >= height or abs(across) >= width:
         return torch.full_like(images, fill)
@@ -127,14 +129,14 @@ def _mirrored(images: Tensor) -> Tensor:
 
 
 def _box3(images: Tensor) -> Tensor:
-    """Sums over 3 × 3 windows with mirrored borders, in the images' integer type."""
+    """Return sums over 3 × 3 windows with mirrored borders, in the images' integer type."""
     padded = _mirrored(images)
     rows = padded[..., :-2, :] + padded[..., 1:-1, :] + padded[..., 2:, :]
     return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
 
 
 def _equalise(images: Tensor) -> Tensor:
-    """Histogram equalisation of int32 values 0 … FARTHEST to 0 … 255, per image."""
+    """Return int32 values 0 … FARTHEST equalized to 0 … 255 by histogram, per image."""
     counts = torch.stack(
         [(images == value).sum(dim=(1, 2, 3)) for value in range(FARTHEST + 1)], dim=1
     )

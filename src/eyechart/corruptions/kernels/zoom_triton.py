@@ -1,4 +1,4 @@
-"""Adding up enlargements as one Triton kernel: the CUDA builds of torch bring Triton along."""
+"""The sum of all enlargements as one Triton kernel; CUDA builds of torch include Triton."""
 
 import numpy as np
 import torch
@@ -12,9 +12,9 @@ BLOCK = 256
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _add_zooms(levels, total, rows, columns, factors, height, width, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Read every enlargement of one line of pixels and add it to the line itself.
+    """Add every enlargement of one line of pixels to the line itself.
 
-    Places come in 1/32 px: all products and sums but the last are exact, as in the other paths.
+    Coordinates are in 1/32 px: all products and sums but the last are exact, as in the other paths.
     """
     line = tl.program_id(0)
     y = line % height
@@ -39,7 +39,7 @@ def _add_zooms(levels, total, rows, columns, factors, height, width, BLOCK: tl.c
 
 
 def add_zooms(levels: Tensor, rows: NDArray[np.float64], columns: NDArray[np.float64]) -> Tensor:
-    """Return the levels (B, C, H, W) plus their enlargements, read at places (n, H), (n, W)."""
+    """Return the levels (B, C, H, W) plus their enlargements, sampled at (n, H) and (n, W)."""
     height, width = levels.shape[2:]
     down, across = (
         torch.from_numpy(np.round(coordinates * 32).astype(np.int32)).to(levels.device)
