@@ -13,6 +13,7 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.app import app, main
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
+from eyechart.cli.shared.help import CommandLine
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
 from eyechart.curves.curve_settings import BINS, REPLICATES
 from eyechart.humans.import_settings import ImportSettings
@@ -170,7 +171,7 @@ def copy(capsys, *words: str) -> tuple[list[CopySettings], str]:
         """Copy files."""
         calls.append(settings)
 
-    command_line = typer.Typer()
+    command_line = CommandLine()
     command_line.command()(derived_options(command))
     with pytest.raises(SystemExit):
         main(words, command_line)
@@ -222,7 +223,7 @@ def paint(capsys, annotation: object, *words: str) -> tuple[object, str]:
         """Paint."""
         calls.append(paint)
 
-    command_line = typer.Typer()
+    command_line = CommandLine()
     command_line.command()(derived_options(command))
     copied = ("a.png", "one", "--to", "there")
     for line in ((*copied, *words), ("--help",)):
@@ -252,6 +253,29 @@ def test_a_mapping_has_what_was_typed_alone(capsys):
 
 def test_groups_have_their_order_whichever_records_they_are_of(capsys):
     _, text = paint(capsys, PaintSettings)
-    order = [text.index(f"─ {group} ─") for group in ("Data", "Compute", "Output")]
+    order = [text.index(f"\n{group}\n") for group in ("Data", "Compute", "Output")]
     assert order == sorted(order)
     assert text.index("--times") > text.index("--brush")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManySettings:
+    """More options than help shows at once."""
+
+    depth: Annotated[int, Option(help="How deep.", group="Data")] = 1
+    phase: Annotated[float, Option(help="Which.", group="Data", is_advanced=True)] = 0.5
+
+
+@pytest.mark.parametrize(("most", "is_shown"), [(1, False), (2, True)])
+def test_advanced_options_are_hidden_among_many(run, monkeypatch, capsys, most, is_shown):
+    def command(many: ManySettings) -> None:
+        """Do."""
+
+    monkeypatch.setattr("eyechart.cli.shared.help.MANY_OPTIONS", most)
+    command_line = CommandLine()
+    command_line.command()(derived_options(command))
+    with pytest.raises(SystemExit):
+        main(["--help"], command_line)
+    text = capsys.readouterr().out
+    assert "--depth INT" in text and ("--phase FLOAT" in text) is is_shown
+    assert ("1 more option: eyechart --help-all" in text) is not is_shown

@@ -143,7 +143,7 @@ def check_command(line: str) -> None:
     for word in words:
         option = word.strip("[],.()").partition("=")[0]
         if re.fullmatch(r"--[a-z][a-z0-9-]*", option):
-            assert option in {*known, "--help"}, f"{option} in: {line}"
+            assert option in {*known, "--help", "--help-all"}, f"{option} in: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

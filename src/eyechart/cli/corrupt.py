@@ -164,7 +164,7 @@ class CorruptSettings:
 
 @examples(
     "eyechart corrupt photos --corruption fog --severity 3 --out foggy",
-    "eyechart corrupt cat.png -c gaussian_noise --set sigma=0.2 -o noisy.png",
+    "eyechart corrupt cat.png -c gaussian_noise --set sigma=0.2 -o noisy",
 )
 @derived_options
 def corrupt(options: CorruptSettings) -> None:

@@ -43,7 +43,7 @@ def list_references(
 
 @examples(
     "eyechart humans import responses.csv --format trials --out study.parquet",
-    "eyechart humans import a.csv b.csv --format trials --choices 16 --out ab.parquet",
+    "eyechart humans import a.csv --format trials --choices 16 --out study.parquet",
 )
 @derived_options
 def import_files(settings: ImportSettings, out: ParquetOut) -> None:

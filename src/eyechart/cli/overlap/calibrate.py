@@ -94,7 +94,7 @@ class CalibrationSource(LoadingSettings):
 
 @examples(
     "eyechart overlap calibrate resnet50.pt --images val --out calibrated.yaml",
-    "eyechart overlap calibrate resnet50.pt --images val --lower 0.9 --out mild.yaml",
+    "eyechart overlap calibrate resnet50.pt --images val --upper 0.3 --out b.yaml",
 )
 @derived_options
 def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:

@@ -81,7 +81,8 @@ class HelpCommand(TyperCommand):
         if self.examples:
             lines += ["", _title("Examples"), *_example_lines(self.examples)]
         if hidden:
-            lines += ["", f"{len(hidden)} more options: {ctx.command_path} {HELP_ALL}"]
+            noun = "option" if len(hidden) == 1 else "options"
+            lines += ["", f"{len(hidden)} more {noun}: {ctx.command_path} {HELP_ALL}"]
         formatter.write("\n".join(lines) + "\n")
 
 
