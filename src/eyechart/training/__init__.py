@@ -1,4 +1,4 @@
-"""The one training loop: training on corruptions, retraining, style transfer, enhancements.
+"""The training loop: training on corruptions, retraining, style transfer, enhancements.
 
-No scores of its own: networks are evaluated by `pipeline`.
+Networks are evaluated by `pipeline`; no scores are computed here.
 """

@@ -1,4 +1,4 @@
-"""Mirrored and shifted pictures, and random numbers that depend on the step alone."""
+"""Mirrored and shifted images, and random numbers that depend only on the step."""
 
 import numpy as np
 import torch
@@ -9,19 +9,19 @@ from eyechart.core.randomness import hash64
 
 
 def generator(*parts: str | int) -> torch.Generator:
-    """Return a generator on the CPU whose numbers depend on `parts` alone."""
+    """Return a generator on the CPU whose numbers depend only on `parts`."""
     return torch.Generator().manual_seed(hash64("training", *parts) >> 1)
 
 
 def mirror(pictures: Tensor, is_mirrored: Tensor) -> Tensor:
-    """Return the pictures, those in `is_mirrored` (bool, one each) mirrored left to right."""
+    """Return the images, those in `is_mirrored` (bool, one per image) flipped left to right."""
     return torch.where(is_mirrored.reshape(-1, 1, 1, 1), pictures.flip(3), pictures)
 
 
 def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:
-    """Return pictures cut out of themselves within a black frame.
+    """Return random crops of images within a black frame.
 
-    `offsets`: (B, 2), down and across, 0 … 2 · frame; `frame` itself leaves a picture in place.
+    `offsets`: (B, 2), down and across, in 0 … 2 · frame; an offset of `frame` keeps the position.
     """
     if frame == 0:
         return pictures
@@ -30,6 +30,7 @@ def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:
     device = pictures.device
     rows = offsets[:, 0, None] + torch.arange(height, device=device)
     columns = offsets[:, 1, None] + torch.arange(width, device=device)
+    # Indices that broadcast to (B, C, H, W), so that every image has its own offset.
     return wide[
         torch.arange(count, device=device)[:, None, None, None],
         torch.arange(channels, device=device)[None, :, None, None],
@@ -39,6 +40,6 @@ def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:
 
 
 def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
-    """Return the shares of the first images in mixup, (count,) of Beta(strength, strength)."""
+    """Return the weights of the first images in mixup, (count,) of Beta(strength, strength)."""
     drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)
     return torch.from_numpy(drawn.astype(np.float32))

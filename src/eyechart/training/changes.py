@@ -1,4 +1,4 @@
-"""What a training changed: every score of a model beside that of the model that it was before."""
+"""The effect of a training: every score of a model compared with that before training."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ CLEAN_ACCURACY = "clean_accuracy"
 
 @dataclass(frozen=True, eq=False)
 class ScoreChange:
-    """One score before and after retraining, on the same pictures.
+    """One score before and after retraining, on the same images.
 
-    `corruption`: "" for clean accuracy. `difference`: after less before, with a paired test;
-    `corrected`: its p-value by Holm's method for all changes of the table.
+    `corruption`: "" for clean accuracy. `difference`: after minus before, with a paired test;
+    `corrected`: its p-value, corrected by Holm's method for all changes of the table.
     """
 
     space: str
@@ -35,7 +35,7 @@ class ScoreChange:
 
 
 def changes_of(results: Results) -> tuple[ScoreChange, ...]:
-    """Return every score of the second model beside that of the first."""
+    """Return every score of the second model compared with that of the first."""
     before, after = results.models
     pairs = []
     for space in before.spaces:

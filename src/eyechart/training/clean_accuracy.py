@@ -1,4 +1,4 @@
-"""How accurate a trained network is on clean images."""
+"""The accuracy of a trained network on clean images."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from eyechart.training.image_blocks import predict_held
 
 @dataclass(frozen=True)
 class CleanAccuracy:
-    """The accuracy on so many clean images, with Wilson's interval at `CONFIDENCE`."""
+    """The accuracy on clean images, 0…1, with Wilson's interval at level `CONFIDENCE`."""
 
     value: float
     interval: Interval
@@ -21,7 +21,7 @@ class CleanAccuracy:
 
 
 def clean_accuracy(checkpoint: Path, test: LabelledImages, device: torch.device) -> CleanAccuracy:
-    """Return how accurate the network of a checkpoint is on images to test with."""
+    """Return the accuracy of a checkpoint's network on test images."""
     model = load_model(str(checkpoint), device, trust=True)
     held = Held(test, device)
     (classes,) = predict_held([model], held)

@@ -1,4 +1,4 @@
-"""Which corruptions training pictures meet, and how strong: one of several, drawn per picture."""
+"""Which corruptions training images get, and how strong: one of several, drawn per image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,21 +17,21 @@ from eyechart.training.training_settings import Range
 from eyechart.visual_change.measure import measure_change
 
 LOOKED_AT = 48
-"""Pictures on which it is found how strong a corruption must be for a visual change."""
+"""Number of images on which the strength for a visual change is determined."""
 
 KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
-"""Severities at which visual change is measured for that: most where it is small."""
+"""Severities at which visual change is measured for that: densest where it is small."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The corruptions of a training; without entries there are none.
+    """The corruptions of a training; none if there are no entries.
 
-    Each picture meets one of the entries, every time another draw, as strong as its suite says (the
-    domain, or one of the levels); or with a `severity` drawn evenly from a range; or so strong that
-    `delta_v` is spread evenly over a range, or as much of it as the corruption reaches, on average
-    over pictures. `tables`: mean visual change
-    at severities 0 … 5 of each entry, once it was measured.
+    Each image gets one of the entries, drawn anew every time. The strength follows the suite (its
+    domain, or one of its levels), unless there is a range of `severity`, from which it is drawn
+    uniformly, or of `delta_v`: then the strength is such that visual change is uniform over that
+    range, as far as the corruption reaches, on average over images. `tables`: mean visual change of
+    each entry at severities 0 … 5, once it is measured.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -40,7 +40,7 @@ class Mixture:
     tables: tuple[tuple[float, ...], ...] = ()
 
     def check(self) -> None:
-        """Raise a UsageError unless one can corrupt like this."""
+        """Raise a UsageError unless the mixture is valid."""
         if self.severity is not None and self.delta_v is not None:
             raise UsageError("Give a range of severity or one of delta_v, not both.")
         if self.severity is not None:
@@ -68,7 +68,7 @@ class Mixture:
         return tuple(entry.name for entry in self.entries)
 
     def settings(self) -> dict[str, object]:
-        """Return the mixture as plain values; `strengths` stands for all that suites say."""
+        """Return the mixture as plain values; `strengths` is a hash of the suites' definitions."""
         return {
             "corruptions": list(self.names),
             "severity": None if self.severity is None else list(self.severity),
@@ -77,7 +77,7 @@ class Mixture:
         }
 
     def measured(self, pictures: Tensor, keys: Tensor) -> "Mixture":
-        """Return the mixture with the visual change of its severities, where it is needed."""
+        """Return the mixture with the measured visual change of its severities, if it is needed."""
         if self.delta_v is None:
             return self
         first_images, first_keys = pictures[:LOOKED_AT], keys[:LOOKED_AT]
@@ -89,9 +89,9 @@ class Mixture:
         )
 
     def corrupt(self, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
-        """Return the pictures, uint8 (B, 3, H, W), each corrupted by one of the entries.
+        """Return the images, uint8 (B, 3, H, W), each corrupted by one of the entries.
 
-        `keys`: (B,) int64, whose each picture is. The same seed and draw give the same pictures.
+        `keys`: (B,) int64, the key of each image. The same seed and draw give the same result.
         """
         if not self.entries or not len(pictures):
             return pictures
@@ -100,6 +100,7 @@ class Mixture:
         entry_of_image = np.minimum(
             (chance * len(self.entries)).astype(np.int64), len(self.entries) - 1
         )
+        # With a single entry there is nothing to select, and no copy is needed.
         if len(self.entries) == 1:
             return self._by(0, pictures, keys, seed, draw)
         result = pictures.clone()
@@ -130,7 +131,7 @@ class Mixture:
 
 
 def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
-    """Return the mean visual change at severities 0 … 5, made to rise."""
+    """Return the mean visual change at severities 0 … 5, made monotone."""
     means: list[float] = []
     random = draw_random(entry, keys, 0, 0, pictures.device)
     for severity in KNOTS:
@@ -143,7 +144,7 @@ def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tup
             f"{entry.name} changes these pictures by at most {rising[-1]:.2f}, so delta_v from"
             f" {wanted[0]:g} cannot be had: give a lower range."
         )
-    # strictly rising, so that it can be turned round
+    # Strictly increasing, so that np.interp can invert it.
     return tuple(rising + 1e-9 * np.arange(len(KNOTS)))
 
 

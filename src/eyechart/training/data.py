@@ -1,4 +1,4 @@
-"""Labelled pictures to train with: of one size, each with its class and its key, on the device."""
+"""Labelled images for training: of one size, each with its class and its key, on the device."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,18 +18,18 @@ from eyechart.labels.spaces import native_labels
 from eyechart.models.preprocessing import Channels
 
 HELD_SHARE = 0.4
-"""How much of a device's free memory the pictures may take; beyond, they come block by block."""
+"""Fraction of a device's free memory that images may take; otherwise they are read in blocks."""
 
 AT_ONCE = 4096
-"""Pictures that are copied to the device together."""
+"""Number of images that are copied to the device at once."""
 
 LEAST = 2
-"""Pictures that every class needs."""
+"""Minimum number of images per class."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """What is done to every batch of images before it is trained with, by name.
+    """A named transform that is applied to every training batch.
 
     `apply`: from uint8 (B, 3, H, W) to the same, on the device of the batch.
     """
@@ -40,12 +40,12 @@ class Transform:
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Pictures of one size with their classes.
+    """Images of one size with their classes.
 
-    `labels`: numbers of classes, (N,) int64. `keys`: (N,) int64, one per picture, from its digest.
-    `pixels`: all pictures, uint8 (N, 3, H, W) on the CPU, where memory allows; otherwise they are
-    read as they are needed. `transform`: what is done to images when they are
-    trained with.
+    `labels`: class indices, (N,) int64. `keys`: (N,) int64, one per image, from its digest.
+    `pixels`: all images, uint8 (N, 3, H, W) on the CPU, if memory allows; otherwise None, and
+    images are read on demand. `transform`: what is applied to images when they are used for
+    training.
     """
 
     images: ImageSet
@@ -64,11 +64,11 @@ class LabelledImages:
         return self.images.sizes[0]
 
     def batch(self, places: Sequence[int]) -> Tensor:
-        """Return pictures, uint8 (B, 3, H, W), at these places, as they were read."""
+        """Return the images at these positions, uint8 (B, 3, H, W), without the transform."""
         return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
 
     def take(self, places: Sequence[int]) -> "LabelledImages":
-        """Return some of the pictures, with all class names."""
+        """Return a subset of the images, with all class names."""
         positions = torch.tensor(list(places), dtype=torch.int64)
         pixels = None if self.pixels is None else self.pixels[positions]
         return replace(
@@ -81,12 +81,12 @@ class LabelledImages:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits for the pictures in their order and their classes."""
+        """16 hexadecimal digits that identify the images in their order, and their classes."""
         return f"{hash64(*self.images.digests, *self.labels.tolist(), *self.class_names):016x}"
 
 
 class Held:
-    """The pictures on a device, all of them where they fit, otherwise as they are asked for."""
+    """The images on a device: all of them if they fit, otherwise on demand."""
 
     def __init__(self, data: LabelledImages, device: torch.device) -> None:
         self.data, self.device = data, device
@@ -102,21 +102,21 @@ class Held:
                 self.pixels[start:stop] = data.batch(range(start, stop)).to(device)
 
     def batch(self, places: Tensor) -> Tensor:
-        """Return images, uint8 (B, 3, H, W), at these places (on the CPU), to train with."""
+        """Return the images at these positions (on the CPU), uint8 (B, 3, H, W), for training."""
         if self.pixels is not None:
             images = self.pixels[places.to(self.device)]
         else:
             images = self.data.batch(places.tolist()).to(self.device)
-        # batch by batch: all of them at once may not fit into memory
+        # Batch by batch: all images at once may not fit into memory.
         return images if self.data.transform is None else self.data.transform.apply(images)
 
 
 def training_data(
     images: ImageSet, class_names: Sequence[str] | None = None, least: int = LEAST
 ) -> LabelledImages:
-    """Return the pictures ready to train with; every class needs at least two, or `least`.
+    """Return the images ready for training; every class needs at least `least` images.
 
-    `class_names`: the classes in their order; without them the labels that occur, sorted.
+    `class_names`: the classes in order; by default the labels that occur, sorted.
     """
     labels = _labels_of(images)
     names = tuple(sorted(set(labels)) if class_names is None else class_names)
@@ -134,7 +134,7 @@ def training_data(
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
-    """Return all pictures in one tensor, if there is room, and the set that then keeps none."""
+    """Return all images in one tensor, if memory allows, and the set without its cache."""
     height, width = images.sizes[0]
     room = HELD_SHARE * free_memory(torch.device("cpu"))
     if len(images.kept) < len(images) or len(images) * 3 * height * width > room:
@@ -155,7 +155,7 @@ def _labels_of(images: ImageSet) -> list[str]:
 
 
 def pictures_have(count: int, source: str) -> str:
-    """Return the beginning of a sentence: "1 picture of here has", "2 pictures of here have"."""
+    """Return the start of a sentence: "1 picture of here has", "2 pictures of here have"."""
     return f"1 picture of {source} has" if count == 1 else f"{count:,} pictures of {source} have"
 
 
@@ -180,10 +180,11 @@ def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> Non
 
 
 def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[ImageSet, ImageSet]:
-    """Return pictures to train with and to test with, the latter a share of every class.
+    """Split images into a training set and a test set, the latter a fraction of every class.
 
-    Which ones follows from their digests alone, whatever their order; equal pictures stay together,
-    also those of two classes. `lone`: classes that cannot be parted are trained with, not refused.
+    The split depends only on the images' digests, not on their order. Identical images stay
+    together, even if they have different classes. `lone`: classes that cannot be split go to the
+    training set instead of raising an error.
     """
     if not 0 < held_out < 1:
         raise UsageError(f"The share that is held out must be between 0 and 1, got {held_out:g}.")
@@ -202,6 +203,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
                 f"All pictures of {name!r} in {images.source} are the same: add others, or take the"
                 " class out."
             )
+        # At least one image of each class on either side.
         cut = min(len(ranks_of_class) - 1, max(1, round(held_out * len(ranks_of_class))))
         chosen |= set(ranks_of_class[:cut])
     for name, known in of_class.items():
@@ -216,7 +218,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
 
 
 def refuse_shared(train: ImageSet, test: ImageSet) -> None:
-    """Raise a UsageError if a picture is among both, by the digest of its file."""
+    """Raise a UsageError if an image is in both sets, by the digest of its file."""
     known = {d: p.name for d, p in zip(train.digests, train.pictures, strict=True)}
     both = [p for d, p in zip(test.digests, test.pictures, strict=True) if d in known]
     if len(both) == len(test) and train.source == test.source:
@@ -233,7 +235,7 @@ def refuse_shared(train: ImageSet, test: ImageSet) -> None:
 
 
 def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
-    """Return the pictures of every `step`-th class, sorted by name: ImageNet-100 of ImageNet."""
+    """Return the images of every `step`-th class, sorted by name: ImageNet-100 from ImageNet."""
     if step < 1:
         raise UsageError(f"Every how many classes must be a whole number from 1, got {step}.")
     names = sorted({picture.label for picture in pictures if picture.label is not None})
@@ -248,7 +250,7 @@ def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
 def mean_and_deviation(data: LabelledImages, most: int = 10_000) -> tuple[Channels, Channels]:
     """Return mean and standard deviation of red, green and blue, as fractions of full scale.
 
-    Taken over up to `most` pictures, spread evenly, and rounded to three digits.
+    Computed over up to `most` images, evenly spaced, and rounded to three digits.
     """
     step = max(1, len(data) // most)
     places = list(range(0, len(data), step))
@@ -259,6 +261,7 @@ def mean_and_deviation(data: LabelledImages, most: int = 10_000) -> tuple[Channe
         square = square + (part * part).sum(dim=(0, 2, 3))
         count += part[:, 0].numel()
     mean = total / count
+    # Rounding may make the variance of a uniform channel negative; 1e-4 keeps the division stable.
     spread = (square / count - mean**2).clamp_min(1e-4).sqrt()
     return _rounded(mean), _rounded(spread)
 

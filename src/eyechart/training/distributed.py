@@ -1,4 +1,4 @@
-"""More than one GPU for one training: torch's own processes, started by torchrun."""
+"""Several GPUs for one training: torch.distributed processes, started by torchrun."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from eyechart.core.errors import UsageError
 
 
 def for_first(lock: AbstractContextManager[None]) -> AbstractContextManager[None]:
-    """Return the lock in the first process; the others work on the same file, and need none."""
+    """Return the lock in the first process; the others share its file and need none."""
     return lock if is_first_process() else nullcontext()
 
 
 @dataclass(frozen=True)
 class World:
-    """Which of how many processes this is, and its device."""
+    """The rank of this process, the number of processes, and its device."""
 
     device: torch.device
     rank: int = 0
@@ -31,7 +31,7 @@ class World:
         return self.rank == 0
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """Return the module whose gradients are averaged over all processes."""
+        """Return the module with gradients averaged over all processes."""
         if self.count == 1:
             return module
         return DistributedDataParallel(
@@ -47,7 +47,7 @@ class World:
         return bool(n_set.item())
 
     def wait(self) -> None:
-        """Wait for all processes to come here."""
+        """Wait until all processes have reached this point."""
         if self.count > 1:
             distributed.barrier()
 
@@ -58,7 +58,7 @@ def is_first_process() -> bool:
 
 
 def own_device(device: torch.device) -> torch.device:
-    """Return the GPU of this process, if torchrun started several; otherwise the device itself."""
+    """Return this process's GPU if torchrun started several processes, else the device itself."""
     if device.type != "cuda" or "LOCAL_RANK" not in os.environ or device.index is not None:
         return device
     local = int(os.environ["LOCAL_RANK"])
@@ -73,7 +73,7 @@ def own_device(device: torch.device) -> torch.device:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """Give this process's place among those that torchrun started; alone without torchrun."""
+    """Join the processes that torchrun started; without torchrun this process is alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World(device)
         return

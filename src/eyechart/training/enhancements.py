@@ -1,8 +1,8 @@
-"""What may make a network more robust, side by side: the enhancements of the ImageNet-C paper.
+"""Methods that may make a network more robust: the enhancements of the ImageNet-C paper.
 
-One standard network is trained, or given with its weights; it is then trained further, looked at
-through a defence, or replaced by another one. All are tested on the same corrupted pictures, and
-their errors divided by those of a baseline, the standard network itself if no other is named.
+A standard network is trained, or loaded with its weights. It is then fine-tuned, evaluated behind a
+defence, or replaced by another network. All are tested on the same corrupted images, and their
+errors are divided by those of a baseline, by default the standard network itself.
 """
 
 from collections.abc import Sequence
@@ -41,19 +41,18 @@ from eyechart.training.training_loop import Start, Training, new_network, train
 STANDARD, TUNED = "standard", "trained on"
 EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
 CROPPED, UNCROPPED = "224", "uncropped"
-"""The usual stimulus, and that of the same images which ten crops are taken from."""
+"""The usual stimulus, and that of the uncropped images from which ten crops are taken."""
 
 EQUALISED = Transform(CLAHE, equalise)
 
 
 @dataclass(frozen=True)
 class Enhancement:
-    """A way to a network. `name`: of its checkpoint, or of the one that it uses.
+    """One enhancement. `name`: name of its checkpoint, or of the one that it uses.
 
-    `network`: another one, trained from scratch, or with its weights if the standard one is given
-    with them; or `recipe`: how the standard one is trained further.
-    `equalised`: pictures to train with get their lightness equalised first. `defences`: through
-    which it looks at pictures.
+    `network`: another network, trained from scratch, or pretrained if the standard one is; or
+    `recipe`: how the standard network is fine-tuned. `equalised`: whether the lightness of training
+    images is equalized. `defences`: the defences it is evaluated behind.
     """
 
     title: str
@@ -66,7 +65,7 @@ class Enhancement:
 
 @dataclass(frozen=True, eq=False)
 class EnhancementScores:
-    """What came of an enhancement; shares with intervals, mCE None where it cannot be had."""
+    """The scores of an enhancement, with intervals; mCE is None if it cannot be computed."""
 
     title: str
     clean_error: Estimate | None
@@ -77,9 +76,9 @@ class EnhancementScores:
 def usual_enhancements(
     larger: Sequence[str], tuning: Recipe, widths: Sequence[float], weights: Sequence[float]
 ) -> list[Enhancement]:
-    """Return the enhancements of the paper: `larger` are other networks to compare with.
+    """Return the enhancements of the paper; `larger` are other networks to compare with.
 
-    `widths`, `weights`: of stability training, all pairs of which are tried.
+    `widths`, `weights`: of stability training, of which all pairs are tried.
     """
     enhancements = [
         Enhancement(f"{TUNED}", "further", recipe=tuning),
@@ -102,11 +101,11 @@ def usual_enhancements(
 
 @dataclass(frozen=True, eq=False)
 class EnhancementStudy:
-    """What is to be compared: the standard network and enhancements of it.
+    """What is to be compared: the standard network and its enhancements.
 
-    `network`: its architecture, or if `is_pretrained` a model as `load_model` takes it, which is
-    trained further as it is. `recipe`: how networks are trained from scratch. `baseline`: whose
-    errors mCE divides by: "standard", or what `evaluate` takes: a table's name, a model, or a file.
+    `network`: its architecture or, if `is_pretrained`, a model as `load_model` takes it, which is
+    fine-tuned. `recipe`: how networks are trained from scratch. `baseline`: whose errors mCE
+    divides by: "standard", or what `evaluate` takes: a table's name, a model, or a file.
     """
 
     network: str
@@ -118,7 +117,7 @@ class EnhancementStudy:
     baseline: str = STANDARD
 
     def check(self) -> None:
-        """Raise a UsageError unless it can be done."""
+        """Raise a UsageError unless the study is valid."""
         self.recipe.check()
         for enhancement in self.enhancements:
             if enhancement.recipe is not None:
@@ -133,28 +132,28 @@ class EnhancementStudy:
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
 
     def open(self, baseline: Model | None) -> None:
-        """Make the folder, or see that it holds the same comparison with the same models."""
+        """Create the folder, or check that it holds the same comparison with the same models."""
         settings = {
             "kind": "enhancements",
             "network": self.network,
             "enhancements": [enhancement.title for enhancement in self.enhancements],
-            # None, as in records of a version that had no choice
+            # None, as recorded by the version that did not have this option.
             "pretrained": self.is_pretrained or None,
             "baseline": None if baseline is None else baseline.name,
         }
         open_run_folder(self.out, settings, work="comparison")
 
     def path(self, name: str) -> Path:
-        """Return where a checkpoint goes."""
+        """Return the path of a checkpoint."""
         return self.out / f"{name}.pt"
 
 
 @dataclass(frozen=True, eq=False)
 class EnhancementResults:
-    """What came out: a row for each enhancement, the standard network first.
+    """The results: a row for each enhancement, the standard network first.
 
-    `evaluations`: by the folder that each is in. `baseline`: whose errors mCE divides by. `notes`:
-    sentences that a reader must know.
+    `evaluations`: by their folder. `baseline`: whose errors mCE divides by. `notes`: sentences for
+    the reader of the results.
     """
 
     evaluations: dict[Path, Results]
@@ -165,13 +164,13 @@ class EnhancementResults:
 
 @dataclass(frozen=True, eq=False)
 class _Baseline:
-    """Whose errors mCE divides by: a model that is loaded for that, or what stands for others."""
+    """Whose errors mCE divides by: a model loaded for that, or the name of another baseline."""
 
     wanted: str
     model: Model | None = None
 
     def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
-        """Return the models with that of the baseline, and its name; the first is standard."""
+        """Return the models with the baseline's, and its name; the first one is standard."""
         if self.wanted == STANDARD:
             return list(models), models[0].name
         if self.model is None:
@@ -187,9 +186,9 @@ def compare_enhancements(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Train what is missing in the folder, test everything, and return both.
+    """Train what is missing in the folder, test everything, and return the results.
 
-    `load`: loads models that are given with their weights, and the checkpoints that are made here.
+    `load`: loads pretrained models, and the checkpoints that are written here.
     """
     asked.check()
     pictures, test = sources.load(progress)
@@ -207,7 +206,7 @@ def compare_enhancements(
 def _baseline(
     asked: EnhancementStudy, test: ImageSet, load: Load, device: torch.device
 ) -> _Baseline:
-    """Return the baseline; what cannot be one is an error now, before anything is trained."""
+    """Return the baseline; an invalid one is an error now, before anything is trained."""
     if asked.baseline == STANDARD:
         return _Baseline(STANDARD)
     models, name = with_baseline([], asked.baseline, load)
@@ -220,9 +219,9 @@ def _baseline(
 
 
 def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -> LabelledImages:
-    """Return what networks are trained with, if they can be."""
+    """Return the training data of networks, after checking that they can be trained."""
     data = training_data(pictures)
-    # rather now than after everything is trained
+    # Now rather than after everything is trained.
     strange = sorted({str(enhancement) for enhancement in test.labels} - set(data.class_names))
     if strange:
         raise UsageError(
@@ -238,7 +237,7 @@ def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -
 def _pretrained(
     asked: EnhancementStudy, pictures: ImageSet, test: ImageSet, load: Load, device: torch.device
 ) -> tuple[Model, LabelledImages]:
-    """Return the standard network, and what it is trained further with, if that can be done."""
+    """Return the standard network and the data for fine-tuning it, after checking both."""
     model = load(asked.network, half=False)
     trainable(model)
     larger = [
@@ -251,7 +250,7 @@ def _pretrained(
 
 
 def _chosen(test: ImageSet, settings: EvaluateSettings) -> ImageSet:
-    """Return the pictures to test with, as many as the plan wants of them."""
+    """Return the test images, or the subset that the plan requests."""
     if settings.plan.pictures is None or settings.plan.pictures >= len(test):
         return test
     return test.take(choose_pictures(test.pictures, settings.plan).tolist())
@@ -264,7 +263,7 @@ def _train_all(
     device: torch.device,
     progress: Progress,
 ) -> None:
-    """Train all networks that are not in the folder; `model`: the standard one if it is given."""
+    """Train all networks that are not in the folder; `model`: the standard one if pretrained."""
     steps = Preprocessing(None, *mean_and_deviation(data))
     seed = asked.recipe.seed
     if model is None:
@@ -274,7 +273,7 @@ def _train_all(
         path = asked.path(enhancement.name)
         if enhancement.recipe is not None:
             start = _tuned_start(asked, model, data)
-            # streamed: all images at once, equalised, may not fit into memory
+            # Transformed per batch: all images at once, equalized, may not fit into memory.
             tuning_data = replace(data, transform=EQUALISED) if enhancement.equalised else data
             train(Training(start, tuning_data, enhancement.recipe), device, path, progress)
         elif enhancement.network and model is None:
@@ -283,7 +282,7 @@ def _train_all(
 
 
 def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabelledImages) -> Start:
-    """Return the standard network to be trained further, a copy of its own."""
+    """Return a new copy of the standard network for fine-tuning."""
     if model is not None:
         return start_of(model, asked.network)
     path = asked.path(STANDARD)
@@ -303,7 +302,7 @@ def _test_all(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Test every network; ten crops on uncropped images, where the others see cropped ones."""
+    """Test every network; ten crops on uncropped images, the others on cropped ones."""
     standard = load(asked.network if asked.is_pretrained else str(asked.path(STANDARD)))
     apart = [
         enhancement
@@ -357,7 +356,7 @@ def _test_uncropped(
     folder: Path,
     progress: Progress,
 ) -> tuple[Results, str]:
-    """Test ten crops of uncropped images beside one, and return what a reader must know."""
+    """Test ten crops and one crop of uncropped images, and return a note for the reader."""
     images = load_labelled(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
     )
@@ -371,6 +370,8 @@ def _test_uncropped(
     if other is not None or baseline.wanted == STANDARD:
         note += "; its mCE divides by errors on one crop of the same images."
     else:
+        # Published tables may not apply to uncropped images: then there is no mCE, and the note
+        # says why.
         try:
             choose_baseline(divisor, asked.settings.plan, images, ())
             note += "."

@@ -1,6 +1,6 @@
-"""The pictures of a training, in blocks of batches that are made together on the device.
+"""The images of a training, in blocks of batches that are computed together on the device.
 
-All random numbers follow from the seed and the epoch, so that a block begun again is the same.
+All random numbers depend only on the seed and the epoch, so that a resumed block is the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,18 +18,18 @@ from eyechart.training.distributed import World
 from eyechart.training.recipe import Recipe
 
 BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
-"""How many pixels are corrupted together: few large calls keep a GPU busy."""
+"""Number of pixels that are corrupted together: few large calls keep a GPU busy."""
 
 LOOKED_AT = 64
-"""Pictures that show a mixture how strong it must be."""
+"""Number of images from which a mixture determines its strengths."""
 
 
 def predict_held(
     models: Sequence[Model], held: Held, mixture: Mixture | None = None
 ) -> list[Tensor]:
-    """Return the class that each model predicts for each picture, (N,) on the device.
+    """Return the class that each model predicts for each image, (N,) on the device.
 
-    A mixture corrupts pictures in the same way every time; nothing is measured.
+    A mixture corrupts the images in the same way every time; visual change is not measured.
     """
     height, width = held.data.size
     n_block = BLOCK_PIXELS.get(held.device.type, BLOCK_PIXELS["cpu"]) // (height * width)
@@ -45,10 +45,10 @@ def predict_held(
 
 
 class Blocks:
-    """Batches of mirrored, shifted and partly corrupted pictures, this process's part of each.
+    """Batches of mirrored, shifted and partly corrupted images, this process's part of each.
 
-    `length`: of the training. `batch`: images of one step, over all processes. `steps`: of one
-    epoch.
+    `length`: length of the training. `batch`: number of images per step, over all processes.
+    `steps`: number of steps per epoch.
     """
 
     def __init__(self, held: Held, mixture: Mixture, recipe: Recipe, world: World) -> None:
@@ -67,15 +67,17 @@ class Blocks:
         self.mixture = mixture.measured(held.batch(first), held.keys[: len(first)])
 
     def after(self, done: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches that come after so many steps, as far as they are made together.
+        """Yield the batches after this number of steps, up to the end of their block.
 
-        Pictures uint8 (B, 3, H, W) and classes (B,), on the device.
+        Images uint8 (B, 3, H, W) and classes (B,), on the device.
         """
         epoch, begun = divmod(done, self.steps)
+        # Blocks start at fixed steps, so that a resumed training computes the same blocks.
         first = begun - begun % self._together
         last = min(first + self._together, self.steps)
         order = self._draws(epoch)[0]
         batches = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
+        # Every process takes every count-th image of a batch, so that all get corrupted ones.
         column = torch.arange(self.batch)[self.world.rank :: self.world.count]
         places = batches[:, column].flatten()
         on_device = places.to(self.held.device)
@@ -94,7 +96,7 @@ class Blocks:
 
     @property
     def _together(self) -> int:
-        """How many batches are made together."""
+        """Number of batches that are computed together."""
         height, width = self.held.data.size
         pixels = BLOCK_PIXELS.get(self.held.device.type, BLOCK_PIXELS["cpu"])
         return max(1, pixels // (height * width * self.batch))
@@ -106,9 +108,9 @@ class Blocks:
         return shift(pictures, offsets[places].to(device), self.recipe.crop)
 
     def _draws(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return an epoch's order, which pictures are mirrored, and their shifts.
+        """Return an epoch's order, which images are mirrored, and their shifts.
 
-        Kept while the epoch lasts: a block may be a single batch.
+        Cached for the epoch, since a block may be a single batch.
         """
         if self._drawn is None or self._drawn[0] != epoch:
             recipe, count = self.recipe, len(self.held.data)

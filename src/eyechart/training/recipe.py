@@ -1,4 +1,4 @@
-"""How a network is trained: the numbers of the loop, as data."""
+"""How a network is trained: the hyperparameters of the training loop."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -13,17 +13,17 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 TUNED = ("all", "last")
 GROUP = "Training"
 DECAY = 0.1
-"""By what the rate is multiplied at each milestone."""
+"""Factor of the learning rate at each milestone."""
 
 
 @dataclass(frozen=True)
 class TrainingLength:
-    """How long a training is.
+    """The length of a training.
 
     Attributes:
-        epochs: How often each image is trained with.
-        steps_per_epoch: Of the optimiser.
-        batch: Images of one step, over all processes.
+        epochs: Number of passes over the images.
+        steps_per_epoch: Number of optimizer steps per epoch.
+        batch: Number of images per step, over all processes.
     """
 
     epochs: int
@@ -32,12 +32,12 @@ class TrainingLength:
 
     @property
     def steps(self) -> int:
-        """The steps of the whole training."""
+        """The number of steps of the whole training."""
         return self.epochs * self.steps_per_epoch
 
     @property
     def images(self) -> int:
-        """The images of all steps, each as often as it is trained with."""
+        """The number of images of all steps, counting repetitions."""
         return self.steps * self.batch
 
 
@@ -45,16 +45,16 @@ class TrainingLength:
 class Recipe:
     """SGD with momentum; the defaults are those of the ImageNet-NOC study.
 
-    `rate`: the highest learning rate. `milestones`: after which shares of all epochs the schedule
-    "step" divides it by ten. `warmup`: over how many epochs it rises from 0. `share`: of each
-    batch, that meets corruptions. `flip`: with what chance pictures are mirrored. `crop`: the width
-    in px of the black frame within which they are cut out at random. `mixup`: a of Beta(a, a), 0
-    for none; `mixup_per_image`: a weight of its own for every image, not one for the batch.
-    `stability`: weight of the distance between answers to a picture and to the same with
-    uniform noise of ± `stability_width` (of full scale), 0 for none. `precision`: "auto" is
-    bfloat16 on a GPU. `deterministic`: only kernels that give the same bits again. `tune`: "all"
-    parameters, or those of the "last" layer alone; the rest then stays as it is, running means and
-    deviations too, and answers as in a test, without dropout.
+    `rate`: the highest learning rate. `milestones`: fractions of all epochs after which the
+    schedule "step" divides it by ten. `warmup`: number of epochs in which it rises from 0. `share`:
+    fraction of each batch that is corrupted. `flip`: probability that an image is mirrored. `crop`:
+    width in px of the black frame within which images are cropped at random. `mixup`: a of Beta(a,
+    a), 0 for none; `mixup_per_image`: one weight per image instead of one per batch. `stability`:
+    weight of the distance between the predictions for an image and for the same image with uniform
+    noise of ± `stability_width` (of full scale), 0 for none. `precision`: "auto" is bfloat16 on a
+    GPU. `deterministic`: use only deterministic kernels. `tune`: "all" parameters, or only those of
+    the "last" layer; the rest is then frozen in eval mode, including running statistics and
+    dropout.
     """
 
     epochs: Annotated[int, Option(help="How often each picture is trained with.", group=GROUP)] = 40
@@ -115,7 +115,7 @@ class Recipe:
     mixup_per_image: bool = False
 
     def check_crop(self, size: tuple[int, int]) -> None:
-        """Raise a UsageError unless some of an image of this size stays within every crop."""
+        """Raise a UsageError unless every crop contains a part of an image of this size."""
         if 2 * self.crop >= min(size):
             raise UsageError(
                 f"crop must be less than half of the images' shorter side, {min(size)} px, got"
@@ -123,8 +123,8 @@ class Recipe:
             )
 
     def check(self) -> None:
-        """Raise a UsageError unless one can train like this."""
-        # slow to import, and commands are made from this record
+        """Raise a UsageError unless the recipe is valid."""
+        # Slow to import, and the command line is built from this record.
         from eyechart.core.randomness import check_seed
 
         _check_whole(self, epochs=1, batch=2, crop=0)
@@ -151,10 +151,10 @@ class Recipe:
         check_seed(self.seed)
 
     def length(self, n_images: int, n_processes: int = 1) -> TrainingLength:
-        """Return how long a training with so many images is, by so many processes together.
+        """Return the length of a training with this number of images and processes.
 
-        Fewer images than a batch are one, as far as the processes share them evenly; what is left
-        of an epoch and no whole batch is not trained with.
+        If there are fewer images than a batch, they form one batch, as far as the processes can
+        share them evenly. Images left over at the end of an epoch are not used.
 
         Example:
             >>> length = Recipe(epochs=2, batch=32).length(100)
@@ -165,7 +165,7 @@ class Recipe:
         return TrainingLength(self.epochs, max(1, n_images // batch), batch)
 
     def rate_at(self, step: int, length: TrainingLength) -> float:
-        """Return the learning rate of a step (from 0) of a training of that length."""
+        """Return the learning rate of a step (counted from 0) of a training of this length."""
         total, warm = length.steps, self.warmup * length.steps_per_epoch
         rise = min(1.0, (step + 1) / warm) if warm else 1.0
         if self.schedule == "step":
@@ -177,9 +177,10 @@ class Recipe:
         return self.rate * rise
 
     def settings(self) -> dict[str, object]:
-        """Return the recipe as plain values; what came later is not there, or None, by default.
+        """Return the recipe as plain values.
 
-        So recipes are the same as before there was a choice.
+        Settings that were added later are missing or None by default, so that older trainings still
+        match.
         """
         settings = {**asdict(self), "milestones": list(self.milestones)}
         if self.tune == "all":
@@ -193,20 +194,22 @@ LIMITS = (
     ("warmup", 0.0, 1e4), ("share", 0.0, 1.0), ("flip", 0.0, 1.0), ("mixup", 0.0, 100.0),
     ("stability", 0.0, 100.0), ("stability_width", 0.0, 1.0),
 )  # fmt: skip
-"""Numbers of a recipe with the least and the largest that they may be."""
+"""Numeric settings of a recipe with their minimum and maximum."""
 
 RETRAINING = Recipe(
     epochs=5, batch=32, rate=1e-3, weight_decay=0.0, schedule="constant", milestones=(), flip=0.0
 )
-"""Of the VCR study: the plainest SGD with these rate, momentum and epochs. The batch is ours."""
+"""The VCR study's: plain SGD with its learning rate, momentum and epochs. The batch size is ours.
+"""
 
 
 @dataclass(frozen=True)
 class StyleRecipe:
     """How a style transfer is trained, with Adam.
 
-    `side`: of the cut-outs in px. `style_weight`, `same_weight`: of the style and of pictures that
-    are to come out as they are, beside content. `same_share`: of a batch, those pictures.
+    `side`: of the crops in px. `style_weight`, `same_weight`: weights of the style loss and of the
+    reconstruction loss, relative to content. `same_share`: fraction of a batch that is to be
+    reconstructed unchanged.
     """
 
     steps: Annotated[int, Option(help="Of training.", group=GROUP)] = 4000
@@ -221,7 +224,7 @@ class StyleRecipe:
     seed: Seed = 0
 
     def check(self) -> None:
-        """Raise a UsageError unless one can train like this."""
+        """Raise a UsageError unless the recipe is valid."""
         _check_whole(self, steps=1, batch=2, side=64)
         if self.side % 4:
             raise UsageError(f"side must be a multiple of 4, got {self.side}.")
@@ -232,7 +235,7 @@ class StyleRecipe:
 
 
 def _check_whole(recipe: Recipe | StyleRecipe, **minima: int) -> None:
-    """Raise a UsageError unless these settings are whole numbers, and none below its minimum."""
+    """Raise a UsageError unless these settings are integers and at least their minimum."""
     for name, minimum in minima.items():
         value = getattr(recipe, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:

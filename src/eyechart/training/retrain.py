@@ -1,4 +1,4 @@
-"""Retraining on corruptions as the VCR study did: a model before and after it in one test."""
+"""Retraining on corruptions as in the VCR study: a model before and after, in one test."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -38,7 +38,7 @@ from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Start, Training, train
 
 CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
-"""What is written into the folder."""
+"""The files that are written into the output folder."""
 
 
 class Load(Protocol):
@@ -50,11 +50,11 @@ class Load(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Retraining:
-    """What is to be done.
+    """A retraining to be done.
 
-    `spec`: the model, as `load_model` takes it. `train_images`: where pictures to train with are;
-    at most `pictures` of them are taken, as many of every class. `source` and `settings`: what both
-    models are tested on. `out`: the folder for everything that is written.
+    `spec`: the model, as `load_model` takes it. `train_images`: the training images, of which a
+    class-balanced subset of at most `pictures` is used. `source` and `settings`: what both models
+    are tested on. `out`: the output folder.
     """
 
     spec: str
@@ -67,7 +67,7 @@ class Retraining:
     pictures: int
 
     def check(self) -> None:
-        """Raise a UsageError unless it can be done, as far as that shows without any picture."""
+        """Raise a UsageError unless the settings are valid, as far as this shows without images."""
         if self.pictures < 2:
             raise UsageError(f"pictures must be a whole number from 2, got {self.pictures}.")
         if self.source.published is not None:
@@ -86,7 +86,7 @@ class Retraining:
 
 @dataclass(frozen=True, eq=False)
 class Retrained:
-    """What came out: the test of both models, the first before and the second after it."""
+    """The result: the test of both models, the first before and the second after retraining."""
 
     checkpoint: Path
     evaluation: Results
@@ -96,16 +96,17 @@ class Retrained:
 def retrain(
     asked: Retraining, load: Load, device: torch.device, progress: Progress
 ) -> Retrained | None:
-    """Train the model on corruptions, then test it and what it was before.
+    """Train the model on corruptions, then test it before and after.
 
-    Whatever was done before in the same folder is not done again. Under torchrun only the first
-    process tests; the others get None.
+    Work that was finished earlier in the same folder is not repeated. Under torchrun only the first
+    process tests; the others return None.
     """
     asked.check()
     model = load(asked.spec, half=False)
     trainable(model)
     test = asked.source.load(asked.settings.plan, progress)
     pictures = training_pictures(asked, test, progress)
+    # Check everything that can fail before the training starts.
     refuse_shared(pictures, test)
     check_models([model], test, device)
     refuse_unused(asked.settings.loaded_maps, [model])
@@ -127,7 +128,7 @@ def retrain(
 
 
 def trainable(model: Model) -> nn.Module:
-    """Return the module behind a model, or say in a sentence why it cannot be trained."""
+    """Return the module of a model, or raise a UsageError if it cannot be trained."""
     module = model.module
     if module is None or isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
@@ -140,7 +141,7 @@ def trainable(model: Model) -> nn.Module:
 
 
 def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
-    """Return pictures to train with, as many of every class as there are, decoded as the test's."""
+    """Return a class-balanced set of training images, decoded as the test images are."""
     listed = find_images(asked.train_images, asked.out)
     most = min(asked.pictures, len(listed))
     plan = Plan(seed=asked.recipe.seed, pictures=most)
@@ -151,9 +152,9 @@ def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> 
 
 
 def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()) -> LabelledImages:
-    """Return pictures with the outputs of a model as their classes, found as evaluations do.
+    """Return images labelled with the outputs of a model, mapped as in evaluations.
 
-    `beside`: the labels of the test, which must mean the same outputs.
+    `beside`: the labels of the test set, which must map to the same outputs.
     """
     labels = (*pictures.labels, *beside)
     places = native_labels(labels, model.classes or 0, model.class_names)[: len(pictures)]
@@ -169,13 +170,13 @@ def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()
 
 
 def start_of(model: Model, spec: str) -> Start:
-    """Return what the training starts from: a copy, since the model itself may be used further.
+    """Return the start of the training: a copy, since the model itself may still be used.
 
-    What was trained from one of our own checkpoints stands on the same network or base as that.
+    If the model is one of our checkpoints, the new one refers to the same network or base.
     """
     held, base = _checkpoint_at(spec), spec
     if held is None and Path(spec).is_file():
-        base = str(Path(spec).resolve())  # so that it is found from any folder
+        base = str(Path(spec).resolve())  # so that it is found from any working directory
     try:
         module = deepcopy(trainable(model))
     except UsageError:
@@ -187,7 +188,7 @@ def start_of(model: Model, spec: str) -> Start:
 
 
 def _checkpoint_at(spec: str) -> Checkpoint | None:
-    """Return the checkpoint of ours in a file; None if it is none, or a card has a say in it."""
+    """Return the checkpoint in a file; None if it is not ours, or if a sidecar changes it."""
     path = Path(spec)
     if not path.is_file() or path.with_suffix(CARD_SUFFIXES[0]).exists():
         return None
@@ -198,7 +199,7 @@ def _checkpoint_at(spec: str) -> Checkpoint | None:
 
 
 def refuse_softmax(model: Model, images: ImageSet) -> None:
-    """Raise a UsageError if a model ends in probabilities, which the loss must not be given."""
+    """Raise a UsageError if a model returns probabilities, since the loss needs logits."""
     pictures = destroyed_pictures(*images.sizes[0])[:2].to(model.device)
     with torch.inference_mode():
         refuse_probabilities(trainable(model)(model.preprocessing(pictures)), model.name)
@@ -214,7 +215,7 @@ def _on_number(asked: Retraining, data: LabelledImages) -> list[str]:
 
 
 def on_clean(changes: Sequence[ScoreChange], rate: float) -> list[str]:
-    """Return a sentence for each label space in which clean accuracy fell, by more than chance."""
+    """Return a sentence for each label space in which clean accuracy fell significantly."""
     return [
         f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: a lower"
         f" --rate than {rate:g}, or more pictures, may keep it; networks without normalisation need"

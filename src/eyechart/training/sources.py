@@ -1,4 +1,4 @@
-"""Where the pictures to train with and those to test with come from."""
+"""The sources of training images and test images."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,11 @@ from eyechart.training.data import every_class, refuse_shared, split
 
 @dataclass(frozen=True)
 class TrainingSources:
-    """Two folders or lists of labelled pictures, or one of which a share is held out to test with.
+    """Two folders or lists of labelled images, or one of which a fraction is held out for testing.
 
-    `stimulus`: how pictures are brought to size. `every`: only every so-many-th class is used,
-    sorted by name; 10 makes ImageNet-100 of ImageNet. `leave_out`: a folder of results, which may
-    lie among the pictures. `n_classes`: how many classes there must be before some are left out,
-    None for any number.
+    `stimulus`: how images are resized and cropped. `every`: use only every n-th class, sorted by
+    name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder, which may lie among
+    the images. `n_classes`: the expected number of classes before some are left out, None for any.
     """
 
     images: Path
@@ -32,7 +31,7 @@ class TrainingSources:
     n_classes: int | None = None
 
     def load(self, progress: Progress) -> tuple[ImageSet, ImageSet]:
-        """Return the pictures to train with, and those to test with; none is among both."""
+        """Return the training images and the test images, which are disjoint."""
         load = partial(
             load_labelled, stimulus=self.stimulus, progress=progress, leave_out=self.leave_out
         )
@@ -60,7 +59,7 @@ def load_labelled(
     leave_out: Path | None = None,
     n_classes: int | None = None,
 ) -> ImageSet:
-    """Return the pictures of a folder or a list, of every so-many-th class, or of those `kept`."""
+    """Return the images of a folder or a list: of every n-th class, or of the classes in `kept`."""
     listed: Sequence[Picture] = find_images(where, leave_out)
     count = len({picture.label for picture in listed if picture.label is not None})
     if n_classes is not None and count != n_classes:

@@ -1,4 +1,4 @@
-"""The steps of a training: state beside the checkpoint, from which it goes on to the same end.
+"""The steps of a training, and its state beside the checkpoint, from which it resumes.
 
 What a step learns is in `training_loop` and in `style_transfer`.
 """
@@ -30,12 +30,12 @@ Batch = TypeVar("Batch")
 
 
 def state_path(path: Path) -> Path:
-    """Return where the state of an unfinished training is, given its checkpoint's path."""
+    """Return the path of an unfinished training's state, given its checkpoint's path."""
     return path.with_suffix(SUFFIX)
 
 
 def is_finished(path: Path, settings: Settings) -> bool:
-    """Return whether the checkpoint is there; one of another configuration is refused."""
+    """Return whether the checkpoint exists; one of another configuration is rejected."""
     if not path.exists():
         return False
     check_same_training(
@@ -45,9 +45,9 @@ def is_finished(path: Path, settings: Settings) -> bool:
 
 
 class TrainingState:
-    """A module and its optimiser, and after how many steps of a training: the one loop over steps.
+    """A module, its optimizer and the number of steps done: the loop over steps.
 
-    Whatever stops it, it goes on from the file beside `path` to the same end.
+    However it is interrupted, it resumes from the file beside `path` with the same result.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class TrainingState:
         advance: Callable[[], None],
         world: World,
     ) -> None:
-        """Make all steps that are left.
+        """Run all remaining steps.
 
         Args:
-            n_steps: Number of steps in all.
+            n_steps: Total number of steps.
             prepare: Returns the batch of the step after `n_done`.
-            learn: Changes the module.
+            learn: Updates the module.
             advance: Called after every step.
             world: The processes that share the training; the first one writes.
         """
@@ -85,18 +85,20 @@ class TrainingState:
                     self.n_done += 1
                     is_between_steps = True
                     advance()
+                    # All processes must stop after the same step, or the others would wait for its
+                    # gradients.
                     if world.any(interrupted()):
                         raise KeyboardInterrupt
                     if time.monotonic() - self.saved_at > SAVE_EVERY:
                         self._save(world)
             except KeyboardInterrupt:
-                # in the middle of a step weights are neither those before nor those after it
+                # In the middle of a step weights are neither those before nor those after it.
                 if is_between_steps:
                     self._save(world)
                 raise
 
     def _resume(self) -> int:
-        """Bring module and optimiser to where they were, and return after how many steps."""
+        """Restore module and optimizer, and return the number of steps done."""
         path = state_path(self.path)
         if not path.exists():
             return 0
@@ -122,7 +124,7 @@ class TrainingState:
 
 
 def check_same_training(path: Path, old: Settings, new: Settings) -> None:
-    """Raise a UsageError if the state or checkpoint at `path` is of another configuration."""
+    """Raise a UsageError if the state or checkpoint at `path` has another configuration."""
     change = first_change(old, new)
     if change is not None:
         raise UsageError(
@@ -133,11 +135,12 @@ def check_same_training(path: Path, old: Settings, new: Settings) -> None:
 
 @contextmanager
 def interrupt_noticed() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether Ctrl-C or SIGTERM came, which within this stop nothing.
+    """Yield a function that tells whether Ctrl-C or SIGTERM was received, without stopping.
 
-    Stopped in the middle of a step, weights would be half updated.
+    If it stopped in the middle of a step, weights would be partly updated.
     """
     asked = False
+    # Python allows signal handlers in the main thread only.
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
@@ -145,13 +148,13 @@ def interrupt_noticed() -> Iterator[Callable[[], bool]]:
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            # whoever asks twice does not want to wait
+            # Whoever interrupts twice does not want to wait.
             raise KeyboardInterrupt
         asked = True
         RECEIVED.append(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # where SIGTERM is left to the system, it ends the process at once
+    # Where SIGTERM has its default action, it ends the process at once.
     ours = [number for number, handler in before.items() if callable(handler)]
     for number in ours:
         signal.signal(number, note)

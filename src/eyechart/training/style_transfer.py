@@ -1,8 +1,8 @@
-"""Training of a style transfer: content and style are judged in the features of a trained model.
+"""Training of a style transfer with a perceptual loss in the features of a trained model.
 
-A picture is repainted so that a model's deep features are those of the picture with the statistics
-of the style, and so that at every depth features have the style's statistics (Huang, Belongie. ICCV
-2017). Some pictures get their own statistics, and are to come out as they are.
+An image is repainted such that a model's deep features are those of the image with the statistics
+of the style, and such that features at every depth have the style's statistics (Huang, Belongie.
+ICCV 2017). Some images get their own statistics, and should be reconstructed unchanged.
 """
 
 from collections import Counter
@@ -27,15 +27,15 @@ from eyechart.training.recipe import StyleRecipe
 from eyechart.training.state import TrainingState
 
 DEPTHS = (2, 4, 8, 16)
-"""How much smaller than the picture the features are that are looked at."""
+"""Downsampling factors of the features that are used."""
 
 CONTENT_DEPTH = 8
 LEAST = 8
-"""Pictures that are needed at least, of either kind."""
+"""Minimum number of content images and of style images."""
 
 
 class Features:
-    """A model's features at several depths: of each, the last layer before the next smaller one."""
+    """A model's features at several depths: of each, the last layer before downsampling."""
 
     def __init__(self, model: Model, device: torch.device) -> None:
         if model.module is None:
@@ -47,7 +47,7 @@ class Features:
         self.layers = self._find(device)
 
     def _find(self, device: torch.device) -> dict[int, tuple[nn.Module, int]]:
-        """Return the layer of each depth, and at which of its calls: one layer may have several."""
+        """Return the layer of each depth and at which of its calls: it may be called repeatedly."""
         side = 128
         layers: dict[int, tuple[nn.Module, int]] = {}
         order: list[tuple[int, nn.Module, int]] = []
@@ -81,7 +81,7 @@ class Features:
         return layers
 
     def __call__(self, pictures: Tensor) -> dict[int, Tensor]:
-        """Return the features of pictures (B, 3, H, W) in 0…1 at each depth."""
+        """Return the features of images (B, 3, H, W) in 0…1 at each depth."""
         features: dict[int, Tensor] = {}
         handles = [
             module.register_forward_hook(_keep(features, depth, call))
@@ -98,21 +98,21 @@ class Features:
 def _keep(
     features: dict[int, Tensor], depth: int, call: int
 ) -> Callable[[nn.Module, object, Tensor], None]:
-    """Return a hook that keeps what a layer makes when it is called the `call`-th time."""
+    """Return a hook that stores the output of a layer's `call`-th call."""
     calls = 0
 
     def keep(module: nn.Module, _: object, output: Tensor) -> None:
         nonlocal calls
         calls += 1
         if calls == call:
-            # in float32: deviations of half-precision features would be rough
+            # In float32: standard deviations of half-precision features would be imprecise.
             features[depth] = output.float()
 
     return keep
 
 
 class Cutouts:
-    """Cut-outs of pictures, of any place and mirrored at will; which ones follows from the step."""
+    """Random crops of images, possibly mirrored, which depend only on the step."""
 
     def __init__(self, images: ImageSet, side: int, device: torch.device) -> None:
         if len(images) < LEAST:
@@ -125,7 +125,7 @@ class Cutouts:
         self.side, self.device = side, device
 
     def __call__(self, count: int, *parts: str | int) -> Tensor:
-        """Return so many cut-outs, float32 (B, 3, side, side) in 0…1."""
+        """Return `count` crops, float32 (B, 3, side, side) in 0…1."""
         chance = generator(*parts)
         cutouts = []
         for number in torch.randint(len(self.pictures), (count,), generator=chance).tolist():
@@ -140,7 +140,7 @@ class Cutouts:
 
 
 def _at_least(picture: Tensor, side: int) -> Tensor:
-    """Return a picture, uint8 (3, H, W), enlarged where it is smaller than a cut-out."""
+    """Return an image, uint8 (3, H, W), enlarged if it is smaller than a crop."""
     shorter = min(picture.shape[1:])
     if shorter >= side:
         return picture
@@ -161,7 +161,7 @@ def train_style_transfer(
 ) -> Styles:
     """Return a trained style transfer with the statistics of all styles.
 
-    A training that was stopped goes on from the file beside `path` that ends in .state.
+    An interrupted training resumes from the file beside `path` that ends in .state.
     """
     recipe.check()
     features = Features(model, device)
@@ -172,7 +172,7 @@ def train_style_transfer(
         "contents": contents.fingerprint,
         "styles": styles.fingerprint,
     }
-    # weights are drawn on the CPU, whatever the device
+    # Weights are drawn on the CPU, so that they do not depend on the device.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(hash64("style transfer", recipe.seed) >> 1)
         run = _StyleTraining(
@@ -187,7 +187,7 @@ def train_style_transfer(
 
 
 class _StyleTraining:
-    """One training: the network, its optimiser, and how many steps are done."""
+    """One training: the network, its optimizer, and the number of steps done."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _StyleTraining:
         self.done = 0
 
     def go(self, path: Path, settings: Settings, progress: Progress) -> None:
-        """Train from where it stands to the end."""
+        """Train to the end, from the saved state if there is one."""
         state = TrainingState(path, settings, self.network, self.optimiser)
         advance = progress.begin("training a style transfer", self.recipe.steps)
         advance(state.n_done, "")
@@ -225,6 +225,7 @@ class _StyleTraining:
         recipe = self.recipe
         left = 1 - self.done / recipe.steps
         for group in self.optimiser.param_groups:
+            # Constant for the first half of the training, then linear to 0.
             group["lr"] = recipe.rate * min(1.0, 2 * left)
         contents = self.contents(recipe.batch, recipe.seed, "contents", self.done)
         looks = self.looks(recipe.batch, recipe.seed, "looks", self.done)
@@ -232,7 +233,7 @@ class _StyleTraining:
         looks[:same] = contents[:same]
         chance = generator(recipe.seed, "amounts", self.done)
         amounts = torch.rand(recipe.batch, generator=chance).to(self.device)
-        # half of them wholly in the style, which is hardest
+        # Half of the images get the full style, which is hardest.
         amounts[recipe.batch // 2 :] = 1
         amounts[:same] = 0
         loss = self._loss(contents, looks, amounts, same)
@@ -255,7 +256,7 @@ class _StyleTraining:
             full = with_statistics(plain, *statistics(style[CONTENT_DEPTH]))
             goal = (1 - share) * plain + share * full
         features = self.features(painted)
-        # of every depth alike: features are larger in some than in others
+        # Normalized by variance at every depth, since the scales of features differ.
         loss = mse_loss(features[CONTENT_DEPTH], goal) / goal.var().clamp_min(1e-6)
         part = amounts[:, None]
         for depth, target in style.items():
@@ -273,7 +274,7 @@ class _StyleTraining:
 
     @torch.no_grad()
     def styles(self) -> Styles:
-        """Return the network with the statistics of each style, of the middle of its picture."""
+        """Return the network with the statistics of each style, from the center of its image."""
         network = self.network.eval()
         pairs = []
         side = self.recipe.side

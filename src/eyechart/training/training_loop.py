@@ -1,6 +1,6 @@
-"""The one training loop; whatever stops it, it goes on to the same end.
+"""The training loop; however it is interrupted, it resumes with the same result.
 
-Blocks of pictures are mirrored, shifted and corrupted at once on the device, then go through the
+Blocks of images are mirrored, shifted and corrupted together on the device, then go through the
 network batch by batch.
 """
 
@@ -35,10 +35,10 @@ from eyechart.training.state import TrainingState, is_finished, state_path
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What is trained: a module, which is changed, and what a checkpoint says of it.
+    """What is trained: a module, which is modified, and the checkpoint's information on it.
 
-    `network`: its architecture, or `base`: the model that it is, as `load_model` takes it.
-    `trained_on`: corruptions that it has met before.
+    `network`: its architecture, or `base`: the model, as `load_model` takes it. `trained_on`:
+    corruptions that it was trained on before.
     """
 
     module: nn.Module
@@ -50,9 +50,9 @@ class Start:
 
 
 def new_network(name: str, data: LabelledImages, seed: int, steps: Preprocessing) -> Start:
-    """Return an untrained network for the classes of the data; its weights follow from the seed."""
+    """Return an untrained network for the classes of the data; its weights depend on the seed."""
     with torch.random.fork_rng(devices=[]):
-        # what is imported with it may draw random numbers itself, but only the first time
+        # Imports on the first call may draw random numbers, so call it once before seeding.
         build_network(name, len(data.class_names))
         torch.manual_seed(hash64("weights", seed) >> 1)
         module = build_network(name, len(data.class_names))
@@ -63,7 +63,7 @@ def new_network(name: str, data: LabelledImages, seed: int, steps: Preprocessing
 class Training:
     """What is trained, on which images, with which corruptions, and how.
 
-    Begin again with a module as it was at first, not with one that a training has changed.
+    To start again, use the module as it was at first, not one that a training has modified.
     """
 
     start: Start
@@ -72,7 +72,7 @@ class Training:
     mixture: Mixture = field(default_factory=Mixture)
 
     def check(self) -> None:
-        """Raise a UsageError unless this can be trained."""
+        """Raise a UsageError unless the training is valid."""
         self.recipe.check()
         self.recipe.check_crop(self.data.size)
         self.mixture.check()
@@ -80,7 +80,7 @@ class Training:
             raise UsageError("The network has no parameters, so there is nothing to train.")
 
     def settings(self) -> dict[str, object]:
-        """Return all that decides a training, as plain values, what users set first."""
+        """Return everything that determines a training, as plain values, user settings first."""
         steps, data, recipe = self.start.preprocessing, self.data, self.recipe
         identity = identity_of(self.start.module)
         return {
@@ -91,7 +91,7 @@ class Training:
             "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
             "data": data.fingerprint,
             "transform": None if data.transform is None else data.transform.name,
-            # recipes of everything say nothing of what is tuned, so this has to tell them apart
+            # Recipes that tune everything do not record `tune`, so this tells them apart.
             "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
         }
 
@@ -103,11 +103,11 @@ def train(
     progress: Progress,
     held: Held | None = None,
 ) -> Path:
-    """Train the module, write its checkpoint to `path` and return that.
+    """Train the module, write its checkpoint to `path` and return the path.
 
-    A training that was stopped goes on from the file beside it that ends in .state; one that is
-    finished is not done again; one with another configuration is refused. Under torchrun all
-    processes share every batch. `held`: the data, if it is on the device already.
+    An interrupted training resumes from the file beside it that ends in .state. A finished one is
+    not repeated, and one with another configuration raises a UsageError. Under torchrun all
+    processes share every batch. `held`: the data, if it is already on the device.
     """
     training.check()
     settings, recipe = training.settings(), training.recipe
@@ -128,7 +128,7 @@ def train(
 
 
 class _Run:
-    """One training: the module, its optimiser, and how many steps are done."""
+    """One training: the module, its optimizer, and the number of steps done."""
 
     def __init__(
         self, training: Training, held: Held, path: Path, settings: Settings, world: World
@@ -156,11 +156,11 @@ class _Run:
 
     @property
     def done(self) -> int:
-        """The number of steps that are done."""
+        """The number of steps done."""
         return self.state.n_done
 
     def _tuned(self, held: Held) -> list[nn.Parameter]:
-        """Return the parameters that are learnt; no others get gradients."""
+        """Return the parameters that are trained; the others get no gradients."""
         part = self.module
         if self.recipe.tune == "last":
             unit = held.batch(torch.arange(min(2, len(held.data)))).float() / 255
@@ -171,12 +171,12 @@ class _Run:
         return list(part.parameters())
 
     def go(self, progress: Progress) -> None:
-        """Train from where it stands to the end, and write the checkpoint."""
+        """Train to the end, from the saved state if there is one, and write the checkpoint."""
         batch = self.length.batch
         advance = progress.begin(f"training {self.path.stem}", self.length.images)
         advance(self.done * batch, "")
         wrapped = self.world.wrap(self.module)
-        # in training, normalisations would follow the pictures even where no weight does
+        # In train mode batch normalization would follow the images even with frozen weights.
         self.module.train(self.recipe.tune == "all")
         self.state.run(
             self.length.steps,
@@ -192,9 +192,10 @@ class _Run:
             state_path(self.path).unlink(missing_ok=True)
 
     def _next_batch(self) -> tuple[Tensor, Tensor]:
-        """Return the batch of the next step; before the next block the loss is looked at."""
+        """Return the batch of the next step; the loss is checked before every block."""
         batch = next(self.block, None)
         if batch is None:
+            # Checked once per block only, since reading the loss synchronizes a GPU.
             self._check()
             self.block = self.blocks.after(self.done)
             batch = next(self.block)
@@ -203,7 +204,7 @@ class _Run:
     def _learn(self, module: nn.Module, pictures: Tensor, labels: Tensor) -> None:
         """Make one step of SGD."""
         recipe = self.recipe
-        # what a network draws itself (dropout) must not depend on where a training was resumed
+        # Random numbers inside a network (dropout) must not depend on where it was resumed.
         torch.manual_seed(hash64("step", recipe.seed, self.done, self.world.rank) >> 1)
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.rate_at(self.done, self.length)
@@ -245,6 +246,7 @@ class _Run:
         if recipe.stability:
             noise = (torch.rand_like(unit) * 2 - 1) * recipe.stability_width
             near = log_softmax(self._scores(module, (unit + noise).clamp(0, 1), steps), dim=1)
+            # Cross-entropy between the predictions for the clean and the noisy image.
             loss = loss - recipe.stability * (softmax(scores, dim=1) * near).sum(dim=1).mean()
         return loss
 
@@ -275,7 +277,7 @@ class _Run:
         )
 
     def _check(self) -> None:
-        """Refuse to go on with a loss that is no number, or to end with such weights."""
+        """Raise a UsageError if the loss, or at the end any weight, is not finite."""
         numbers = [self.loss]
         if self.done == self.length.steps:
             held = self.module.state_dict().values()
@@ -304,12 +306,12 @@ class _Run:
 
 @contextmanager
 def _exact(wanted: bool, device: torch.device) -> Iterator[None]:
-    """Let torch use only kernels that give the same bits again, if that is wanted."""
+    """Restrict torch to deterministic kernels, if requested."""
     if not wanted:
         yield
         return
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    # read by cuBLAS when it is first used
+    # cuBLAS reads this when it is first used.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False

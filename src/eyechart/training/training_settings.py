@@ -1,6 +1,6 @@
-"""The options of commands that train, each declared once; how to train is in `recipe.py`.
+"""The options of commands that train, each declared once; hyperparameters are in `recipe.py`.
 
-Nothing slow is imported here: the command line is made from these.
+The command line is built from these records, so nothing slow is imported here.
 """
 
 import re
@@ -22,11 +22,16 @@ RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+
 Range = tuple[float, float]
 
 CHECKPOINT_SUFFIXES = (".pt", ".pth")
-"""How the names of files end that trained networks are written to."""
+"""Suffixes of files for trained networks."""
 
 
 def parse_range(name: str, text: str) -> Range:
-    """Return the two ends of a range, or a number twice; `name`: of the option."""
+    """Return the two ends of a range, or one number twice; `name` is the option's name.
+
+    Example:
+        >>> parse_range("severity", "1-5"), parse_range("severity", "3")
+        ((1.0, 5.0), (3.0, 3.0))
+    """
     match = RANGE.fullmatch(text)
     if match is None:
         raise UsageError(f"--{name} must be a range, such as 1-5, or a number, got '{text}'.")
@@ -34,7 +39,7 @@ def parse_range(name: str, text: str) -> Range:
 
 
 def images_option(text: str) -> Option:
-    """Return an option that names images; `text`: its help."""
+    """Return an option for images with this help text."""
     return Option(help=text, group="Data", metavar="PATH", path="folder or file")
 
 
@@ -97,7 +102,7 @@ OutFolder = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """A network to be trained from scratch, and what with."""
+    """A network to be trained from scratch, and its data."""
 
     arch: Annotated[
         str,
@@ -134,7 +139,7 @@ class NetworkSettings:
     ] = Path("network.pt")
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together."""
+        """Raise a UsageError unless the settings are consistent."""
         if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(f"A checkpoint's name must end in .pt, got '{self.out.name}'.")
         if self.corruptions and not self.suites:
@@ -147,7 +152,7 @@ class NetworkSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings:
-    """A model to be trained on corruptions, and what it is tested on before and after."""
+    """A model to be retrained on corruptions, and what it is tested on before and after."""
 
     model: Annotated[
         str,
@@ -166,7 +171,7 @@ class RetrainSettings:
     ]
     pictures: Annotated[
         int, Option(help="Pictures to train with, as many of every class.", group="Data")
-    ] = 12_000  # the study took about as many from ImageNet's training set
+    ] = 12_000  # the VCR study used about as many from ImageNet's training set
     stimulus: Stimulus = "224"
     labels: Annotated[
         str,
@@ -211,7 +216,7 @@ class RetrainSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EnhancementSettings:
-    """A network to be enhanced, in which ways, and what it is tested on."""
+    """A network to be enhanced, the enhancements, and what they are tested on."""
 
     arch: Annotated[
         str,
@@ -284,7 +289,7 @@ class EnhancementSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StyleTransferSettings:
-    """What a style transfer is trained with, and where it goes."""
+    """The data of a style transfer, and its output file."""
 
     images: Annotated[
         Path,
@@ -308,7 +313,7 @@ class StyleTransferSettings:
     ] = Path("style-transfer.pt")
 
     def check(self) -> None:
-        """Raise a UsageError unless the file can be one of a style transfer."""
+        """Raise a UsageError unless the output file has a valid suffix."""
         if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(
                 f"The file of a style transfer must end in .pt, got '{self.out.name}'."
