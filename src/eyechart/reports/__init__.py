@@ -1,4 +1,4 @@
-"""What is drawn, as data (`series`), and what draws it: `html`, `figures`, `terminal`, `browse`.
+"""What is drawn, as data (`series`), and its renderers `html`, `figures`, `terminal`, `browse`.
 
-Nothing new is computed here, and nothing chosen twice.
+No score is computed here, and what is shown is decided once, in `series`.
 """

@@ -1,6 +1,6 @@
-"""Numbers as text: intervals of scores, visual changes, ranks, p-values, and none at all.
+"""Numbers as text: intervals of scores, visual changes, ranks, p-values, and missing values.
 
-How many decimals a score has, and whether it is in percent, its declaration says: `Score.text`.
+The decimals and the unit of a score are declared with the score: `Score.text`.
 """
 
 import math
@@ -9,24 +9,24 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # these bring torch along, which tables of overlaps can do without
+    # These import torch, which tables of overlaps do not need.
     from eyechart.scores.registry import Score
     from eyechart.stats.estimate import Estimate
 
 UNDETERMINED = "undetermined"
 MISSING = "–"
-"""What stands in a cell without a number."""
+"""Content of a cell without a number."""
 
 Ends = tuple[float | None, float | None]
 
 
 def known(end: float | None) -> float | None:
-    """Return the end of an interval, None if it is undetermined (NaN): an empty cell of a file."""
+    """Return the end of an interval, or None (an empty cell) if it is undetermined (NaN)."""
     return None if end is None or math.isnan(end) else end
 
 
 def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
-    """Return both ends, each written by `text`, as "0.12–0.34", or "undetermined"."""
+    """Return both ends, each formatted by `text`, as "0.12–0.34", or "undetermined"."""
     low, high = map(known, ends)
     if low is None or high is None:
         return UNDETERMINED
@@ -34,33 +34,33 @@ def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
 
 
 def estimate_text(estimate: "Estimate | None", score: "Score") -> str:
-    """Return a score without its interval, a dash where there is none."""
+    """Return a score without its interval, or a dash if there is none."""
     return MISSING if estimate is None or not estimate.is_known else score.text(estimate.value)
 
 
 def estimate_texts(estimate: "Estimate", score: "Score", is_short: bool = True) -> tuple[str, str]:
-    """Return a score and its 95 % interval; `is_short`: whether that has few decimals."""
+    """Return a score and its 95 % interval; `is_short` gives the interval fewer decimals."""
     text = partial(score.text, is_short=is_short)
     return estimate_text(estimate, score), interval_text(estimate.interval95, text)
 
 
 def with_unit(value: float, score: "Score") -> str:
-    """Return a score as sentences have it: "0.623", or "62.3 %" where it is in percent."""
+    """Return a score as in sentences: "0.623", or "62.3 %" if it is in percent."""
     return score.text(value) + (" %" if score.is_percent else "")
 
 
 def percent_text(share: float, decimals: int = 0) -> str:
-    """Return a share in percent that is no score in percent: a confidence, an error on an axis."""
+    """Return a share in percent that is not a score: a confidence, an error on an axis."""
     return f"{100 * share:z.{decimals}f} %"
 
 
 def delta_v_text(delta_v: float | None) -> str:
-    """Return a visual change with two decimals, a dash where it could not be measured."""
+    """Return a visual change with two decimals, or a dash if it could not be measured."""
     return MISSING if delta_v is None else f"{delta_v:z.2f}"
 
 
 def rank_text(ends: tuple[float, float]) -> str:
-    """Return between what a rank lies: "2–3", or "2" where that is one rank."""
+    """Return the range of a rank: "2–3", or "2" if both ends are equal."""
     low, high = ends
     return f"{low:g}" if low == high else f"{low:g}–{high:g}"
 

@@ -1,4 +1,4 @@
-"""What things are called in text: models, corruptions, suites, label spaces, ranges of Δv."""
+"""Names of things in text: models, corruptions, suites, label spaces, ranges of Δv."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
@@ -23,7 +23,7 @@ GROUPS = ("noise", "blur", "weather", "digital")
 """Groups of corruptions in the order in which papers print them."""
 
 LEFT_OUT = ("transform", "compression")
-"""What papers leave out of a corruption's name below its group."""
+"""Words that papers omit from a corruption's name below its group."""
 
 PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
 SPACES = {"native": "the models’ own classes", "entry16": "people’s 16 categories"}
@@ -31,7 +31,7 @@ NO_REFERENCE = "no human reference"
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """Return names that fit into a table: of files without folder and ending, if they differ."""
+    """Return names that fit into a table: files without folder and suffix, if they still differ."""
     short = [_short(name) for name in models]
     return short if len(set(short)) == len(short) else list(models)
 
@@ -43,19 +43,19 @@ def _short(name: str) -> str:
 
 
 def corruption_title(name: str) -> str:
-    """Return how a corruption is called: "Motion blur" for `vcr/motion_blur`."""
+    """Return the title of a corruption: "Motion blur" for `vcr/motion_blur`."""
     text = corruption_words(name)
     return text[:1].upper() + text[1:]
 
 
 def corruption_words(name: str) -> str:
-    """Return how a corruption is called in a sentence: "motion blur", "Gaussian noise"."""
+    """Return the name of a corruption in a sentence: "motion blur", "Gaussian noise"."""
     words = name.rsplit("/", 1)[-1].replace("-", "_").split("_")
     return " ".join(PROPER.get(word.lower(), word) for word in words if word) or name
 
 
 def suite_title(name: str) -> str:
-    """Return how a suite is called; a user's own by its file's name."""
+    """Return the title of a suite; a custom one is named after its file."""
     plain, variant = split_variant(name)
     title = SUITES.get(plain, plain.replace("\\", "/").rsplit("/", 1)[-1])
     return title if variant is None else f"{title} ({variant} variant)"
@@ -64,7 +64,7 @@ def suite_title(name: str) -> str:
 def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Return corruptions by the suite's groups: noise, blur, weather, digital, then any others.
 
-    Those whose group is not known are under "".
+    Those whose group is unknown are under "".
     """
     try:
         known = {entry.name: entry.group for entry in load_suite(suite)}
@@ -84,17 +84,17 @@ def title_below(group: str, corruption: str) -> str:
 
 
 def space_title(name: str) -> str:
-    """Return which classes a label space has."""
+    """Return the classes of a label space in words."""
     return SPACES.get(name, name)
 
 
 def short_space(name: str) -> str:
-    """Return which classes a label space has, where space is scarce."""
+    """Return the classes of a label space in a few words."""
     return "16 categories" if name == "entry16" else "own classes"
 
 
 def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
-    """Return whose responses stand for one corruption, given them by the property's letter."""
+    """Return whose responses are used for one corruption, given them by the property's letter."""
     by_source: dict[str, list[str]] = {}
     for letter, comparison in comparisons:
         source = NO_REFERENCE if comparison is None else comparison.about
@@ -110,7 +110,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def plural(number: int, word: str) -> str:
-    """Return a word for so many of it."""
+    """Return a word in the plural if the number is not 1."""
     if number == 1:
         return word
     if word.endswith("y"):

@@ -1,6 +1,6 @@
 """Which images a study shows, in which role, and how many responses it wants for each.
 
-This module has what all studies share and the categorisation study; `pair_design` has the
+This module has what all studies share and the categorization study; `pair_design` has the
 same/different study.
 """
 
@@ -91,7 +91,7 @@ def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
 def design_categories(
     sources: Sequence[StudyImage], config: StudyConfig, seed: int, catch_pool: int | None
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of a categorisation study.
+    """Return the stimuli of a categorization study.
 
     Practice shows equally many mildly corrupted and clean images; qualification and catch trials
     show clean ones. None of their source images appears in the main part, which has all corrupted

@@ -139,7 +139,7 @@ def check_target(out: Path, config: StudyConfig) -> None:
 def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], list[JudgedSession]]:
     """Return all judged sessions of one consistent snapshot of the database.
 
-    The first list is the study's; the second has the categorisation studies in the same database.
+    The first list is the study's; the second has the categorization studies in the same database.
     """
     config = folder.config
     with connect_study(folder) as study:

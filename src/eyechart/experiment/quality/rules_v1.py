@@ -36,7 +36,7 @@ ENOUGH = 20
 """Minimum number of responses of the main part for a share to be meaningful."""
 
 FAST_MS, FAST_SHARE = {"categorise": 150.0, "same-different": 200.0}, 0.1
-"""Reacting to any light takes about 200 ms. In categorisation the image is seen 400 ms before the
+"""Reacting to any light takes about 200 ms. In categorization the image is seen 400 ms before the
 grid, so the hand may already be moving: 150 ms there. None of the 11 published observers of
 low-pass filtering and noise (14,080 trials) was ever under 200 ms; 10 % leaves room for slips.
 """

@@ -63,7 +63,7 @@ def read_token(secret: bytes, token: str) -> Claim | None:
 
 
 def token_hash(token: str) -> str:
-    """Return the stored hash of a token: enough to recognise it, not to use it."""
+    """Return the stored hash of a token: enough to recognize it, not to use it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

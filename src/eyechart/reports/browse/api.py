@@ -1,4 +1,4 @@
-"""What the image browser gets as JSON: tests, models, the samples of a corruption, one sample."""
+"""JSON replies of the image browser: tests, models, samples of a corruption, one sample."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from eyechart.results.model_results import PropertyResults, SpaceResults
 from eyechart.scores.registry import PROPERTIES
 
 UNKNOWN = -1
-"""Where 1 stands for yes and 0 for no: nobody knows."""
+"""Unknown, where 1 means yes and 0 means no."""
 
 Json = dict[str, object]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of a test set: `run`: the index of its run in the report."""
+    """One sample of a test set; `run` is the index of its run in the report."""
 
     run: int
     row: int
@@ -32,7 +32,7 @@ class Sample:
 
 
 def describe_tests(report: Report) -> list[Json]:
-    """Return what there is to choose from: tests, their corruptions, models, label spaces."""
+    """Return the available tests with their corruptions, models and label spaces."""
     return [
         {
             "suite": part.suite,
@@ -58,7 +58,7 @@ def describe_tests(report: Report) -> list[Json]:
 
 
 def describe_runs(report: Report) -> list[Json]:
-    """Return where each run is, where its images were, and which models it has."""
+    """Return the folder, the image source and the models of each run."""
     return [
         {
             "folder": str(run.folder),
@@ -75,8 +75,8 @@ def describe_samples(
 ) -> Json:
     """Return all samples of a corruption from mild to strong, and the model's curves.
 
-    Samples without Δv come last; where none has one they go by severity. `correct` and `same`
-    (predicted as the clean image): 1, 0, or −1 where nobody knows.
+    Samples without Δv come last; if none has a Δv, samples are ordered by severity. `correct` and
+    `same` (same prediction as for the clean image) are 1, 0, or −1 if unknown.
     """
     named = recorded.predictions(corruption, model, space)
     predictions, samples = named.predictions, recorded.samples[corruption]
@@ -96,7 +96,7 @@ def describe_samples(
 
 
 def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption: str) -> Json:
-    """Return the curves that samples lie on: s_a and s_p of model and humans, and why not."""
+    """Return the curves s_a and s_p of the model and of humans, or why there are none."""
     results = spaces[space].corruptions.get(corruption)
     curves: Json = {}
     notes: list[str] = []
@@ -119,9 +119,9 @@ def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption:
 def describe_sample(
     recorded: Mapping[int, RecordedPredictions], part: Part, sample: Sample, space: str
 ) -> Json:
-    """Return all that is known of one sample, with the predictions of all models of its test.
+    """Return everything known about one sample, with the predictions of all models of its test.
 
-    `recorded`: by the index of their run in the report.
+    `recorded` is indexed by the run's position in the report.
     """
     table = recorded[sample.run].sample(sample.corruption, sample.row)
     columns = ["picture", "label", "delta_v", "severity", "draw", "stimulus", "digest"]
@@ -146,14 +146,14 @@ def describe_sample(
 def _predictions(
     recorded: Mapping[int, RecordedPredictions], part: Part, sample: Sample, space: str
 ) -> Iterator[tuple[Json, str]]:
-    """Yield each model's prediction, and what the image shows in its label space."""
+    """Yield each model's prediction, and the true class in its label space."""
     table = recorded[sample.run].sample(sample.corruption, sample.row)
     for model in part.models:
         run = recorded[model.run]
         if run.corruption_of(sample.row) != sample.corruption:
             continue
         candidate = run.sample(sample.corruption, sample.row)
-        # the same number in another run is the same image only if its pixels are
+        # The same row number in another run is the same image only if the pixels match.
         if any(candidate[name][0] != table[name][0] for name in ("digest", "pixels")):
             continue
         index = run.index(sample.corruption, sample.row)
@@ -178,11 +178,11 @@ def _prediction(named: NamedPredictions, index: int, model: ModelEntry) -> Json:
 
 
 def _parameters(recorded: RecordedPredictions, table: pa.Table, corruption: str) -> list[Json]:
-    """Return each number that made the image, with its unit and meaning where they are known."""
+    """Return each parameter of the corruption, with its unit and meaning where they are known."""
     try:
         entries = {entry.name: entry for entry in recorded.run.config.plan.entries()}
     except UsageError:
-        entries = {}  # of a custom suite that is missing by now
+        entries = {}  # The corruption belongs to a custom suite that no longer exists.
     entry = entries.get(corruption)
     described: list[Json] = []
     for name, value in table["parameters"][0].as_py() or ():
@@ -206,7 +206,7 @@ def _line(curve: SampledCurve) -> Json:
 
 
 def _last(values: FloatArray) -> FloatArray:
-    """Return the values with those that are missing behind all others."""
+    """Return the values with missing ones sorted last."""
     return np.where(np.isnan(values), np.inf, values)
 
 

@@ -1,4 +1,4 @@
-"""What is behind each address of the server: a reply for a path and a query, without a network."""
+"""Map each address of the server to a reply, without any networking."""
 
 import json
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ STATIC = {
 }
 LINK = '<a href="/pictures">All pictures</a>'
 KEPT = 64
-"""So many pictures stay in memory."""
+"""Maximum number of images kept in memory."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back: a status, a type of content, and the content.
+    """A reply: HTTP status, content type and content.
 
-    `is_report`: whether it is the report, which has scripts of its own inside it.
+    `is_report` says whether it is the report, which contains inline scripts.
     """
 
     status: int
@@ -54,7 +54,7 @@ class Reply:
 
 
 class Refused(Exception):
-    """A request that cannot be answered; the sentence says why."""
+    """A request that cannot be answered; the message says why."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -68,7 +68,7 @@ def plain_reply(value: object, status: int = 200) -> Reply:
 
 
 class Browser:
-    """The report and its images; `images`: where clean images are, if not where they were."""
+    """The report and its images; `images` is where clean images are now, if they were moved."""
 
     def __init__(self, report: Report, images: Path | None = None) -> None:
         self.report = report
@@ -79,7 +79,7 @@ class Browser:
         self._lock = Lock()
 
     def reply(self, path: str, query: str) -> Reply:
-        """Return what is at an address; what is wrong with it is said in a sentence."""
+        """Return the reply for an address; errors are replies with a message."""
         try:
             return self._reply(path, query)
         except Refused as error:
@@ -110,7 +110,8 @@ class Browser:
 
     @cached_property
     def _page(self) -> bytes:
-        # from disk the report has no pictures but its own, so the way to all is added here
+        # A report opened from disk has only its embedded images, so the link to all images is added
+        # here.
         return render_report(self.report).replace("</nav>", f"{LINK}\n</nav>", 1).encode()
 
     def _samples(self, query: "_Query") -> Reply:
@@ -147,7 +148,7 @@ class Browser:
         return run
 
     def _requested(self, query: "_Query") -> Sample:
-        """Return the sample that is asked for."""
+        """Return the requested sample."""
         run, row = self._run(query), query.whole("row")
         corruption = self.recorded[run].corruption_of(row)
         if corruption is None:
@@ -174,7 +175,7 @@ class Browser:
 
 
 class _Query:
-    """The parameters of a request: each once, and none but the known ones."""
+    """The parameters of a request; unknown and repeated ones are rejected."""
 
     def __init__(self, query: str, known: tuple[str, ...]) -> None:
         self.parameters: dict[str, str] = {}
@@ -203,7 +204,7 @@ class _Query:
 
 
 def _png(image: Tensor) -> bytes:
-    """Return an image, uint8 (3, H, W), as a PNG file, without loss."""
+    """Return an image, uint8 (3, H, W), as a lossless PNG file."""
     buffer = BytesIO()
     levels = image.permute(1, 2, 0).contiguous().numpy()
     Image.fromarray(levels).save(buffer, "PNG", compress_level=1)
@@ -215,5 +216,5 @@ def _template(name: str) -> str:
 
 
 def _colours() -> str:
-    """Return the head of the report's style sheet, which says what colours are called."""
+    """Return the start of the report's style sheet, which defines the color variables."""
     return _template("report.css").partition("\n\n")[0] + "\n"

@@ -1,4 +1,4 @@
-"""Images that others corrupted, read again from their files and compared with what was seen."""
+"""Images that others corrupted, read from their files and compared with the recorded digests."""
 
 import hashlib
 from functools import cached_property
@@ -19,9 +19,9 @@ from eyechart.testsets.published_files import Published, find_published
 
 
 class PublishedImages:
-    """Reads images from ImageNet-C's folders or CIFAR-10-C's arrays, where they lay or `images`.
+    """Reads images from ImageNet-C's folders or CIFAR-10-C's arrays, or from `images` if moved.
 
-    Clean images do not lie beside them: they are read if `images` is where they are.
+    Clean images are not part of these datasets; they are read only if `images` contains them.
     """
 
     def __init__(self, run: Run, images: Path | None) -> None:
@@ -87,7 +87,7 @@ class PublishedImages:
 
 
 def _with_any_suffix(folder: Path, name: str) -> Path:
-    """Return the file of an image, which may be stored in another format than elsewhere."""
+    """Return the file of an image, which may have another format than the recorded one."""
     named = PurePosixPath(name)
     if named.is_absolute() or ".." in named.parts:
         raise UsageError(f"{name} is no name of a picture.")

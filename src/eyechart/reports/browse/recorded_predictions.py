@@ -1,4 +1,4 @@
-"""The recorded samples of a run, a corruption at a time, and what each model predicted for them."""
+"""The recorded samples of a run, one corruption at a time, with each model's predictions."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -28,7 +28,7 @@ from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
 
 KEPT = 4
-"""So many corruptions of a run stay in memory."""
+"""Number of corruptions of a run kept in memory."""
 
 COLUMNS = ("row", "picture", "delta_v", "severity", "model", "answer", "confidence", "rank")
 OF_CATEGORIES = ("category_max", "category_sum")
@@ -41,9 +41,9 @@ Value = TypeVar("Value")
 
 
 class LastUsed(Generic[Key, Value]):
-    """The last `max_values` values that `make` made, by key; each is made once.
+    """Cache of the last `max_values` values that `make` returned, by key.
 
-    Threads wait for each other: two that ask for the same value do not both make it.
+    Threads wait for each other, so that the same value is never made twice concurrently.
     """
 
     def __init__(self, make: Callable[[Key], Value], max_values: int) -> None:
@@ -65,7 +65,7 @@ class LastUsed(Generic[Key, Value]):
 class NamedPredictions:
     """One model's predictions under one corruption in one label space, in the order of the samples.
 
-    `names`: of the classes.
+    `names` are the class names.
     """
 
     space: str
@@ -73,14 +73,14 @@ class NamedPredictions:
     names: tuple[str, ...]
 
     def name(self, label: int) -> str:
-        """Return a prediction, or a label, as text; "" for none."""
+        """Return a prediction or a label as text; "" for none."""
         return "" if label == NONE else self.names[label]
 
 
 class RecordedPredictions:
-    """What a run recorded. Tables are read when they are asked for, the last few are kept.
+    """The records of a run. Tables are read on demand, and the most recent ones are cached.
 
-    `samples`: by corruption, with the test set's columns, in the order of their numbers.
+    `samples` has the test set's columns by corruption, ordered by sample number.
     """
 
     def __init__(self, run: Run) -> None:
@@ -103,18 +103,18 @@ class RecordedPredictions:
         return CLEAN in self.parts.names()
 
     def model(self, name: str) -> ModelResults:
-        """Return the scores of a model, which must be there."""
+        """Return the scores of a model; raise if the run does not have it."""
         results = self.run.results.model(name)
         assert results is not None
         return results
 
     def predictions(self, corruption: str, model: str, space: str) -> NamedPredictions:
-        """Return a model's predictions in a label space, or in its first where it lacks that."""
+        """Return a model's predictions in a label space; in its first one if it lacks that."""
         spaces = self.model(model).spaces
         return self._named[corruption, model, space if space in spaces else next(iter(spaces))]
 
     def corruption_of(self, row: int) -> str | None:
-        """Return the corruption that a sample is of, None if there is no such sample."""
+        """Return the corruption of a sample, or None if there is no such sample."""
         for name, rows in self._row_numbers.items():
             index = int(np.searchsorted(rows, row))
             if index < len(rows) and rows[index] == row:
@@ -122,7 +122,7 @@ class RecordedPredictions:
         return None
 
     def index(self, corruption: str, row: int) -> int:
-        """Return where a sample is among those of its corruption; it must be there."""
+        """Return the index of a sample within its corruption; the sample must exist."""
         return int(np.searchsorted(self.samples[corruption]["row"].to_numpy(), row))
 
     def sample(self, corruption: str, row: int) -> pa.Table:
@@ -130,7 +130,7 @@ class RecordedPredictions:
         return self.samples[corruption].slice(self.index(corruption, row), 1)
 
     def clean_sample(self, image: str) -> pa.Table | None:
-        """Return the sample of a clean image, if there is one."""
+        """Return the clean sample of an image, or None."""
         if not self.has_clean:
             return None
         clean = self.samples[CLEAN]
@@ -143,7 +143,7 @@ class RecordedPredictions:
 
     @cached_property
     def _row_numbers(self) -> dict[str, IntArray]:
-        """The numbers of all samples by corruption, rising."""
+        """The sample numbers of each corruption, ascending."""
         return {
             name: np.unique(self._rows(name, ["row", "picture"])["row"].to_numpy())
             for name in self.corruptions
@@ -155,13 +155,13 @@ class RecordedPredictions:
 
     @cached_property
     def _true_labels(self) -> dict[str, tuple[str | None, str | None]]:
-        """The label and the category of every image, by its name."""
+        """The label and the category of every image, by name."""
         table = self.samples[CLEAN if self.has_clean else self.corruptions[0]]
         columns = (table[name].to_pylist() for name in ("picture", "label", "category"))
         return {name: (label, category) for name, label, category in zip(*columns, strict=True)}
 
     def _rows(self, name: str, columns: list[str], only: tuple[str, str] | None = None) -> pa.Table:
-        """Return the rows of a corruption, without images that are left out."""
+        """Return the rows of a corruption, without excluded images."""
         if file_name(name) not in self.parts.names():
             raise UsageError(
                 f"{self.parts.folder} lacks the answers to {name}, without which there are no"
@@ -176,7 +176,7 @@ class RecordedPredictions:
         return table.drop_columns(["model"]).combine_chunks()
 
     def _read(self, corruption: str) -> Tables:
-        """Return the rows of all models, which lie in one file, by the model."""
+        """Return the rows of all models, which share one file, by model."""
         columns = list(COLUMNS)
         if any(ENTRY16 in model.spaces for model in self.run.results.models):
             columns += OF_CATEGORIES

@@ -1,6 +1,6 @@
-"""Images of a test set made again, one at a time, from the clean images they were made of.
+"""Regenerate images of a test set, one at a time, from their clean images.
 
-What comes back has the pixels that the models saw, or there is a sentence that says why not.
+The result has exactly the pixels that the models saw; otherwise a `UsageError` says why not.
 """
 
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ WHERE = "start again with --images PATH, the place where they are now"
 
 
 class ImageMaker(Protocol):
-    """Makes the images of a run again: uint8 (3, H, W), or a UsageError that says why not.
+    """Regenerates the images of a run: uint8 (3, H, W), or a `UsageError` that says why not.
 
-    Both take one row with the test set's columns, `clean` that of the clean image.
+    Both methods take one row with the test set's columns; `clean` takes that of the clean image.
     """
 
     def corrupted(self, row: pa.Table) -> Tensor:
@@ -43,21 +43,21 @@ class ImageMaker(Protocol):
 
 @dataclass(frozen=True)
 class CleanImageSource:
-    """Where clean images may be: a folder, a list, or the demo's."""
+    """The source of clean images: a folder, a list, or the demo images."""
 
     source: str
     leave_out: Path
 
     @cached_property
     def images(self) -> Mapping[str, Picture]:
-        """All clean images by name; they are looked for once."""
+        """All clean images by name; searched for once."""
         is_demo = self.source == SOURCE
         images = demo_pictures() if is_demo else find_images(Path(self.source), self.leave_out)
         return {image.name: image for image in images}
 
 
 class RemadeImages:
-    """Makes images from clean ones that lie where they did, or in `images`."""
+    """Regenerates images from clean ones in their recorded location, or in `images`."""
 
     def __init__(self, run: Run, images: Path | None) -> None:
         recorded = run.results.images
@@ -71,7 +71,7 @@ class RemadeImages:
         images = load_pictures([picture], picture.name, self.stimulus)
         (samples,) = read_samples(row, images, self.plan.entries())
         levels, keys = images.batch([0]), named_keys(images.digests, 1)
-        # without a description of the clean image Δv, which is known, is not measured again
+        # Without clean statistics Δv, which is already recorded, is not measured again.
         clean_images = CleanImages(
             np.zeros(1, dtype=np.int64), levels, keys, find_ruler(self.plan.definition), None, CPU,
             self.plan.seed, self.plan.jpeg,
@@ -85,7 +85,7 @@ class RemadeImages:
         return self.corrupted(row)
 
     def _find(self, name: str, digest: str) -> Picture:
-        """Return the clean image of that name, unless it is another file than it was."""
+        """Return the clean image of that name; raise if the file has changed."""
         problems = []
         for source in self.sources:
             try:
@@ -104,7 +104,7 @@ class RemadeImages:
 
 
 def checked(image: Tensor, row: pa.Table) -> Tensor:
-    """Return the image, uint8 (3, H, W), if its pixels are those that a row says."""
+    """Return the image, uint8 (3, H, W), if its pixels match the row's digest."""
     digest = content_keys(image[None]).numpy().view(np.uint64)[0]
     if int(digest) != row["pixels"][0].as_py():
         raise UsageError(

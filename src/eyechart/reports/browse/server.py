@@ -1,4 +1,4 @@
-"""`eyechart report --serve`: the report and its pictures on this machine, for this machine only."""
+"""`eyechart report --serve`: serve the report and its images on the loopback interface."""
 
 import socketserver
 import sys
@@ -15,10 +15,10 @@ from eyechart.reports.series.report import Report
 
 LOOPBACK = "127.0.0.1"
 NAMES = (LOOPBACK, "localhost")
-"""Who this machine is called in requests that come from itself."""
+"""Host names that requests from this machine may use."""
 
 QUIET_S = 30
-"""So long a connection may say nothing."""
+"""Seconds after which a silent connection is closed."""
 
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -33,11 +33,11 @@ OWN_POLICY = (
     f" connect-src 'self'; {NOBODY_ELSE}"
 )
 REPORT_POLICY = f"connect-src 'none'; {NOBODY_ELSE}"
-"""The report brings its own policy, with the digests of its scripts; this comes on top."""
+"""Applies in addition to the policy inside the report, which lists the digests of its scripts."""
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on loopback; a thread for each connection, none of which keeps the process alive."""
+    """Listens on loopback with a daemon thread per connection."""
 
     daemon_threads = True
 
@@ -47,22 +47,22 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the report is."""
+        """URL of the report."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def server_bind(self) -> None:
-        """Bind without asking anybody what this machine is called, which may take long."""
+        """Bind without looking up this machine's host name, which may take long."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a browser that went away; what is a mistake of ours is shown."""
+        """Ignore connections closed by the browser; show other errors."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             traceback.print_exc()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Handles one connection."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -71,24 +71,25 @@ class Handler(BaseHTTPRequestHandler):
     timeout = QUIET_S
 
     def do_GET(self) -> None:
-        """Answer a request for a page, a picture or a table."""
+        """Reply to a request for a page, an image or a table."""
         self._send(self._reply())
 
     do_HEAD = do_GET
 
     def _refuse(self) -> None:
-        # a body that was not read would be taken for the next request
+        # An unread body would be parsed as the next request.
         self.close_connection = True
         self._send(plain_reply({"error": "Only GET and HEAD are answered."}, 405))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
 
     def log_message(self, format: str, *args: object) -> None:
-        """Write nothing for each request."""
+        """Log nothing per request."""
 
     def _reply(self) -> Reply:
         if not self._is_for_us():
-            # a name that somebody made point here, so that their page may read ours
+            # DNS rebinding: a foreign host name may resolve to this machine, to let its page read
+            # ours.
             sentence = f"This server answers to {self.server.url} only."
             return plain_reply({"error": sentence}, 403)
         try:
@@ -126,9 +127,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def make_server(report: Report, port: int = 0, images: Path | None = None) -> Server:
-    """Return a server that listens but does not answer yet; port 0 takes any that is free.
+    """Return a server that listens but does not reply yet; port 0 selects any free port.
 
-    `images`: where the photographs are, if they are not where the runs found them.
+    `images` is the folder of the clean images, if they were moved since the runs.
     """
     if not isinstance(port, int) or not 0 <= port < 65536:
         raise UsageError(f"The port must be a whole number from 0 to 65535, got {port!r}.")
@@ -150,10 +151,10 @@ def serve_report(
     images: Path | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve the report at / and its pictures at /pictures until Ctrl-C; `ready` is told the URL."""
+    """Serve the report at / and its images at /pictures until Ctrl-C; `ready` receives the URL."""
     with make_server(report, port, images) as server:
         try:
             ready(server.url)
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
-            pass  # how it is meant to end
+            pass  # Ctrl-C is the normal way to stop the server.

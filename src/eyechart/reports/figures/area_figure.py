@@ -24,7 +24,7 @@ from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.6
 DIGIT = 4.8
-"""Room for a digit of the numbers before their names, in points."""
+"""Width reserved per digit of the numbers before their labels, in points."""
 BOTH = "#e4e4e4"
 TINTS = {"people": "#fbe9c6", "model": "#cfe4f1"}
 HATCHES = {"people": "/" * 5, "model": "\\" * 5}
@@ -47,7 +47,7 @@ def plan_areas(report: Report) -> Planned:
 
 
 def draw_areas(series: list[AreaPanel]) -> Figure:
-    """Return a panel for each corruption and property in which a model is next to humans."""
+    """Return a panel for each corruption and property in which a model is compared with humans."""
     figure, axes = panels(len(series), HEIGHT)
     several = len({panel.letter for panel in series}) > 1
     for panel_axes, panel in zip(axes, series, strict=True):

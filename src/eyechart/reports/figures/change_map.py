@@ -1,4 +1,4 @@
-"""A picture of where information was lost: clean, corrupted and the map, side by side."""
+"""An image of where information was lost: clean, corrupted and the map, side by side."""
 
 import cv2
 import numpy as np
@@ -9,10 +9,10 @@ from eyechart.reports.figures.gallery_sheet import CAPTION, FAINT, GREY, INK, NA
 
 MARGIN, GAP, BAR = 28, 14, 16
 SMALLEST, LARGEST, NARROWEST = 320, 640, 240
-"""The longer side of a picture as it is shown, and the least room for its caption."""
+"""Limits of an image's longer side as shown, and the minimum width of its caption, in px."""
 
 BRIGHTEST = 1.5
-"""The brightest colour: half as much again as the picture holds per pixel on average."""
+"""Upper end of the color scale: 1.5 times the image's mean information per pixel."""
 
 
 def draw_map(
@@ -22,10 +22,10 @@ def draw_map(
     headline: str,
     name: str,
 ) -> Image.Image:
-    """Return the two pictures and the map `lost` (H, W) of `loss_map`, with its scale.
+    """Return the two images and the map `lost` (H, W) of `loss_map`, with its color scale.
 
-    The scale is the same for all pictures, so that maps can be compared. Without a map, as for a
-    constant picture, the place is left empty.
+    The scale is the same for all images, so that maps can be compared. Without a map, as for a
+    constant image, its panel is left empty.
     """
     panels = [_shown(clean.convert("RGB")), _shown(corrupted.convert("RGB"))]
     if lost is not None:

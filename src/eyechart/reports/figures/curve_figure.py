@@ -1,4 +1,4 @@
-"""All curves of a test at a glance: a panel per corruption, with 83 % bands and people's curve."""
+"""All curves of a test: a panel per corruption, with 83 % bands and the human curve."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -30,12 +30,12 @@ from eyechart.scores.registry import PROPERTIES
 HEIGHT = 1.35
 STYLES: Mapping[str, Dash] = {"a": "-", "p": (0, (4, 1.5))}
 MANY = 7
-"""Models from which on bands would hide each other."""
+"""Number of models from which bands are omitted, because they would hide each other."""
 
 
 @planned
 def plan_curves(report: Report) -> Planned:
-    """Return an overview for each test and label space; two of them where models are many."""
+    """Return an overview for each test and label space; two if there are many models."""
     for part in report.parts:
         for index, space in enumerate(part.spaces):
             fitted = [
@@ -55,7 +55,7 @@ def plan_curves(report: Report) -> Planned:
 
 
 def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:
-    """Return what an overview shows."""
+    """Return the caption of an overview."""
     title = " and ".join(PROPERTIES[letter] for letter in letters)
     suite = suite_title(part.suite)
     bands = "; bands: 83 %" if _band(part) else ""
@@ -63,13 +63,13 @@ def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:
 
 
 def _band(part: Part) -> float:
-    """Return how dark bands are drawn, 0 if not at all."""
+    """Return the opacity of bands, 0 for none."""
     count = len(part.models)
     return 0.16 if count <= FEW else 0.08 if count < MANY else 0.0
 
 
 def size(part: Part, space: str) -> str:
-    """Return how many pictures there were in which classes, and whether they are too few."""
+    """Return the number of images and classes, and whether the data are insufficient."""
     board = part.standings.board
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
     return f"{board.pictures(space)} pictures, {short_space(space)}{verdict}"
@@ -112,7 +112,7 @@ def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], ban
             draw_people(axes, panel.humans.line)
         for curve in panel.curves:
             look = looks[curve.model.name]
-            # where dashes tell properties apart, marks tell models apart
+            # If dash patterns distinguish the properties, markers distinguish the models.
             both = len(series) > 1
             draw_line(
                 axes, curve.line, colour=look.colour, observed=curve.score.observed, band=band,

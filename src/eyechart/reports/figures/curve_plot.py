@@ -1,4 +1,4 @@
-"""The curves of one run as curves.png: a panel per corruption, models in colour, humans dotted."""
+"""The curves of one run as curves.png: a panel per corruption, models in color, humans dotted."""
 
 import os
 import textwrap
@@ -26,22 +26,47 @@ FILE = "curves.png"
 STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
 FEW = 3
-"""Models up to which bands and bins can be told apart; files have them of any number."""
+"""Maximum number of models with bands and bins; more could not be told apart. Files have them all.
+"""
 
 INCHES = 0.085
-"""Of a letter in the legend."""
+"""Width of a legend's letter, in inches."""
 
 AMONG = " among 16 categories"
 LETTERS = 12
-"""Of a title, per inch."""
+"""Letters of a title per inch."""
 
 
 def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
-    """Write a PNG for each label space into a folder, and return their paths.
+    """Draw a run's curves as PNG files, one per label space.
 
-    A folder that is missing is made.
-    Accuracy is solid, consistency dashed, with bands of 95 % if there are few models, pale where
-    nothing was observed.
+    Each corruption has a panel. Accuracy is solid and consistency dashed; both are pale where
+    nothing was observed. The human curve is dotted. Up to three models have 95 % bands.
+
+    Args:
+        results: Results of `evaluate` or `load`.
+        out: Folder for the files; it is created if it is missing.
+
+    Returns:
+        Paths of the files: `curves.png`, then `curves-SPACE.png` for further label spaces.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for i, pixels in enumerate(np.random.default_rng(0).random((4, 32, 32, 3))):
+        ...         Image.fromarray(np.uint8(255 * pixels)).save(Path(folder) / f"{i}.png")
+        ...     results = ec.evaluate(
+        ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], stimulus="native",
+        ...         bins=6, least=2, replicates=20,
+        ...     )  # fmt: skip
+        ...     [path.name for path in ec.draw_curves(results, Path(folder) / "figures")]
+        ['curves.png']
     """
     check_results(results)
     folder = as_folder(out, "out")
@@ -58,9 +83,9 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
 
 
 def plot_curves(results: Results, corruptions: Sequence[str], space: str | None) -> "Figure":
-    """Return a figure with a panel for each of these corruptions, all of them if none is named.
+    """Return a figure with a panel for each of these corruptions, or for all if none is given.
 
-    `space`: the label space; None for the primary one.
+    `space` is the label space; None selects the primary one.
     """
     space = next(iter(results.models[0].spaces)) if space is None else space
     scores = results.models[0].space(space)
@@ -78,7 +103,7 @@ def _figure(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # many models have neither bins nor bands, which could not be told apart
+    # With many models, bins and bands could not be told apart.
     min_per_bin = results.config.fit.least if len(models) <= FEW else None
     title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))
@@ -167,7 +192,7 @@ def _draw_curve(
         change, np.where(is_seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
         label=f"{series.model.short}, {_name(panel)}",
     )  # fmt: skip
-    # rates of bins are not corrected for chance
+    # Rates of bins are not corrected for chance.
     if min_per_bin is not None and panel.letter == "a" and not panel.is_corrected:
         x, y = np.transpose(series.rates(min_per_bin))
         axes.plot(x, y, ".", color=colour, markersize=3, alpha=0.6)

@@ -1,4 +1,4 @@
-"""What is to be drawn: a figure or a table each, its name, its caption, and how it is made."""
+"""Figures and tables to be drawn: name, caption, and the function that draws each."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from eyechart.reports.series.report import Part, Report
 
 LONGEST = 80
-"""Letters of a file's name without its ending."""
+"""Maximum length of a file's name without its suffix."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """One figure or one LaTeX table. `words`: what its file is called after, joined by hyphens."""
+    """One figure or one LaTeX table; `words`, joined by hyphens, become its file name."""
 
     words: tuple[str, ...]
     caption: str
@@ -26,7 +26,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Drawings:
-    """What can be drawn of a report; `notes`: one sentence for each thing that cannot be."""
+    """What can be drawn of a report; `notes` has one sentence for each thing that cannot."""
 
     drawings: tuple[Drawing, ...] = ()
     notes: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def planned(plan: Callable[Arguments, Planned]) -> Callable[Arguments, Drawings]:
-    """Let a function that yields drawings and notes return both."""
+    """Decorate a generator of drawings and notes, so that it returns `Drawings`."""
 
     @wraps(plan)
     def collect(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawings:
@@ -53,16 +53,16 @@ def planned(plan: Callable[Arguments, Planned]) -> Callable[Arguments, Drawings]
 
 
 def joined(several: Iterable[Drawings]) -> Drawings:
-    """Return all drawings and all notes, those said twice once."""
+    """Return all drawings and all notes, without duplicate notes."""
     groups = list(several)
     notes = dict.fromkeys(note for item in groups for note in item.notes)
     return Drawings(tuple(drawing for item in groups for drawing in item.drawings), tuple(notes))
 
 
 def file_stems(drawings: Iterable[Drawing]) -> list[str]:
-    """Return a file name without ending for each drawing: safe in any folder, and all different.
+    """Return a unique, portable file name without suffix for each drawing.
 
-    Also where letters' case counts for nothing.
+    Names also differ on file systems that ignore case.
     """
     taken: set[str] = set()
     stems = []
@@ -78,11 +78,11 @@ def file_stems(drawings: Iterable[Drawing]) -> list[str]:
 
 
 def safe_name(text: str) -> str:
-    """Return a text with nothing in it but letters, digits, dots, hyphens and underscores."""
+    """Return a text with only letters, digits, dots, hyphens and underscores."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
     return re.sub(r"-{2,}", "-", plain)[:LONGEST].strip("-.") or "figure"
 
 
 def suite_words(report: Report, part: Part) -> tuple[str, ...]:
-    """Return what tells a suite's files from those of the report's others, if it has others."""
+    """Return the words that distinguish the files of a report's suites, if it has several."""
     return (part.suite,) if len(report.parts) > 1 else ()

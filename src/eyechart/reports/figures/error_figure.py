@@ -1,6 +1,6 @@
 """Errors at fixed severities: mCE against clean error, CE by corruption, errors by severity.
 
-CE also as LaTeX tables, grouped noise, blur, weather, digital.
+CE is also written as LaTeX tables, grouped as noise, blur, weather, digital.
 """
 
 from collections.abc import Sequence
@@ -50,13 +50,14 @@ HEIGHT, BARS_HEIGHT = 1.3, 1.75
 BASELINE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2))}
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo")
 WIDTH = 0.8
-"""Of the bars of one corruption together, in distances between two corruptions."""
+"""Total width of the bars of one corruption, relative to the distance between two corruptions."""
 
 MEAN = ErrorColumn("", "mean", "mCE")
 
 WRITTEN_AS = SCORES["mce"]
-"""All errors of a table are in percent, with as many decimals as their mean; CE, of which there are
-many, with fewer."""
+"""All errors of a table are in percent, with as many decimals as mCE; the CE of single corruptions
+have fewer, because there are many of them.
+"""
 
 QUERY, NO_NUMBER = "$^?$", "--"
 UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
@@ -87,7 +88,7 @@ def plan_errors(report: Report) -> Planned:
 
 @planned
 def plan_error_bars(report: Report) -> Planned:
-    """Return the bars of each test whose errors are divided by a baseline's."""
+    """Return the CE bars of each test that has a baseline."""
     for part in report.parts:
         rows = errors_of(part)
         if rows:
@@ -100,7 +101,7 @@ def plan_error_bars(report: Report) -> Planned:
 
 
 def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
-    """Return mCE (full marks) and relative mCE (open marks) over clean error, all in percent."""
+    """Return mCE (filled markers) and relative mCE (open markers) over clean error, in percent."""
     looks = looks_of(tuple(row.model for row in rows))
     figure = Figure(figsize=(COLUMN, 2.3))
     axes = figure.subplots()
@@ -128,9 +129,9 @@ def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
 
 def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> None:
     value = 100 * score.value
-    # an interval without an end is drawn to the point alone
+    # An undetermined interval is drawn with length zero.
     ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
-    # side by side, so that no interval hides the other
+    # Slightly apart, so that no interval hides the other.
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
     axes.update_datalim([(clean, end) for end in (*ends, value)])
@@ -203,7 +204,7 @@ def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
 
 
 def _hatch(index: int) -> str:
-    """Return what tells a model's bars from others without colour."""
+    """Return the hatch that distinguishes a model's bars without color."""
     return HATCHES[index % len(HATCHES)] * (DENSE // 2)
 
 
@@ -232,7 +233,7 @@ def _table_caption(rows: Sequence[ErrorScores], relative: bool) -> str:
 
 
 def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
-    """Return a LaTeX table with a row for each model, best first; numbers are percent."""
+    """Return a LaTeX table with a row for each model, best first, in percent."""
     columns = error_columns(suite, rows, relative)
     names = [column.corruption for column in columns]
     groups = _groups(columns)
@@ -263,13 +264,13 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
 
 
 def _groups(columns: Sequence[ErrorColumn]) -> list[tuple[str, int]]:
-    """Return the groups of neighbouring columns, and how many columns each spans."""
+    """Return the groups of neighboring columns, and how many columns each spans."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
 
 
 def _group_lines(groups: Sequence[tuple[str, int]]) -> list[str]:
-    """Return the row of the groups' names and the rules below them; none if there is no group."""
+    """Return the row of group names and the rules below it; empty if there are no groups."""
     if not any(group for group, _ in groups):
         return []
     cells, rules, start = ["", "", ""], [], 4

@@ -1,4 +1,4 @@
-"""Pictures of the test along visual change, with what each model said; its first failure framed."""
+"""Example images along visual change with each model's prediction; its first failure is framed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,14 +25,14 @@ from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import corruption_title, suite_title
 
 MOST = 7
-"""Pictures in a strip."""
+"""Maximum number of images in a strip."""
 
 NAMES, GAP, LINE = 1.12, 0.05, 0.125
-"""Width of the models' names, room between pictures, height of a line of text, in inches."""
+"""Width of the models' names, space between images, height of a line of text, in inches."""
 
 SIDE = (PAGE - NAMES) / MOST - GAP
 FITS = 13
-"""Letters of an answer below its picture."""
+"""Maximum letters of a prediction below its image."""
 
 
 LEGEND = (
@@ -43,7 +43,7 @@ LEGEND = (
 
 @planned
 def plan_examples(report: Report) -> Planned:
-    """Return a strip for each corruption whose pictures were kept."""
+    """Return a strip for each corruption whose example images were kept."""
     for part in report.parts:
         suite = suite_title(part.suite)
         for corruption in part.corruptions:
@@ -57,7 +57,7 @@ def plan_examples(report: Report) -> Planned:
 
 
 def in_two_lines(name: str) -> str:
-    """Return a long name in two lines, parted after one of its signs if there is one."""
+    """Return a long name in two lines, split after a separator if there is one."""
     if len(name) <= FITS + 5:
         return name
     signs = [index + 1 for index in range(4, FITS + 3) if not name[index].isalnum()]
@@ -66,7 +66,7 @@ def in_two_lines(name: str) -> str:
 
 
 def draw_examples(models: Sequence[ModelEntry], strip: ImageStrip) -> Figure:
-    """Return the strip: pictures in a row, below them a row of answers for each model."""
+    """Return the strip: a row of images, and below it a row of predictions for each model."""
     top = 2 * LINE
     rows = [top + SIDE + (2.1 + 2.5 * index) * LINE for index in range(len(models))]
     height = rows[-1] + 1.9 * LINE

@@ -1,7 +1,7 @@
-"""Figures for papers written to a folder, each as SVG and PDF, and tables as LaTeX.
+"""Write figures for papers to a folder, each as SVG and PDF, and tables as LaTeX.
 
-Text in the SVG is outlines and fonts in the PDF are embedded, so that both look alike everywhere;
-the same report gives the same bytes.
+Text in the SVG is converted to outlines and fonts in the PDF are embedded, so that both look the
+same everywhere. The same report gives the same bytes.
 """
 
 import re
@@ -31,10 +31,10 @@ from eyechart.reports.series.report import Report
 
 CREATOR = "eyechart"
 SINGLE = (".svg", ".pdf", ".png")
-"""What one figure can be written as."""
+"""Formats of a single figure."""
 
 DOTS = 220
-"""Per inch, of PNG."""
+"""Resolution of PNG files, in dots per inch."""
 
 MARKS = {
     ".svg": rf"<dc:creator>\s*<cc:Agent>\s*<dc:title>{CREATOR}</dc:title>",
@@ -42,11 +42,11 @@ MARKS = {
     ".png": rf"tEXtSoftware\x00{CREATOR}",
     ".tex": rf"\A{re.escape(MADE)}",
 }
-"""What a file of ours holds, as a pattern."""
+"""Patterns that identify a file written by eyechart."""
 
 
 def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawings:
-    """Return all that can be drawn of a report, and a sentence for each thing that cannot be."""
+    """Return everything that can be drawn of a report, and a note for each thing that cannot."""
     return joined(
         [
             plan_curves(report),
@@ -70,9 +70,9 @@ def write_figures(
     overlap: OverlapPanel | None = None,
     begin: Callable[[int], Advance] = lambda n_drawings: no_advance,
 ) -> list[Path]:
-    """Write every figure of a report, and return their paths; see `write_drawings`.
+    """Write every figure of a report and return the paths; see `write_drawings`.
 
-    What cannot be drawn is left out; see `plan_figures` for why.
+    What cannot be drawn is left out; `plan_figures` says why.
     """
     return write_drawings(plan_figures(report, overlap).drawings, folder, begin)
 
@@ -82,12 +82,13 @@ def write_drawings(
     folder: Path,
     begin: Callable[[int], Advance] = lambda n_drawings: no_advance,
 ) -> list[Path]:
-    """Write every figure as SVG and PDF and every table as LaTeX, and return their paths.
+    """Write every figure as SVG and PDF and every table as LaTeX, and return the paths.
 
-    `begin` is told how many there are, and gives a function that is told of each.
+    `begin` receives the number of drawings and returns a function that is called after each.
 
-    Files of others are never replaced: a folder that holds one of the same name is refused, before
-    anything is written.
+    Raises:
+        UsageError: If the folder has a file of the same name that eyechart did not write. In this
+            case nothing is written.
     """
     targets = [
         [folder / f"{stem}{ending}" for ending in drawing.endings]
@@ -106,7 +107,7 @@ def write_drawings(
 
 
 def check_figure(path: Path) -> None:
-    """Raise a UsageError unless a figure can be written to a file: SVG, PDF or PNG, and ours."""
+    """Raise `UsageError` unless a path is an SVG, PDF or PNG file that eyechart may write."""
     if path.suffix.lower() not in SINGLE:
         raise UsageError(
             f"A figure must end in {', '.join(SINGLE[:-1])} or {SINGLE[-1]}, got '{path.name}'."
@@ -115,13 +116,13 @@ def check_figure(path: Path) -> None:
 
 
 def write_figure(make: Callable[[], Figure], path: Path, caption: str) -> None:
-    """Write one figure as the ending of its file says; see `check_figure`."""
+    """Write one figure in the format of the file's suffix; see `check_figure`."""
     check_figure(path)
     _write(Drawing((path.stem,), caption, make, (path.suffix,)), [path])
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is a figure or a table that `write_figures` wrote."""
+    """Return whether a file is a figure or a table that `write_figures` wrote."""
     try:
         content = path.read_bytes() if path.is_file() else b""
     except OSError:
@@ -155,7 +156,7 @@ def save(figure: Figure, path: Path, kind: str, caption: str) -> None:
     words = drawable(caption, 400).replace(r"\$", "$")
     FigureCanvasAgg(figure)
     if kind == "png":
-        # PNG's texts are Latin-1, which has no Δ
+        # PNG text is Latin-1, which has no Δ.
         title = words.encode("latin-1", "replace").decode("latin-1")
         figure.savefig(path, format=kind, dpi=DOTS, metadata={"Title": title, "Software": CREATOR})
         return

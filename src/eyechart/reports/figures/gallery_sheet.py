@@ -1,4 +1,4 @@
-"""A gallery as one picture: a labelled contact sheet."""
+"""A gallery as one image: a labeled contact sheet."""
 
 from functools import cache
 
@@ -14,18 +14,18 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def draw_sheet(gallery: Gallery) -> Image.Image:
-    """Return the contact sheet: rows of corruptions, the clean picture first in each."""
+    """Return the contact sheet: one row per corruption, starting with the clean image."""
     return _Sheet(gallery).draw()
 
 
 @cache
 def font(size: int) -> Font:
-    """Return the font of pictures that carry text, in pixels."""
+    """Return the font for text in images; `size` is in px."""
     return ImageFont.load_default(size)
 
 
 class _Sheet:
-    """Draws from top to bottom; `top` is where the next thing goes."""
+    """Draws from top to bottom; `top` is the position of the next item."""
 
     def __init__(self, gallery: Gallery) -> None:
         self.gallery = gallery
@@ -76,7 +76,7 @@ class _Sheet:
         name = " ".join(row.name.split())
         self._text(MARGIN, name, NAME, INK)
         after = MARGIN + self.pen.textlength(name, font(NAME)) + 14
-        # Both texts stand on one line though their sizes differ.
+        # Align the baselines of both texts, although their sizes differ.
         self._text(after, row.summary, CAPTION, GREY, lower=NAME - CAPTION - 1)
         self.top += NAME + 14
         self._cell(MARGIN, self.gallery.clean, "clean", "")
@@ -98,7 +98,7 @@ class _Sheet:
         self.pen.text((left, self.top + lower), fitting, colour, font(size))
 
     def _fit(self, text: str, size: int, room: float) -> str:
-        """Return the text on one line, or as many of its words as fit, with dots."""
+        """Return the text on one line, or as many words as fit followed by an ellipsis."""
         words = text.split()
         text = " ".join(words)
         if self.pen.textlength(text, font(size)) <= room:

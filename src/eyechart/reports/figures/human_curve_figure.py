@@ -1,4 +1,4 @@
-"""Human curves: by class of corruptions that look alike, or an experiment at a time."""
+"""Human curves: by class of corruptions that look alike, or one experiment at a time."""
 
 import textwrap
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ PROPERTY_COLOURS = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
 GREY = "#777777"
 PER_ROW = 3
 WIDTH, TALL = 4.2, 4.1
-"""Sides of a panel of one experiment, in inches."""
+"""Width and height of a panel of one experiment, in inches."""
 
 
 @planned
 def plan_people(report: Report) -> Planned:
-    """Return human accuracy and consistency, as far as humans were asked."""
+    """Return human accuracy and consistency, as far as they were measured."""
     experiments = human_experiments(report)
     if not experiments:
         yield "No curves of people: no run has answers of people."
@@ -58,11 +58,16 @@ def draw_by_class(
 ) -> Figure:
     """Return a panel per similarity class with a curve for each corruption that was shown.
 
-    Corruptions that were found dissimilar, and untested ones, have a panel of their own.
-    `property_name`: "accuracy" or "consistency". `level`: of the bands.
+    Corruptions that were found dissimilar, and untested ones, have separate panels.
+
+    Args:
+        reference: Human responses.
+        property_name: "accuracy" or "consistency".
+        level: Confidence level of the bands.
+        fit: How curves are fitted.
 
     Raises:
-        UsageError: no experiment has such a curve.
+        UsageError: If no experiment has such a curve.
     """
     letter = next(letter for letter, name in PROPERTIES.items() if name == property_name)
     series = reference_panels(reference, letter, level, fit or Fit())
@@ -74,7 +79,7 @@ def draw_by_class(
 def draw_human_panels(
     series: Sequence[HumanPanel], label: str, chance: float | None = None
 ) -> Figure:
-    """Return the panels in a row; `chance`: what guessing gives, to be drawn unless None."""
+    """Return the panels in a row; `chance` is the accuracy of guessing, drawn unless None."""
     figure = Figure(figsize=(PAGE if len(series) > 1 else COLUMN, HEIGHT), layout="constrained")
     grid = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
     for axes, letter, panel in zip(grid, letters(), series, strict=False):
@@ -91,7 +96,7 @@ def draw_human_panels(
 
 
 def _draw_line(axes: Axes, line: HumanLine, index: int) -> None:
-    """Draw a curve with its band and rates, pale where it is known that nothing was observed."""
+    """Draw a curve with its band and rates, pale where it was not observed."""
     colour = COLOURS[index % len(COLOURS)]
     dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
     change, values = real(line.delta_v), real(line.values)
@@ -108,7 +113,7 @@ def _draw_line(axes: Axes, line: HumanLine, index: int) -> None:
 def _draw_points(
     axes: Axes, points: Sequence[RatePoint], colour: str, marker: str, with_range: bool = False
 ) -> None:
-    """Draw rates with their intervals; `with_range`: also over which Δv they are."""
+    """Draw rates with their intervals; `with_range` also draws their range of Δv."""
     for point in points:
         start, middle, end = point.delta_v
         low, high = point.ends
@@ -128,9 +133,9 @@ def _draw_points(
 def draw_reference(
     reference: Reference, level: float = CONFIDENCE, fit: Fit | None = None
 ) -> Figure:
-    """Return a panel for every experiment: its curves with their bands, and the rates behind them.
+    """Return a panel for every experiment: its curves with bands, and the underlying rates.
 
-    `level`: of the bands. `fit`: how curves are fitted, as `evaluate` does it unless given.
+    `level` is the confidence level of the bands; `fit` defaults to the fit of `evaluate`.
     """
     reference.check_curves()
     experiments = reference.experiments
@@ -184,7 +189,7 @@ def _draw_experiment(
 
 
 def _chance(reference: Reference) -> float | None:
-    """Return what guessing gives, None if curves are corrected for it."""
+    """Return the accuracy of guessing, or None if curves are corrected for it."""
     return None if reference.corrected else 1 / reference.choices
 
 

@@ -1,6 +1,6 @@
-"""One corruption in full: HMRI and MRSI of every model, and the curves behind them.
+"""One corruption in full: HMRI and MRSI of every model, and the underlying curves.
 
-Where there are no people: robustness and the curves.
+Without human data: robustness and the curves.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ from eyechart.reports.words import corruption_title, suite_title
 from eyechart.scores.registry import PROPERTIES, SCORES
 
 ROW = 0.155
-"""Height of a bar with its room, in inches."""
+"""Height of a bar with its margin, in inches."""
 
 BARE = 0.62
 """Height of a row's title and axis, in inches."""
@@ -87,7 +87,7 @@ def _caption(part: Part, space: str, corruption: str) -> str:
 
 
 def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
-    """Return a row each for accuracy and consistency: bars, bars, curves."""
+    """Return a row each for accuracy and consistency, with two bar panels and the curves."""
     rows = fitted_letters(part, space, corruption)
     looks = looks_of(part.models, by_category=True)
     height = max(1.75, ROW * len(part.models) + BARE)
@@ -101,7 +101,7 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
         panel = curve_panel(part.models, space, corruption, letter, human_scale=True)
         bars = _bars(panel)
         for column, (name, sign) in enumerate(bars):
-            # a single score takes the room of both
+            # A single score takes the space of both.
             cells = slice(column, column + 1) if len(bars) > 1 else slice(0, len(widths) - 1)
             axes = figure.add_subplot(grid[index, cells], title=f"{next(named)} {sign}")
             series = score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
@@ -117,14 +117,14 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
 
 
 def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
-    """Return the scores that are drawn beside curves, without the letter, and their signs."""
+    """Return the names (without the property's letter) and symbols of the scores drawn as bars."""
     if panel.humans is not None:
         return [("hmri", rf"$HMRI_{panel.letter}$"), ("mrsi", rf"$MRSI_{panel.letter}$")]
     return [("r", rf"$\mathcal{{R}}_{panel.letter}$")]
 
 
 def _keys(with_people: bool, has_gaps: bool) -> list[Line2D]:
-    """Return the legend's entries of lines."""
+    """Return the legend entries of the lines."""
     keys = [key("People, with 83 % band", PEOPLE_COLOUR, linewidth=1.8)] if with_people else []
     keys.append(key("95 % interval", INK, linewidth=0.8))
     if has_gaps:
@@ -135,7 +135,7 @@ def _keys(with_people: bool, has_gaps: bool) -> list[Line2D]:
 def _draw_bars(
     axes: Axes, bars: Sequence[ScoreBar], looks: dict[str, Look], is_share: bool
 ) -> None:
-    """Draw a bar for each model, best on top, with its number and its 95 % interval."""
+    """Draw a bar for each model, best at the top, with its value and 95 % interval."""
     in_order = [looks[bar.model.name] for bar in bars]
     values = real([bar.value for bar in bars])
     low = real([bar.interval95[0] for bar in bars])
@@ -149,7 +149,7 @@ def _draw_bars(
 
 
 def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
-    """Draw each model's line between its name and its bar."""
+    """Draw each model's line style between its name and its bar."""
     for index, look in enumerate(looks):
         axes.annotate(
             "", (-3, index), (-24, index),
@@ -163,7 +163,7 @@ def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
 
 
 def _draw_curves(axes: Axes, panel: CurvePanel, looks: dict[str, Look]) -> None:
-    """Draw the curves, the human one with them."""
+    """Draw the models' curves and the human curve."""
     unit_square(axes)
     axes.set_xlabel(VISUAL_CHANGE)
     if panel.humans is not None:

@@ -1,10 +1,10 @@
-"""What LaTeX tables share: their first words, rows, and text that LaTeX sets as it is."""
+"""Shared parts of LaTeX tables: header comment, rows, and escaped text."""
 
 import re
 from collections.abc import Sequence
 
 MADE = "% Made by eyechart."
-"""The first words of a table of ours, so that nobody else's file is taken for one."""
+"""First words of every table, by which our own files are recognized."""
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
@@ -12,13 +12,13 @@ SPECIAL = {
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
 LAST = 0x17F
-"""The last letter that LaTeX sets without further packages."""
+"""Last code point that LaTeX sets without further packages."""
 
 
 def latex_table(
     caption: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """Return a table of texts; see `lines_of_table` for cells that are LaTeX already."""
+    """Return a table of texts; see `lines_of_table` for cells that are already LaTeX."""
     return lines_of_table(
         caption,
         columns,
@@ -30,13 +30,13 @@ def latex_table(
 def lines_of_table(
     caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """Return a table of rows of LaTeX under lines of LaTeX, to be included as it is."""
+    """Return a table whose header and rows are already LaTeX, ready to be included."""
     needs = r"% It needs \usepackage{booktabs}."
     return "\n".join([f"{MADE} {plain(caption)}", needs, *tabular(columns, heads, rows), ""])
 
 
 def tabular(columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of the table alone."""
+    """Return the lines of the tabular environment alone."""
     return [
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
@@ -49,7 +49,7 @@ def tabular(columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 
 def upright(text: str) -> str:
-    """Return text that is turned by 90°, for narrow columns."""
+    """Return text rotated by 90°, for narrow columns."""
     return rf"\rotatebox{{90}}{{{tex(text)}}}"
 
 
@@ -59,14 +59,14 @@ def table_line(cells: Sequence[str]) -> str:
 
 
 def tex(text: str) -> str:
-    """Return text as LaTeX sets it, whatever is in it; letters that it has not become "?"."""
+    """Return text escaped for LaTeX; unsupported characters become "?"."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in plain(text))
-    # two hyphens would be set as a dash
+    # Two hyphens would be set as a dash.
     return re.sub(r"-(?=-)", "-{}", escaped)
 
 
 def plain(text: str) -> str:
-    """Return text in one line, without letters that LaTeX does not have."""
+    """Return text on one line, without characters that LaTeX does not support."""
     return "".join(
         letter if ord(letter) <= LAST and letter.isprintable() else "?"
         for letter in " ".join(text.split())

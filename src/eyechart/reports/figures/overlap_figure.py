@@ -1,6 +1,6 @@
-"""Overlaps of corruptions: heat maps, size over threshold, balance.
+"""Overlap of corruptions: heat maps, benchmark size over threshold, balance.
 
-Figures for papers, and the PNG files of `eyechart overlap`.
+Used for figures of papers and for the PNG files of `eyechart overlap`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,28 +39,28 @@ from eyechart.reports.number_text import MISSING
 from eyechart.reports.series.overlap import OverlapPanel, clustered, overlap_titles
 
 CELL = 0.17
-"""The least side of a cell that holds a number, in inches."""
+"""Minimum side of a cell that contains a number, in inches."""
 
 LEGIBLE = 0.1
-"""The least side of a cell whose row has a name beside it, in inches."""
+"""Minimum side of a cell whose row is labeled, in inches."""
 
 COLOURS = "Blues"
 
 NAMES, SCALE = 1.3, 0.5
-"""Room for the names and for the scale, in inches."""
+"""Space for the labels and for the color scale, in inches."""
 
 NOTHING = "#f2f2f2"
-"""The colour of a cell without a score."""
+"""Color of a cell without a score."""
 
 DARK = 0.6
-"""Scores from which on numbers are white."""
+"""Score from which numbers are white."""
 
 SOFTWARE = "eyechart overlap"
-"""Written into the file, so that a picture of somebody else is never taken for ours."""
+"""Written into the file's metadata, by which our own files are recognized."""
 
 BARS, LINE = "#0072B2", "#C1272D"
 ROW = 0.17
-"""Height of a line with its name, in inches."""
+"""Height of a labeled row, in inches."""
 
 
 @planned
@@ -79,7 +79,7 @@ def plan_overlap(overlap: OverlapPanel | None) -> Planned:
 
 
 def draw_heat_map(overlap: OverlapPanel) -> Figure:
-    """Return the heat map; scores are hundredths where their cells are large enough for them."""
+    """Return the heat map; scores are printed in hundredths where the cells are large enough."""
     count = len(overlap.names)
     wide = COLUMN if NAMES + CELL * count + SCALE <= COLUMN else PAGE
     figure = Figure(figsize=(wide, wide - SCALE))
@@ -92,11 +92,11 @@ def draw_heat_map(overlap: OverlapPanel) -> Figure:
 def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -> Figure:
     """Return heat maps of the same corruptions in one row, each under its title.
 
-    They share the names at the left and the scale; see `in_order` for the order.
+    They share the labels on the left and the color scale; see `in_order` for the order.
     """
     count = len(overlaps[0].names)
     cell = min(CELL, (PAGE - NAMES - SCALE) / (count * len(overlaps)))
-    # wider than a page where names could not be read otherwise
+    # Wider than a page where the labels would otherwise be illegible.
     cell = max(cell, LEGIBLE)
     figure = Figure(figsize=(NAMES + SCALE + cell * count * len(overlaps), NAMES + cell * count))
     row = figure.subplots(1, len(overlaps), squeeze=False)[0]
@@ -109,7 +109,7 @@ def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -
 
 
 def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
-    """Draw the scores into axes, with numbers where cells (inches) are large enough."""
+    """Draw the scores into axes, with numbers where cells (side in inches) are large enough."""
     scores = np.array(overlap.scores, dtype=np.float64)
     axes.imshow(scores, cmap=COLOURS, vmin=0, vmax=1, interpolation="nearest")
     names = [drawable(title, 24) for title in overlap_titles(overlap.names)]
@@ -142,7 +142,7 @@ def _scale(figure: Figure, axes: list[Axes]) -> None:
 
 
 def _hatch(axes: Axes, row: int, column: int) -> None:
-    """Show a cell as undetermined, which is neither a low score nor a high one."""
+    """Mark a cell as undetermined, which is neither a low nor a high score."""
     corner = (column - 0.5, row - 0.5)
     axes.add_patch(
         Rectangle(corner, 1, 1, facecolor=NOTHING, edgecolor=GRID, hatch="/" * DENSE, linewidth=0)
@@ -156,7 +156,7 @@ def _set_off(labels: list[Text], overlap: OverlapPanel) -> None:
 
 
 def draw_overlap(overlap: OverlapPanel, path: Path) -> None:
-    """Write the heat map, corruptions that overlap beside each other, the selected ones set off."""
+    """Write the heat map, with overlapping corruptions adjacent and selected ones highlighted."""
     with paper_style():
         _save(draw_heat_map(clustered(overlap)), path)
 
@@ -164,7 +164,7 @@ def draw_overlap(overlap: OverlapPanel, path: Path) -> None:
 def draw_sizes(
     steps: Sequence[ThresholdRange[str]], path: Path, threshold: float | None = None
 ) -> None:
-    """Write how many corruptions a benchmark has for every threshold, and how they overlap."""
+    """Write the size and the overlap of the benchmark at every threshold."""
     with paper_style():
         figure = Figure(figsize=(COLUMN, 3.4))
         sizes, means = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -198,7 +198,7 @@ def draw_sizes(
 
 
 def draw_balance(balances: Mapping[str, Balance], path: Path) -> None:
-    """Write the mean error of every single-corruption model, a panel per benchmark, as dots."""
+    """Write the mean error of every single-corruption model as dots, a panel per benchmark."""
     with paper_style():
         counts = [len(balance.benchmark) for balance in balances.values()]
         height = sum(ROW * count + 0.65 for count in counts) + 0.2
@@ -236,7 +236,7 @@ def draw_balance(balances: Mapping[str, Balance], path: Path) -> None:
 
 
 def is_drawn(path: Path) -> bool:
-    """Whether a file is a picture that this module wrote."""
+    """Return whether a file is an image that this module wrote."""
     try:
         with Image.open(path) as picture:
             return picture.info.get("Software") == SOFTWARE

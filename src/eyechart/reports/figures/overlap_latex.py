@@ -11,7 +11,7 @@ Named = Sequence[tuple[str, Balance]]
 
 
 def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
-    """Return a table for each direct test, with the suite that it is on: the paper's Table 1."""
+    """Return a table for each direct test, with its suite: Table 1 of the paper."""
     parts = []
     for suite, test in tests:
         mean, standard = test.means

@@ -1,4 +1,4 @@
-"""What figures with curves over visual change share: a curve, its band, its panel."""
+"""Shared parts of figures with curves over visual change: a curve, its band, its panel."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,16 +16,16 @@ from eyechart.results.curve_results import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
 FEW = 3
-"""Models up to which bands can be told apart."""
+"""Maximum number of models whose bands can be told apart."""
 
 EVERY, MARK = 24, 3.2
-"""Points of a curve from one mark to the next, and the size of a mark."""
+"""Points of a curve between two markers, and the size of a marker."""
 
 Real = NDArray[np.float64]
 
 
 def real(numbers: Sequence[float | None]) -> Real:
-    """Return numbers as an array, NaN where there is none."""
+    """Return numbers as an array, with NaN for None."""
     return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
 
@@ -40,9 +40,10 @@ def draw_line(
     width: float = 1.2,
     marks: tuple[str, int] | None = None,
 ) -> None:
-    """Draw a curve, pale where nothing was observed.
+    """Draw a curve, pale where it was not observed.
 
-    `band`: how dark its 83 % is. `marks`: a marker, and the point of the curve with the first one.
+    `band` is the opacity of the 83 % band. `marks` is a marker and the index of the first marked
+    point.
     """
     change, values = real(line.delta_v), real(line.values)
     if marks is not None:
@@ -64,18 +65,18 @@ def draw_line(
 
 
 def draw_people(axes: Axes, line: SampledCurve) -> None:
-    """Draw people's curve with its 83 % band."""
+    """Draw the human curve with its 83 % band."""
     draw_line(axes, line, colour=PEOPLE_COLOUR, band=0.2, width=1.8)
 
 
 def draw_bars(
     axes: Axes, looks: Sequence[Look], values: Real, ends: tuple[Real, Real], labels: Sequence[str]
 ) -> None:
-    """Draw a bar for each model, the first on top, with its interval and, behind it, a label."""
+    """Draw a bar for each model, the first at the top, with its interval and a label after it."""
     count = len(looks)
     axes.barh(
         np.arange(count), values, color=[look.colour for look in looks],
-        # fewer are thinner, as their rows are higher
+        # Few models get thinner bars, because their rows are higher.
         height=0.72 * min(1.0, (count + 2) / 8),
         hatch=[look.hatch for look in looks], edgecolor="white", linewidth=0,
     )  # fmt: skip
@@ -91,14 +92,14 @@ def draw_bars(
 
 
 def unit_square(axes: Axes) -> None:
-    """Give a panel the axes of a curve: visual change and a share, both 0…1."""
+    """Set the axes of a curve panel: visual change and a share, both in [0, 1]."""
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
 def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with so many panels, each so high in inches, in rows that are nearly full."""
+    """Return a figure with `count` panels of this height (inches), in rows nearly full."""
     columns = columns_for(count)
     rows = -(-count // columns)
     figure = Figure(figsize=(COLUMN if columns < 3 else PAGE, height * rows + 0.3))
@@ -109,15 +110,15 @@ def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def columns_for(count: int) -> int:
-    """Return in how many columns so many panels leave the least room; of several, the most."""
+    """Return the number of columns that leaves the fewest empty cells; the largest of several."""
     usual = (5, 4, 3) if count <= 12 else (5, 4)
     return count if count <= 5 else min(usual, key=lambda columns: -count % columns)
 
 
 def label_outer(axes: Sequence[Axes], x: str, y: str, inner: bool = False) -> None:
-    """Name the axes of the lowest row, and number them and the first panel of each row.
+    """Label the axes of the bottom row; tick labels there and at the first panel of each row.
 
-    `inner`: numbers beside every panel, as their heights differ.
+    `inner` adds tick labels to every panel, for panels of different heights.
     """
     columns = columns_for(len(axes))
     for index, panel_axes in enumerate(axes):
@@ -135,7 +136,7 @@ def letters() -> Iterator[str]:
 
 
 def say(axes: Axes, text: str) -> None:
-    """Say in the middle of a panel why it is empty."""
+    """Write in the middle of a panel why it is empty."""
     message = axes.text(
         0.5, 0.5, textwrap.fill(text, 24), transform=axes.transAxes, ha="center", va="center",
         color=MUTED, fontsize=SMALL,
@@ -144,5 +145,5 @@ def say(axes: Axes, text: str) -> None:
 
 
 def key(label: str, colour: str = INK, **look: Any) -> Line2D:
-    """Return the legend's entry of a line."""
+    """Return the legend entry of a line."""
     return Line2D([], [], color=colour, label=label, **look)

@@ -1,6 +1,6 @@
-"""How figures for papers look: widths, fonts, and what stands for a category, a model, a property.
+"""The style of figures for papers: widths, fonts, and the look of categories, models, properties.
 
-Fonts are matplotlib's own, so that a figure is the same wherever it is made.
+Fonts are those bundled with matplotlib, so that a figure is the same on every machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ COLUMN, PAGE = 3.3, 6.9
 
 FONT = "DejaVu Sans"
 SIZE, SMALL = 7.0, 6.5
-"""Of text, in points: no text is smaller."""
+"""Regular and smallest text size, in points."""
 
 INK, MUTED, GRID = "#222222", "#666666", "#d9d9d9"
 RIGHT, WRONG = "#0072B2", "#C1272D"
@@ -31,16 +31,16 @@ LETTER = 0.056
 """Width of a letter of the smallest text, in inches."""
 
 ENTRY = 0.135
-"""Height of a row of a legend, in inches."""
+"""Height of a legend row, in inches."""
 
 LONGEST = 26
-"""Letters of a name; of a longer one the middle is left out."""
+"""Maximum letters of a name; the middle of a longer one is omitted."""
 
 BOX = "\N{WHITE SQUARE}"
-"""Stands for a letter that the font lacks."""
+"""Replaces characters that the font lacks."""
 
 Dash = str | tuple[int, tuple[float, ...]]
-"""A line's pattern as matplotlib takes it: its name, or an offset and the lengths of dashes."""
+"""A matplotlib line style: a name, or an offset and the lengths of dashes."""
 
 DASHES: tuple[Dash, ...] = (
     "-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.2, 1.2, 1.2)), (0, (8, 2, 2, 2)),
@@ -48,7 +48,7 @@ DASHES: tuple[Dash, ...] = (
 )  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DENSE = 4
-"""How often a hatch's sign is repeated: the more, the denser."""
+"""Repetitions of a hatch symbol: more are denser."""
 
 SETTINGS: dict[Any, Any] = {
     "font.family": [FONT],
@@ -89,7 +89,7 @@ SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Give matplotlib the settings of these figures, whatever the user's own are, for a while."""
+    """Apply the settings of these figures temporarily, independent of the user's matplotlibrc."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
@@ -98,7 +98,7 @@ def paper_style() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Look:
-    """What stands for a model in a figure, never the colour alone. `hatch`: of its category."""
+    """The look of a model in a figure, never color alone; `hatch` is that of its category."""
 
     name: str
     colour: str
@@ -108,9 +108,9 @@ class Look:
 
 
 def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[str, Look]:
-    """Return what stands for each model by its name, in its own colour or in its category's.
+    """Return the look of each model by name, in its individual color or in its category's.
 
-    Models none of which has a category keep their own colours.
+    If no model has a category, all keep their individual colors.
     """
     by_category = by_category and any(model.category for model in models)
     collected: dict[str, Look] = {}
@@ -120,7 +120,7 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
             index = sum(other.category == model.category for other in before)
             colour = _category(model.category)[1]
         else:
-            # its colour is the same in every figure of a report, and so are its dashes
+            # Indexed over the whole report, so that a model looks the same in every figure.
             colour = model.colour
             index = COLOURS.index(colour) if colour in COLOURS else 0
             index += sum(other.colour == colour for other in before)
@@ -135,7 +135,7 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
 
 
 def category_patches(models: tuple[ModelEntry, ...]) -> list[Patch]:
-    """Return the legend's entries of the categories that models have, if any has one."""
+    """Return the legend entries of the models' categories, if there are any."""
     names = {model.category for model in models}
     if not any(names):
         return []
@@ -155,9 +155,9 @@ def _hatch(name: str) -> str:
 
 
 def drawable(text: str, longest: int = LONGEST) -> str:
-    """Return text that the font has the letters of and that is not taken for mathematics.
+    """Return text in characters of the font, with "$" escaped, so that it is not read as math.
 
-    Letters that the font lacks become boxes; the middle of a long text is left out.
+    Characters that the font lacks become boxes; the middle of a long text is omitted.
     """
     known = _letters()
     plain = "".join(
@@ -171,7 +171,7 @@ def drawable(text: str, longest: int = LONGEST) -> str:
 
 
 def legend(figure: Figure, handles: Sequence[Artist]) -> None:
-    """Put a legend below a figure, in as many columns as fit, and make room for it."""
+    """Add a legend below a figure, in as many columns as fit, and make room for it."""
     if not handles:
         return
     longest = max(len(str(handle.get_label())) for handle in handles)

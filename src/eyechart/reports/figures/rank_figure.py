@@ -1,4 +1,4 @@
-"""Models by fixed severities against continuous ones: three bars each, and who changes places."""
+"""Ranks by fixed against continuous severities: three bars per model, rank changes marked."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ TRIANGLE: dict[str, Any] = {
 
 @planned
 def plan_ranks(report: Report) -> Planned:
-    """Return a figure for each corruption that ImageNet-C and VCR both have."""
+    """Return a figure for each corruption that ImageNet-C and VCR share."""
     if report.discrete is None:
         usual = "No ranks: they need runs of imagenet-c and of vcr with the same models."
         yield from report.notes or (usual,)
@@ -46,7 +46,7 @@ def plan_ranks(report: Report) -> Planned:
 
 
 def draw_ranks(panel: RankPanel) -> Figure:
-    """Return three panels of bars, each model in one row, the best by ImageNet-C on top."""
+    """Return three bar panels with one row per model, the best by ImageNet-C at the top."""
     looks = looks_of(panel.models, by_category=True)
     figure = Figure(figsize=(PAGE, max(1.2, ROW * len(panel.models) + 0.6)))
     axes = figure.subplots(1, len(panel.ways), sharey=True, squeeze=False)[0]
@@ -72,7 +72,7 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
 
 
 def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
-    """Mark the models that change places; return the legend's entries."""
+    """Mark the models that change ranks; return the legend entries."""
     kinds = (
         (panel.changed, WRONG, "changes places"),
         (panel.perhaps, "white", "changes places, perhaps by chance"),

@@ -1,6 +1,6 @@
-"""Accuracy on seen and unseen kinds of superclasses against accuracy on ImageNet-1K.
+"""Accuracy on seen and unseen subclasses of superclasses against accuracy on ImageNet-1K.
 
-It is Fig. 6 of the ImageNet-C paper, with intervals.
+This is Fig. 6 of the ImageNet-C paper, with intervals.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from eyechart.reports.series.superclass_scatter import SuperclassScatter, superc
 from eyechart.structure.study_results import SuperclassResults
 
 HEIGHT = 2.6
-"""In inches, without the legend."""
+"""Height without the legend, in inches."""
 
 SIZE = 4
-"""Of a mark, in points."""
+"""Size of a marker, in points."""
 
 FILLED, OPEN = (COLOURS[0], True), (COLOURS[1], False)
-"""Colour of seen and of unseen kinds, and whether their marks are filled."""
+"""Colors of seen and unseen subclasses, and whether their markers are filled."""
 
 
 @planned
 def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
-    """Return a figure for each study, and a sentence on models whose place in it is not known."""
+    """Return a figure for each study, and a note on models without a known ImageNet-1K accuracy."""
     for number, study in enumerate(results, start=1):
         missing = [model.name for model in study.models if model.imagenet_accuracy is None]
         if missing:
@@ -49,7 +49,7 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
 
 
 def draw_superclasses(scatter: SuperclassScatter) -> Figure:
-    """Return the scatter plot, in percent; a model has one kind of mark, filled where seen."""
+    """Return the scatter plot in percent; each model has one marker, filled for seen subclasses."""
     figure = Figure(figsize=(COLUMN, HEIGHT))
     axes = figure.subplots()
     handles = [

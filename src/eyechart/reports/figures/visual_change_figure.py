@@ -1,4 +1,4 @@
-"""How test sets spread over visual change: histograms, and the share of bins that are covered."""
+"""Distribution of test sets over visual change: histograms, and the share of covered bins."""
 
 from functools import partial
 
@@ -19,12 +19,12 @@ from eyechart.reports.words import corruption_title
 HEIGHT = 1.25
 ROW = 0.16
 LOOKS = (("#D55E00", "/////", 0.0), ("#0072B2", "", 0.45))
-"""Colour, hatch and darkness of fixed severities and of continuous ones."""
+"""Color, hatch and opacity of fixed and of continuous severities."""
 
 
 @planned
 def plan_visual_change(report: Report) -> Planned:
-    """Return histograms and coverage, ImageNet-C beside VCR where there are both."""
+    """Return histograms and coverage, with ImageNet-C beside VCR if there are both."""
     for grid in spread_grids(report):
         names = " and ".join(grid.suites)
         alone = len(grid.parts) == 1
@@ -43,7 +43,7 @@ def plan_visual_change(report: Report) -> Planned:
 
 
 def draw_histograms(grid: SpreadGrid) -> Figure:
-    """Return a panel per corruption: the share of pictures in each bin, in percent."""
+    """Return a panel per corruption: the share of images in each bin, in percent."""
     figure, axes = panels(len(grid.corruptions), HEIGHT)
     for panel_axes, (name, sets) in zip(axes, grid.corruptions.items(), strict=True):
         panel_axes.set_title(drawable(corruption_title(name)))

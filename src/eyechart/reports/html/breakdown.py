@@ -1,4 +1,4 @@
-"""How well each model does on each class of pictures, the hardest first."""
+"""Accuracy of each model by class, the hardest classes first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from eyechart.reports.words import corruption_title, space_title
 from eyechart.results.model_results import ClassResults
 
 MOST, FEWER = 20, 10
-"""Classes that are shown of each model, and of each of many."""
+"""Number of classes shown per model, and per model if there are many models."""
 
 ENOUGH = 3
-"""Pictures that a class needs to be shown; of fewer nothing can be said."""
+"""Minimum number of images for a class to be shown; fewer are not meaningful."""
 
 COLUMNS = (
     Column("Class", numeric=False),
@@ -75,7 +75,7 @@ def _row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
 
 
 def _with(numbers: Numbers, word: str, *path: str | int) -> Markup:
-    """Return a word with the share that belongs to it."""
+    """Return a word with its share."""
     if not word or numbers.get(*path) is None:
         return NOTHING if not word else Markup("{}").format(word)
     return Markup('{} <span class="interval">{}</span>').format(word, numbers.cell(percent, *path))

@@ -1,4 +1,4 @@
-"""Numbers as the page shows them: rounded, with the full value and its place in results.json."""
+"""Numbers as the page shows them: rounded, with the full value and its location in results.json."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from eyechart.results.schema import Results
 from eyechart.scores.registry import Score
 
 SPACE = "\u00a0"
-"""Does not break: a number stays on the line of its unit."""
+"""Non-breaking, so that a number stays on the line of its unit."""
 
 NOTHING = Markup('<span class="none">–</span>')
 
@@ -28,12 +28,12 @@ Style = Callable[[float], str]
 
 
 def style_of(score: Score, is_short: bool = False) -> Style:
-    """Return how the page prints a score: as it is declared; `is_short`: with few decimals."""
+    """Return the declared format of a score; `is_short` uses fewer decimals."""
     return lambda value: _typeset(score.text(value, is_short=is_short))
 
 
 def delta(value: float) -> str:
-    """Return a visual change, or what needs no more decimals."""
+    """Return a visual change, or another number with the same decimals."""
     return _typeset(delta_v_text(value))
 
 
@@ -43,12 +43,12 @@ def percent(value: float) -> str:
 
 
 def hundredths(value: float) -> str:
-    """Return a share that is no score, in percent without the sign: for tables in percent."""
+    """Return a share that is not a score in percent without the sign, for tables in percent."""
     return _typeset(f"{100 * value:z.1f}")
 
 
 def count(value: float) -> str:
-    """Return a whole number with separators of thousands; others as short as they can be."""
+    """Return an integer with thousands separators; other numbers in their shortest form."""
     return _typeset(f"{value:z,.0f}" if float(value).is_integer() else f"{value:z,g}")
 
 
@@ -58,7 +58,7 @@ def chance(value: float) -> str:
 
 
 def _typeset(text: str) -> str:
-    """Return a number as pages set it: with a minus that is no hyphen, on the line of its unit."""
+    """Return a number typeset for the page: a true minus sign, and no break before its unit."""
     return text.replace("-", "−").replace(" ", SPACE)
 
 
@@ -66,8 +66,8 @@ def _typeset(text: str) -> str:
 class NumberCell:
     """A number on the page.
 
-    `at`: where it stands in a run's results.json; where it stands in none, `origin` says what made
-    it: a "comparison" of models, or a "count".
+    `at` is its location in a run's results.json. For numbers that are not in any results.json,
+    `origin` says how they were computed: a "comparison" of models, or a "count".
     """
 
     value: float | None
@@ -107,7 +107,7 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Span:
-    """Two numbers between which something lies."""
+    """Two numbers that bound a range."""
 
     low: NumberCell
     high: NumberCell
@@ -118,45 +118,45 @@ class Span:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of one run by where they are in its results.json; `run`: its index."""
+    """The numbers of one run by their location in its results.json; `run` is the run's index."""
 
     run: int
     results: Results
 
     def get(self, *path: str | int) -> Any:
-        """Return what stands at a place."""
+        """Return the value at a location."""
         value: Any = self.results
         for key in path:
             value = _inside(value, key)
         return value
 
     def cell(self, style: Style, *path: str | int) -> NumberCell:
-        """Return the number at a place, written in a style."""
+        """Return the number at a location, in a given format."""
         value = known(self.get(*path))
         text = "" if value is None else style(value)
         return NumberCell(value, text, pointer(self.run, *path))
 
     def estimate(self, style: Style, *path: str | int) -> Estimated:
-        """Return the score at a place with its 95 % interval."""
+        """Return the score at a location with its 95 % interval."""
         ends = [self.cell(style, *path, "interval95", end) for end in (0, 1)]
         return Estimated(self.cell(style, *path, "value"), *ends)
 
     def span(self, style: Style, *path: str | int) -> Span:
-        """Return the two ends at a place."""
+        """Return the two ends at a location."""
         return Span(*(self.cell(style, *path, end) for end in (0, 1)))
 
 
 CellContent = str | NumberCell | Estimated | Span
-"""What stands in a cell of a table."""
+"""Content of a table cell."""
 
 
 def numbers_of(report: Report, model: ModelEntry) -> Numbers:
-    """Return the numbers of the run that a model is of."""
+    """Return the numbers of the run that a model belongs to."""
     return Numbers(model.run, report.runs[model.run].results)
 
 
 def marked(cell: CellContent, is_marked: bool) -> CellContent:
-    """Return what is shown, with the mark "trained on" behind it, before an interval, if asked."""
+    """Return the cell, with the mark "trained on" after the value if `is_marked`."""
     if not is_marked:
         return cell
     mark = Markup('<abbr class="trained" title="{}">{}</abbr>').format(MEANING, MARK)
@@ -167,13 +167,13 @@ def marked(cell: CellContent, is_marked: bool) -> CellContent:
 
 
 def compared(style: Style, value: float | None) -> NumberCell:
-    """Return a number that comes from comparing models and stands in no results.json."""
+    """Return a number that results from comparing models and is not in any results.json."""
     number = known(None if value is None else float(value))
     return NumberCell(number, "" if number is None else style(number), origin="comparison")
 
 
 def counted(number: int) -> NumberCell:
-    """Return how many there are of something that the page lists."""
+    """Return the number of items listed on the page."""
     return NumberCell(number, count(number), origin="count")
 
 

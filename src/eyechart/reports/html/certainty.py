@@ -1,4 +1,4 @@
-"""How sure the scores are: tests of pairs, error consistency, coverage, corruptions alike."""
+"""Uncertainty of scores: pairwise tests, error consistency, coverage, similar corruptions."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ from eyechart.stats.p_values import SIGNIFICANT
 
 
 def pair_table(part: Part, index: int) -> Table | None:
-    """Return the paired tests of every two models, None where there is one only."""
+    """Return the paired tests of every two models, or None if there is only one model."""
     standings = part.standings
     if not standings.pairs:
         return None
@@ -59,7 +59,7 @@ def pair_table(part: Part, index: int) -> Table | None:
 
 
 def agreement_table(report: Report, part: Part, index: int) -> Table | None:
-    """Return error consistency of every two models and of models with people, if it was found."""
+    """Return error consistency between models and with humans, or None if it was not computed."""
     rows = []
     for run in part.runs:
         numbers = Numbers(report.runs.index(run), run.results)
@@ -84,7 +84,7 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
 
 
 def coverage_table(report: Report) -> Table | None:
-    """Return the share of 39 bins of visual change that each test set fills, by corruption."""
+    """Return the share of 39 bins of visual change that each test set covers, by corruption."""
     suites = [part for part in report.parts if part.runs[0].coverage]
     if not suites:
         return None
@@ -161,7 +161,7 @@ def _similar_rows(
 
 
 def _is_clear(pair: SimilarPair) -> bool:
-    """Return whether no difference is outside of the interval of HMRI or of MRSI."""
+    """Return whether all differences are within the intervals of HMRI and of MRSI."""
     ends = (pair.hmri_interval, pair.mrsi_interval)
     return any(low > 0 or high < 0 for low, high in ends)
 

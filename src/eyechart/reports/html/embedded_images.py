@@ -1,4 +1,4 @@
-"""Images as text inside the page; examples are small enough for all of them to fit."""
+"""Images embedded in the page as data URIs, small enough for all of them to fit."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -11,16 +11,16 @@ from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER
 
 SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
-"""Longest sides in px with qualities; the finest that fits is taken."""
+"""Longest sides in px with JPEG qualities; the finest that fits is used."""
 
 Key = tuple[int, str]
-"""A run's place and a file's name."""
+"""The index of a run and a file's name."""
 
 
 def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[Key, str]:
-    """Return data URIs of example pictures, of at most so many bytes in all where that can be.
+    """Return data URIs of example images, of at most `most` bytes in total if possible.
 
-    A file that is missing or no picture is left out.
+    A file that is missing or not an image is left out.
     """
     opened = {}
     for key in dict.fromkeys(wanted):
@@ -50,7 +50,7 @@ def _uri(picture: Image.Image, side: int, quality: int) -> str:
 
 
 def image_uri(image: Image.Image, kind: str = "jpeg", **options: int) -> str:
-    """Return an image as a data URI; `options`: of Pillow's writer."""
+    """Return an image as a data URI; `options` are passed to Pillow's writer."""
     buffer = BytesIO()
     image.save(buffer, kind, **options)
     return data_uri(buffer.getvalue(), kind)

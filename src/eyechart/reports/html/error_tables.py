@@ -1,4 +1,4 @@
-"""CE and relative CE in percent, grouped noise, blur, weather, digital as papers print them."""
+"""CE and relative CE in percent, grouped as noise, blur, weather, digital as in papers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -80,14 +80,14 @@ def _row(
         else NOTHING
         for corruption in corruptions
     )
-    # what clean accuracy leaves, so that the page has one clean error: those behind relative CE are
-    # of the images as often as each was drawn; it is written as the scores beside it
+    # 1 − clean accuracy, so that the page has a single clean error: the one inside relative CE
+    # counts each image as often as it was drawn. It is formatted like the scores beside it.
     clean = compared(style_of(SCORES[mean]), row.clean_error)
     return TableRow((model_label(model), clean, overall, *cells), model.name)
 
 
 def _queried(cell: NumberCell, is_undetermined: bool) -> CellContent:
-    """Return a score, with a question mark behind it if its interval is undetermined."""
+    """Return a score, followed by a question mark if its interval is undetermined."""
     if not is_undetermined:
         return cell
     mark = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>')

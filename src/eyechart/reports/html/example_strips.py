@@ -1,4 +1,4 @@
-"""Strips of example pictures along visual change, with what each model said to them."""
+"""Strips of example images along visual change, with each model's predictions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ MARKS = {
     "other": ("≠", "other answer than clean"),
     "unknown": ("?", "not known whether right"),
 }
-"""A sign and words for how an answer is: never colour alone."""
+"""A symbol and words for the outcome of a prediction: never color alone."""
 
 
 @dataclass(frozen=True)
 class PredictionView:
-    """A model's prediction. `mark`: of MARKS; `fails_first`: on the way to stronger."""
+    """A model's prediction. `mark`: a key of MARKS; `fails_first`: its first failure."""
 
     model: ModelEntry
     text: str
@@ -35,7 +35,7 @@ class PredictionView:
 
     @property
     def sign(self) -> str:
-        """The sign of the mark."""
+        """The symbol of the mark."""
         return MARKS[self.mark][0]
 
     @property
@@ -46,7 +46,7 @@ class PredictionView:
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture of a strip. `image`: a data URI, "" where the file is missing."""
+    """One image of a strip. `image`: a data URI, "" if the file is missing."""
 
     image: str
     alt: str
@@ -59,27 +59,27 @@ class Frame:
 
 @dataclass(frozen=True)
 class Strip:
-    """The pictures of a corruption, from mild to strong. `note`: why there is none, or several."""
+    """The images of a corruption, from mild to strong. `note`: why there are none, or several."""
 
     frames: tuple[Frame, ...]
     note: str
 
     @property
     def axis(self) -> str:
-        """What they are in the order of."""
+        """The quantity by which the images are ordered."""
         measured = any(frame.delta_v.value for frame in self.frames)
         return "visual change (Δv)" if measured else "severity"
 
 
 def example_keys(report: Report) -> Iterator[Key]:
-    """Yield every example picture that strips show."""
+    """Yield every example image that strips show."""
     for part in report.parts:
         run = report.runs.index(part.runs[0])
         yield from ((run, example.file) for example in part.runs[0].results.examples)
 
 
 def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, str]) -> Strip:
-    """Return the strip of a corruption: the clean picture first, then along visual change."""
+    """Return the strip of a corruption: the clean image first, then ordered by visual change."""
     strip = image_strip(report, part, corruption)
     if not strip.images:
         return Strip((), "This run kept no example pictures of this corruption.")
@@ -108,7 +108,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
 def _frame(
     report: Report, image: StripImage, failing: set[str], images: Mapping[Key, str]
 ) -> Frame:
-    """Return one image; `failing`: the models that fail on it first."""
+    """Return one image; `failing` has the models that fail on it first."""
     numbers, example = Numbers(image.run, report.runs[image.run].results), image.example
     return Frame(
         images.get((image.run, example.file), ""),
@@ -141,7 +141,7 @@ def _alt(example: ExampleImage) -> str:
 
 
 def _strength(numbers: Numbers, example: ExampleImage, index: int) -> Markup:
-    """Return the severity, or the parameters, of a corrupted picture."""
+    """Return the severity or the parameters of a corrupted image."""
     if example.corruption == CLEAN:
         return Markup("")
     parts = []

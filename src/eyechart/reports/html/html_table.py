@@ -1,4 +1,4 @@
-"""Tables of the page: columns, rows, and cells that are shaded by how good they are."""
+"""Tables of the page: columns, rows, and cells shaded by value."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from markupsafe import Markup
 from eyechart.reports.html.cells import CellContent
 
 MANY = 6
-"""Models above which tables leave out what nobody could take in, so that the page stays small."""
+"""Number of models above which tables omit details, so that the page stays small."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `group`: what stands above it and its neighbours. `hint`: what it means."""
+    """A column. `group`: the heading it shares with its neighbors. `hint`: what it means."""
 
     title: str
     numeric: bool = True
@@ -27,7 +27,7 @@ def text_columns(*titles: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row; the first cell is its name. `model`: whose it is, if it is one's."""
+    """A row, whose first cell is its name. `model`: the model it belongs to, if any."""
 
     cells: tuple["CellContent | Shaded", ...]
     model: str = ""
@@ -36,11 +36,10 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `id`: unique in the page. `note`: below it.
+    """A table. `id`: unique in the page. `note`: shown below it.
 
-    `kind`: "stacked" has intervals below values,
-    "dense" is small besides,
-    "by-model" has a column for each model.
+    `kind`: "stacked" has intervals below values, "dense" is also small, "by-model" has a column for
+    each model.
     """
 
     id: str
@@ -53,7 +52,7 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """The groups of columns with how many each spans; none where no column has one."""
+        """The groups of columns with how many each spans; empty if no column has one."""
         collected: list[tuple[str, int]] = []
         for column in self.columns:
             if collected and collected[-1][0] == column.group:
@@ -65,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Shaded:
-    """A cell on a ground that is the darker the larger `share` is, 0…1."""
+    """A cell whose background is darker the larger `share` is, in [0, 1]."""
 
     cell: CellContent
     share: float
@@ -73,7 +72,7 @@ class Shaded:
 
 @dataclass(frozen=True)
 class TableChoice:
-    """One of several tables of which a reader picks one to look at."""
+    """One of several tables from which a reader selects one."""
 
     title: str
     table: Table

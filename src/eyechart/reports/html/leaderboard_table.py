@@ -1,4 +1,4 @@
-"""The leaderboard of a part: ranks, scores with intervals, and whom a model is clearly ahead of."""
+"""The leaderboard of a part: ranks, scores with intervals, and significant leads."""
 
 from markupsafe import Markup
 
@@ -51,13 +51,13 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
 
 
 def model_label(model: ModelEntry) -> Markup:
-    """Return a model's short name after a swatch of its colour."""
+    """Return a model's short name after a swatch of its color."""
     text = Markup('<span class="model"><span class="swatch" style="--colour: {}"></span>{}</span>')
     return text.format(model.colour, model.short)
 
 
 def _head(part: Part, score: Score) -> str:
-    """Return a score's title, with the label space where that is another than the board's."""
+    """Return a score's title, with its label space if that differs from the board's."""
     standings = part.standings
     title = f"{score.symbol} (%)" if score.is_percent else score.symbol
     return title if standings.homes[score.name] == standings.space else f"{title} (16 categories)"
@@ -68,9 +68,9 @@ def _category(name: str) -> str:
 
 
 def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:
-    """Return an overall score from the model's results, or from the comparison where they differ.
+    """Return an overall score from the model's results, or from the comparison if they differ.
 
-    They do where models have people's answers to different corruptions.
+    They differ if the models have human responses to different corruptions.
     """
     style, home = style_of(SCORES[name]), part.standings.homes[name]
     score = part.standings.scores[name][model.name]

@@ -1,4 +1,4 @@
-"""Every corruption by every model, one table per score, shaded by how far it is from the best."""
+"""Every corruption by every model, one table per score, shaded by distance from the best."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 
 
 def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield tables of what scores may be whatever happens where nothing was observed."""
+    """Yield tables of the bounds of scores, whatever the curves do where they were not observed."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         if len(part.models) > MANY and score.letter != "a":
@@ -88,7 +88,7 @@ def _row(report: Report, part: Part, space: str, corruption: str, score: Score) 
 def _cell(
     report: Report, part: Part, model: ModelEntry, space: str, score: Score, path: tuple[str, ...]
 ) -> Estimated | NumberCell | None:
-    """Return a score at a path below a label space, None if there is none."""
+    """Return a score at a path below a label space, or None."""
     if find(model.space(space), path) is None:
         return None
     numbers, at = numbers_of(report, model), model.path(space, *path)

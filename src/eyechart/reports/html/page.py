@@ -1,4 +1,4 @@
-"""What all pages have in common: head, scripts, what they may do, and how they are written."""
+"""Shared parts of all pages: head, scripts, content security policy, and writing."""
 
 import json
 from base64 import b64encode
@@ -17,7 +17,7 @@ from eyechart.reports.html.embedded_images import image_uri
 from eyechart.reports.series.gallery import Gallery
 
 GENERATOR = '<meta name="generator" content="eyechart report '
-"""What a page of ours begins with."""
+"""Start of every page that eyechart writes."""
 
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {};"
@@ -26,7 +26,7 @@ POLICY = (
 
 
 def page_templates() -> Environment:
-    """Return what reads the templates of all pages; a name that a template lacks is an error."""
+    """Return the environment of the page templates; undefined names raise."""
     return Environment(
         loader=PackageLoader("eyechart.reports.html"),
         autoescape=True,
@@ -37,8 +37,9 @@ def page_templates() -> Environment:
 
 
 def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
-    """Return the text of a page; charts, styles and scripts are inside it."""
-    from plotly.offline import get_plotlyjs  # slow, and pages without charts do without
+    """Return the text of a page with charts, styles and scripts embedded."""
+    # Slow to import, and not needed by pages without charts.
+    from plotly.offline import get_plotlyjs
 
     scripts = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
     scripts |= {"plotly": _script(get_plotlyjs())}
@@ -58,16 +59,16 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
 
 
 def render_gallery(gallery: Gallery) -> str:
-    """Return the text of a gallery's page; the images are inside it."""
+    """Return the text of a gallery's page with its images embedded."""
     environment = page_templates()
-    # fine enough that the page adds nothing visible
+    # High enough quality that compression adds nothing visible.
     environment.filters["inline"] = partial(image_uri, quality=92, subsampling=0)
     columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
     return environment.get_template("gallery.html").render(gallery=gallery, columns=columns + 1)
 
 
 def is_page(path: Path) -> bool:
-    """Return whether a file is a page of ours, so that it may be written again."""
+    """Return whether a file is a page that eyechart wrote, so that it may be overwritten."""
     try:
         with path.open("rb") as file:
             return GENERATOR.encode() in file.read(4096)
@@ -76,7 +77,7 @@ def is_page(path: Path) -> bool:
 
 
 def _policy(scripts: Mapping[str, Markup]) -> str:
-    """Return what a page with these scripts may do: nothing but run them."""
+    """Return a content security policy that allows these scripts and nothing else."""
     return POLICY.format(" ".join(_hash(text) for text in scripts.values()))
 
 
@@ -85,17 +86,17 @@ def _template(name: str) -> str:
 
 
 def _script(text: str) -> Markup:
-    """Return a script as the page holds it: with the line ends that browsers hash."""
+    """Return a script as embedded in the page, with the line ends that browsers hash."""
     return Markup("\n" + text.replace("\r\n", "\n").replace("\r", "\n").strip() + "\n")
 
 
 def _hash(text: str) -> str:
-    """Return what the policy calls a script by."""
+    """Return the hash of a script for the policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _specs(charts: Sequence[Chart]) -> Markup:
-    """Return the charts as JSON that can stand in a script element."""
+    """Return the charts as JSON that is safe inside a script element."""
     specs = {chart.id: chart.spec for chart in charts}
     text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":

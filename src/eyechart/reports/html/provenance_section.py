@@ -1,4 +1,4 @@
-"""What is needed to make a run again: its command, versions, pictures, models and settings."""
+"""What is needed to re-run an evaluation: its command, versions, images, models and settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from eyechart.results.schema import RESULTS_FILE
 from eyechart.scores.registry import PROPERTIES
 
 FIRST = 5
-"""How many of many files and reasons are shown."""
+"""Number of files and reasons shown of a longer list."""
 
 PEOPLES = "entry16"
-"""The label space that people answered in."""
+"""The label space of human responses."""
 
 LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
 """Settings that the page shows elsewhere."""
@@ -158,9 +158,9 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
-    """Yield how many answers have no visual change; the first model stands for all."""
+    """Yield how many predictions have no visual change, which is equal for all models."""
     if not run.coverage:
-        return  # without clean pictures none has
+        return  # Without clean images no prediction has a visual change.
     for space, scores in run.results.models[0].spaces.items():
         for name, score in scores.corruptions.items():
             if score.unmeasurable:
@@ -172,13 +172,14 @@ def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 
 def _reasons(run: Run) -> Iterator[str]:
-    """Yield why there is no curve or no comparison with people, and for which corruptions."""
+    """Yield why there is no curve or no human comparison, and for which corruptions."""
     collected: dict[tuple[str, str], dict[str, list[str]]] = {}
     for model in run.results.models:
         for space, scores in model.spaces.items():
             for name, corruption in scores.corruptions.items():
                 for letter, scored in corruption.properties.items():
-                    # people are compared with in their own space, if the model is scored there
+                    # Models are compared with humans in the human label space, if they are scored
+                    # there.
                     asked = space == PEOPLES or PEOPLES not in model.spaces
                     reason = scored.note or (scored.people_note if asked else "")
                     if reason:

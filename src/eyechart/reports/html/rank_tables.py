@@ -1,4 +1,4 @@
-"""Models ranked in two ways: fixed severities against continuous ones, one benchmark or another."""
+"""Models ranked in two ways: by fixed or continuous severities, or by one of two benchmarks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ from eyechart.scores.registry import SCORES
 
 
 def rank_tables(report: Report) -> Iterator[Table]:
-    """Yield a table of ranks by ImageNet-C and VCR, and one by two benchmarks, where there are."""
+    """Yield tables of ranks by ImageNet-C and VCR and by two benchmarks, as far as available."""
     if report.discrete is not None and report.discrete.corruptions:
         caption = "Ranks under ImageNet-C’s five severities and by continuous change (VCR)"
         yield _table(report, report.discrete.corruptions, "ranks-discrete", caption)

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside itself and can fetch nothing."""
+"""The report as one self-contained HTML page, which cannot load anything."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,16 @@ from eyechart.results.schema import Results
 from eyechart.scores.registry import LEADERBOARD, Score
 
 MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
-"""Of the page, and of the pictures in it."""
+"""Maximum size of the page and of the images in it, in bytes."""
 
 
 def render_report(
     report: Report, overlap: OverlapPanel | None = None, structure: Sequence[View] = ()
 ) -> str:
-    """Return the text of the page; charts, pictures and scripts are inside it.
+    """Return the text of the page with charts, images and scripts embedded.
 
-    `overlap`: of the corruptions of a benchmark, if it is to be shown. `structure`: studies of new
-    styles and new kinds.
-
-    Pictures are made smaller where the page would be larger than can be sent about.
+    `overlap` is that of a benchmark's corruptions, if it is to be shown. `structure` are studies of
+    held-out styles and subclasses. Images are downsized if the page would be too large to share.
     """
     charts = (*charts_of(report, overlap), *(chart for view in structure for chart in view.charts))
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
@@ -89,7 +87,7 @@ def write_report(
 
 
 def report_results(results: Results, path: str | os.PathLike[str]) -> Path:
-    """Write the page on results that are in memory to a file and return its path."""
+    """Write the page of results in memory to a file and return its path."""
     target = Path(as_path(path, "path", "the path of an .html file"))
     if target.suffix.lower() != ".html":
         raise UsageError(f"path must end in .html, got {target}.")
@@ -104,7 +102,7 @@ def _scores(report: Report) -> list[Score]:
 
 
 def _notes(report: Report) -> list[str]:
-    """Return what a reader must know before reading the scores, each sentence once."""
+    """Return what a reader must know before reading the scores, without duplicates."""
     collected = [*report.notes, *(note for run in report.runs for note in run.results.warnings)]
     if report.discrete is not None and report.discrete.note:
         collected.append(report.discrete.note)

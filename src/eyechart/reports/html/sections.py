@@ -1,4 +1,4 @@
-"""What stands in each section of the page, part by part."""
+"""The content of each section of the page, part by part."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from eyechart.reports.words import (
 
 @dataclass(frozen=True)
 class Panel:
-    """One corruption: its charts and its strip of pictures. `note`: who was trained on it.
+    """One corruption: its charts and example strip. `note`: which models were trained on it.
 
     `humans`: whose responses models are compared with, "" if there are none in this run.
     """
@@ -48,7 +48,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class PartView:
-    """All that the page says of one part of the report."""
+    """Everything that the page shows of one part of the report."""
 
     index: int
     title: str
@@ -68,7 +68,7 @@ class PartView:
 
 
 def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
-    """Return what the page says of a part."""
+    """Return what the page shows of a part."""
     part = report.parts[index]
     return PartView(
         index,
@@ -140,7 +140,7 @@ def title_of(report: Report) -> str:
 
 
 def summary_of(report: Report) -> Markup:
-    """Return in a line what was tested."""
+    """Return one line on what was tested."""
     suites = [
         Markup("{} ({} {})").format(
             suite_title(part.suite),

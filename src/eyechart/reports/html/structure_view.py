@@ -1,4 +1,4 @@
-"""Studies of new styles and new kinds as a report shows them: tables, charts, pictures."""
+"""Studies of held-out styles and subclasses in a report: tables, charts, images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,17 +44,17 @@ from eyechart.structure.study_results import (
 
 MOST_GRIDS, MOST_CONFUSIONS = 8, 12
 MOST_MODELS = 4
-"""Up to which superclasses are shown one by one; there is no room for more."""
+"""Maximum number of models for which superclasses are shown one by one."""
 
 THUMBNAIL = 128
-"""Px of held-out pictures on the page."""
+"""Side of held-out images on the page, in px."""
 
 LEGEND: Spec = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
 
 
 @dataclass(frozen=True)
 class HeldOutImage:
-    """A picture that was held out; `image`: as a data URL."""
+    """A held-out image; `image` is a data URL."""
 
     image: str
     label: str
@@ -64,7 +64,7 @@ class HeldOutImage:
 
 @dataclass(frozen=True)
 class Grid:
-    """Pictures of what was held out once."""
+    """Images of what was held out in one split."""
 
     title: str
     cells: tuple[HeldOutImage, ...]
@@ -72,7 +72,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class View:
-    """One study as it is shown; `parts`: its superclasses one by one."""
+    """One study as shown; `parts` are its superclasses one by one."""
 
     title: str
     text: str
@@ -239,7 +239,7 @@ def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
 
 
 def _thumbnail(path: Path) -> str:
-    """Return a picture as a data URL, no larger than it is shown on a fine screen."""
+    """Return an image as a data URL, no larger than shown on a high-resolution screen."""
     with Image.open(path) as picture:
         if max(picture.size) <= THUMBNAIL:
             return data_uri(path.read_bytes(), "png")
@@ -251,7 +251,7 @@ def _thumbnail(path: Path) -> str:
 def _confusions(
     scores: Sequence[FoldScore | SuperclassModelScore], number: int, whose: str
 ) -> Table | None:
-    """Return what is taken for what most often, None if nothing is."""
+    """Return the most frequent confusions, or None if there are none."""
     confused = [(score.name, confusion) for score in scores for confusion in score.confusions]
     if not confused:
         return None

@@ -1,7 +1,7 @@
-"""A verdict on each model in a sentence: how near it comes to people, and where it falls behind.
+"""A one-sentence verdict on each model: how it compares with humans, and where it falls behind.
 
-Every claim rests on a test of the evaluation; where there are too few pictures none is made. A
-model that is not compared with people is judged by mCE, R_a, R_p or its errors.
+Every claim rests on a test of the evaluation; with insufficient data no claim is made. A model that
+is not compared with humans is judged by mCE, R_a, R_p or its errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
 
 WIDE = 0.1
-"""Bounds of HMRI farther apart than this are worth a sentence."""
+"""Bounds of HMRI farther apart than this are mentioned."""
 
 BADGES = {
     (False, False): ("even", "no clear difference from people"),
@@ -39,24 +39,22 @@ BADGES = {
     (False, True): ("ahead", "ahead of people"),
     (True, True): ("mixed", "behind people here, ahead there"),
 }
-"""By whether people are clearly ahead under any corruption, and whether the model is."""
-
-"""Of p-values, corrected for the number of corruptions, below which somebody is ahead."""
+"""By whether humans are significantly ahead under any corruption, and whether the model is."""
 
 MIN_ERROR = 0.01
-"""Share of wrong answers from which on a corruption is worth naming."""
+"""Error rate from which a corruption is mentioned."""
 
 AREA_CLAIMS = {
     "r_a": "is right in {} of its answers if every visual change is as likely as any other (Rₐ {})",
     "r_p": "gives the answer that it gave to the clean picture in {} of cases, if every visual"
     " change is as likely as any other (Rₚ {})",
 }
-"""What areas say of a model that is not compared with people."""
+"""What areas say about a model that is not compared with humans."""
 
 HOW_SHOWN = {
     "geirhos": " They saw each picture for a fifth of a second only, and might do better with more."
 }
-"""What must be known of an experiment before it is compared with."""
+"""What a reader must know about an experiment before models are compared with it."""
 
 NO_CLAIM = ("unclear", "too few pictures for a claim")
 NO_PEOPLE = ("unclear", "not compared with people")
@@ -65,7 +63,7 @@ NO_AREA = Markup("cannot be set beside people, who recognised nothing under thes
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of one model, whose name goes before `text`.
+    """The verdict on one model, whose name precedes `text`.
 
     `tone`: how it is marked; `badge`: the verdict in a few words; `details`: what supports it.
     """
@@ -79,7 +77,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class HumanScores:
-    """A model next to humans under one corruption, and where that stands in results.json."""
+    """A model compared with humans under one corruption, and its location in results.json."""
 
     corruption: str
     people: HumanComparison
@@ -91,7 +89,7 @@ class HumanScores:
         return self.numbers.cell(style, *self.path, *steps)
 
     def is_ahead(self, side: str) -> bool:
-        """Whether "people" or "model" is ahead by more than chance, of all corruptions."""
+        """Return whether "people" or "model" is significantly ahead, Holm-corrected."""
         p_value = self.people.p_people if side == "people" else self.people.p_model
         return p_value < SIGNIFICANT and any(lead.who == side for lead in self.people.tested)
 
@@ -101,7 +99,7 @@ Compared = Sequence[HumanScores]
 
 
 def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
-    """Return the verdict on a model of a part, and what of it it was trained for."""
+    """Return the verdict on a model of a part, with the corruptions it was trained on."""
     verdict = _verdict(report, part, model)
     details = Markup("{} {}").format(verdict.details, _trained_on(part, model)).strip()
     return replace(verdict, details=details)
@@ -137,7 +135,7 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
 
 
 def about_people(part: Part) -> str:
-    """Return a sentence on how a part's models were compared with people, or why they were not."""
+    """Return a sentence on how a part's models were compared with humans, or why they were not."""
     people = [
         score.people
         for model in part.models
@@ -148,7 +146,7 @@ def about_people(part: Part) -> str:
     ]
     asked = part.runs[0].config.human_names
     if people:
-        # without how each is used: shown directly, or transferred
+        # Without the reuse of each, which is either shown directly or transferred.
         whose = dict.fromkeys(
             comparison.about.split("), ")[0].removesuffix(")") + ")" for comparison in people
         )
@@ -182,13 +180,13 @@ def _caution(part: Part) -> str:
     return f" {packaged_caution(areas if uniform else {})}"
 
 
-# Next to people
+# Compared with humans
 
 
 def human_scores(
     numbers: Numbers, part: Part, model: ModelEntry, space: str, letter: str
 ) -> Iterator[HumanScores]:
-    """Yield how a model compares with people under each corruption that counts."""
+    """Yield how a model compares with humans under each corruption that counts."""
     scores = model.space(space)
     for corruption, results in ({} if scores is None else scores.corruptions).items():
         people = results.properties[letter].people if letter in results.properties else None
@@ -198,7 +196,7 @@ def human_scores(
 
 
 def _n_ahead(compared: Compared, side: str) -> int:
-    """Return under how many corruptions one is clearly ahead, somewhere along visual change."""
+    """Return under how many corruptions one side is significantly ahead in some range of Δv."""
     return sum(scores.is_ahead(side) for scores in compared)
 
 
@@ -224,7 +222,7 @@ def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compar
 
 
 def _which(compared: Compared) -> Markup:
-    """Return how many corruptions there are, and how many of them people saw themselves."""
+    """Return the number of corruptions, and how many of them humans saw directly."""
     direct = sum(scores.people.kind == "direct" for scores in compared)
     text = Markup("{} {}").format(counted(len(compared)), plural(len(compared), "corruption"))
     if direct == len(compared):
@@ -236,7 +234,7 @@ def _which(compared: Compared) -> Markup:
 
 
 def _details(compared: Compared) -> Markup:
-    """Return what else is known: where either is clearly ahead, and what nobody looked at."""
+    """Return further findings: where either is significantly ahead, and what was not observed."""
     text = Markup("")
     people, model = (_n_ahead(compared, side) for side in ("people", "model"))
     if people or model:
@@ -274,7 +272,7 @@ def below_crowd(compared: Compared) -> Markup:
 
 
 def _farthest_behind(compared: Compared, letter: str) -> Markup:
-    """Return where people are farthest ahead, within ranges where they clearly are."""
+    """Return where humans are farthest ahead, within ranges where they significantly are."""
     if not _n_ahead(compared, "people") and not _n_ahead(compared, "model"):
         return Markup("; under none of them is the difference more than chance")
     gaps = [
@@ -311,7 +309,7 @@ def _farthest_behind(compared: Compared, letter: str) -> Markup:
 
 
 def _first_behind(compared: Compared) -> Markup:
-    """Return where the model falls behind first, by visual change, if it clearly does."""
+    """Return the smallest Δv at which the model falls behind significantly, if it does."""
     leads = [
         (lead.start, scores, index)
         for scores in compared
@@ -338,7 +336,7 @@ def _open(compared: Compared) -> Markup:
     width, widest = max(widths, key=lambda pair: pair[0], default=(0.0, None))
     if widest is None or width < WIDE:
         return Markup("")
-    # the bounds of HMRI of either property are written alike
+    # The bounds of HMRI of both properties are formatted alike.
     style = style_of(SCORES["hmri_a"], is_short=True)
     span = widest.numbers.span(style, *widest.path, "hmri_bounds")
     text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
@@ -362,11 +360,11 @@ def _no_claim(numbers: Numbers, path: Steps, letter: str, compared: Compared) ->
     )
 
 
-# Without people
+# Without humans
 
 
 def _without_people(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
-    """Return a verdict by the first score that there is: mCE, R_a, R_p or the error."""
+    """Return a verdict by the first available score: mCE, R_a, R_p or the error."""
     space = part.standings.space
     scores = model.space(space)
     if scores is None:
@@ -385,7 +383,7 @@ def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
     path = model.path(part.standings.space)
     scores = model.results.spaces[part.standings.space]
     errors = scores.corruption_error
-    # means over some of the corruptions are no score of the whole, and no board has them
+    # A mean over some of the corruptions does not describe the whole test; no leaderboard has it.
     present = part.standings.scores
     if "mce" in present and errors is not None and errors.baseline == model.name:
         return Markup("is the model by whose errors those of the others are divided (mCE)")
@@ -404,7 +402,7 @@ def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
 
 
 def _hardest(model: ModelEntry, numbers: Numbers, space: str) -> Markup:
-    """Return the corruption with the most wrong answers."""
+    """Return the corruption with the highest error rate."""
     errors = {
         name: results.error.value
         for name, results in model.results.spaces[space].corruptions.items()

@@ -1,6 +1,6 @@
 """The four areas between the human curve and a model's: below each, and where one is ahead.
 
-A panel is one model under one corruption; charts and figures put panels side by side.
+A panel is one model under one corruption; charts and figures arrange panels side by side.
 """
 
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ from eyechart.scores.registry import PROPERTIES, SCORES
 
 @dataclass(frozen=True, eq=False)
 class AreaPanel(OfCorruption):
-    """A model next to humans under one corruption, by one property ("a" or "p").
+    """A model compared with humans under one corruption, by one property ("a" or "p").
 
-    `at`: the steps to the comparison in the model's results.
+    `at` is the path to the comparison in the model's results.
     """
 
     model: ModelEntry
@@ -32,7 +32,7 @@ class AreaPanel(OfCorruption):
 
     @property
     def areas(self) -> tuple[tuple[str, str], ...]:
-        """The four areas, each with its label; they are written as R, which two of them are."""
+        """The four areas with their labels; they are formatted like R, which two of them are."""
         areas, text = self.comparison.areas, SCORES[f"r_{self.letter}"].text
         return (
             ("human area", text(areas.human)),
@@ -43,7 +43,7 @@ class AreaPanel(OfCorruption):
 
     @property
     def scores(self) -> tuple[tuple[str, str], ...]:
-        """HMRI and MRSI, each with its label."""
+        """HMRI and MRSI with their labels."""
         hmri, mrsi = (SCORES[f"{name}_{self.letter}"] for name in ("hmri", "mrsi"))
         return (
             ("HMRI", estimate_text(self.comparison.hmri, hmri)),
@@ -51,11 +51,11 @@ class AreaPanel(OfCorruption):
         )
 
     def significant(self, side: str) -> list[Range]:
-        """Return where "people" or "model" is ahead by more than the 83 % bands."""
+        """Return the ranges in which "people" or "model" is ahead, with disjoint 83 % bands."""
         return _ranges(self.comparison.significant, side)
 
     def in_words(self) -> str:
-        """Return who is ahead where."""
+        """Return a sentence on who is ahead where."""
         sentences = [
             f"{verb} ahead at Δv {places(ranges)}"
             for side, verb in (("people", "humans are"), ("model", "the model is"))

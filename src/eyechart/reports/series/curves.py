@@ -1,6 +1,6 @@
-"""Which curves over visual change stand in one panel, and what the panel shows in words.
+"""The curves over visual change of one panel, and a description of the panel in words.
 
-Built from results alone; how lines, bands and colours look is decided by whoever draws them.
+Built from results alone; renderers decide the look of lines, bands and colors.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class CurveSeries:
-    """A model's curve. `line`: on the panel's scale; `curve`: its own, with its bins.
+    """A model's curve. `line`: on the panel's scale; `curve`: on its native scale, with bins.
 
-    `at`: the steps to its scores in its model's results.
+    `at` is the path to its scores in its model's results.
     """
 
     model: ModelEntry
@@ -40,11 +40,11 @@ class CurveSeries:
 
     @property
     def area(self) -> float | None:
-        """The area below the curve."""
+        """The area under the curve."""
         return None if self.score.robustness is None else self.score.robustness.value
 
     def rates(self, min_per_bin: float) -> list[Range]:
-        """Return the middle and the rate of each bin that has the minimum count."""
+        """Return the center and the rate of each bin that has the minimum count."""
         edges = [edge for edge in self.curve.bin_edges if edge is not None]
         bins = zip(pairwise(edges), self.curve.bin_counts, self.curve.bin_rates, strict=True)
         return [
@@ -56,7 +56,7 @@ class CurveSeries:
 
 @dataclass(frozen=True, eq=False)
 class HumanSeries:
-    """The human curve next to models, and the model whose results hold it, `at` these steps."""
+    """The human curve, and the model whose results contain it at the path `at`."""
 
     line: SampledCurve
     area: float | None
@@ -68,8 +68,8 @@ class HumanSeries:
 class CurvePanel(OfCorruption):
     """All curves of one property ("a" or "p") under one corruption in one label space.
 
-    `is_corrected`: whether they are on the scale that is corrected for chance. `notes`: why models
-    have no curve. `is_compared`: whether models are compared with humans, on whatever scale.
+    `is_corrected`: whether the scale is corrected for chance. `notes`: why models have no curve.
+    `is_compared`: whether models are compared with humans, on whatever scale.
     """
 
     corruption: str
@@ -83,22 +83,22 @@ class CurvePanel(OfCorruption):
 
     @property
     def gaps(self) -> list[Range]:
-        """The ranges in which nothing was observed, by the first model's samples."""
+        """The ranges without observations, by the first model's samples."""
         return gaps(self.curves[0].score.observed)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether for any model a part of visual change was hardly observed."""
+        """Whether for any model a range of visual change was hardly observed."""
         return any(
             sum(end - start for start, end in curve.score.observed) < 0.98 for curve in self.curves
         )
 
     def area_text(self, area: float) -> str:
-        """Return the area below a curve as text, of a model or of humans: it is written as R."""
+        """Return the area under a curve as text, formatted like R."""
         return SCORES[f"r_{self.letter}"].text(area)
 
     def in_words(self) -> str:
-        """Return what the panel shows: who is best, where curves cross, what is missing."""
+        """Return a description of the panel: the best model, crossings, and missing curves."""
         sentences = (_order(self), _crossing(self), _humans(self), _missing(self))
         return (
             f"{PROPERTY_TITLES[self.letter].capitalize()} over visual change Δv under"
@@ -117,8 +117,8 @@ def curve_panel(
 ) -> CurvePanel:
     """Return the curves of models under a corruption, in their order, and the human curve.
 
-    `human_scale`: where humans and models are compared corrected for chance, draw both so;
-    otherwise models are on their own scale, and humans are left out where theirs is another.
+    With `human_scale`, models and humans are drawn corrected for chance if they are compared so.
+    Otherwise models keep their native scale, and humans are left out if theirs differs.
     """
     at = ("spaces", space, "corruptions", corruption, PROPERTIES[letter])
     curves, notes = [], []
@@ -154,10 +154,10 @@ def curve_panel(
 
 
 def run_panels(models: Sequence[ModelEntry], space: str, corruption: str) -> list[CurvePanel]:
-    """Return accuracy and consistency under a corruption, on the humans' scale where there are any.
+    """Return accuracy and consistency under a corruption, on the human scale if there is one.
 
-    Where models are not compared with humans in this label space, but are in another, and on the
-    same scale, the human curve is that one's.
+    If models are not compared with humans in this label space but are in another one on the same
+    scale, the human curve of that one is used.
     """
     panels = []
     spaces = dict.fromkeys(name for model in models for name in model.results.spaces)
@@ -193,7 +193,7 @@ def fitted_letters(part: Part, space: str, corruption: str) -> list[str]:
 
 
 def has_humans(part: Part, space: str, corruption: str) -> bool:
-    """Whether models are compared with humans under a corruption."""
+    """Return whether models are compared with humans under a corruption."""
     panels = (curve_panel(part.models, space, corruption, letter) for letter in PROPERTIES)
     return any(panel.is_compared for panel in panels)
 
@@ -201,14 +201,14 @@ def has_humans(part: Part, space: str, corruption: str) -> bool:
 def property_of(
     model: ModelEntry, space: str, corruption: str, letter: str
 ) -> PropertyResults | None:
-    """Return a model's accuracy ("a") or consistency ("p") under a corruption, if there is one."""
+    """Return a model's accuracy ("a") or consistency ("p") under a corruption, or None."""
     scores = model.space(space)
     score = None if scores is None else scores.corruptions.get(corruption)
     return None if score is None else score.properties.get(letter)
 
 
 def gaps(observed: Sequence[Range]) -> list[Range]:
-    """Return the ranges of 0…1 in which nothing was observed."""
+    """Return the ranges of [0, 1] without observations."""
     missing, end = [], 0.0
     for start, stop in sorted(observed):
         if start > end:
@@ -218,13 +218,13 @@ def gaps(observed: Sequence[Range]) -> list[Range]:
 
 
 def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
-    """Return where two curves on one grid cross, between points as straight lines do."""
+    """Return where two curves on one grid cross, by linear interpolation."""
     points = [
         (at, one - two)
         for at, one, two in zip(delta_v, first, second, strict=True)
         if at is not None and one is not None and two is not None
     ]
-    # points where they touch say nothing about which is above
+    # Points where the curves touch do not tell which one is above.
     apart = [(at, gap) for at, gap in points if abs(gap) > 1e-9]
     return [
         at + (to - at) * gap / (gap - later)

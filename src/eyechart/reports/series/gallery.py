@@ -1,6 +1,6 @@
-"""A gallery: one picture under every corruption of a suite, at rising strength.
+"""A gallery: one image under every corruption of a suite, with increasing strength.
 
-This module makes the cells; `gallery_sheet` lays them out as a picture, `html.page` as a page.
+This module makes the cells; `gallery_sheet` arranges them as an image, `html.page` as a page.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "p
 
 @dataclass(frozen=True)
 class GalleryImage:
-    """One corrupted picture with its captions: "2.6" and "sigma 0.4"."""
+    """One corrupted image with its captions: "2.6" and "sigma 0.4"."""
 
     picture: Image.Image
     severity: float
@@ -36,7 +36,7 @@ class GalleryImage:
 
 @dataclass(frozen=True)
 class GalleryRow:
-    """One corruption at rising strength."""
+    """One corruption with increasing strength."""
 
     name: str
     summary: str
@@ -53,7 +53,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Everything that is shown."""
+    """A complete gallery."""
 
     title: str
     subtitle: str
@@ -72,9 +72,9 @@ def make_gallery(
     size: int,
     seed: int,
 ) -> Gallery:
-    """Return the gallery of a picture (RGB or L), cropped to a square of `size` px.
+    """Return the gallery of an image (RGB or L), cropped to a square of `size` px.
 
-    `name` says what the picture is called, `key` which one it is for the random numbers.
+    `name` is the title of the image; `key` identifies it for the random numbers.
     """
     if columns < 1:
         raise UsageError(f"columns must be at least 1, got {columns}.")
@@ -93,10 +93,10 @@ def make_gallery(
 
 
 def severities(entry: Entry, columns: int) -> Values:
-    """Return rising severities up to 5: the published levels where there are, else equal steps.
+    """Return increasing severities up to 5: published levels if there are any, else equal steps.
 
-    Without published levels severity 1 is the mild end of the range, hardly to be seen, so the
-    steps begin above it.
+    Without published levels, severity 1 is the mild end of the range, which is hardly visible, so
+    the steps start above it.
     """
     if entry.levels and columns > 1:
         return np.linspace(1, 5, columns)
@@ -124,7 +124,7 @@ def _to_picture(planes: NDArray[np.uint8]) -> Image.Image:
 
 
 def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence[str]:
-    """Return, for each column, the value of the parameter that strength moves most steadily."""
+    """Return, per column, the value of the parameter that changes most steadily with strength."""
     moved = {*entry.path, *(name for table in entry.levels.values() for name in table)}
     candidates = [parameter for parameter in entry.corruption.parameters if parameter.name in moved]
     if not candidates:

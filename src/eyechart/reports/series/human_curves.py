@@ -1,6 +1,6 @@
-"""The human curves of experiments, those of corruptions that look alike in one panel.
+"""The human curves of experiments, with corruptions that look alike in one panel.
 
-From the results of runs, or from a human reference itself; both give the same panels.
+Built from the results of runs or from a human reference; both give the same panels.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
 
 GRID = np.linspace(0, 1, 401)
-"""Where curves of a reference are drawn."""
+"""Values of Δv at which curves of a reference are drawn."""
 
 FIRST = ("noise", "blur")
 """Classes whose panels come first, as in the study."""
@@ -41,10 +41,10 @@ class RatePoint:
 
 @dataclass(frozen=True, eq=False)
 class HumanLine:
-    """One experiment's curve and its band, and the rates behind it.
+    """One experiment's curve, its band, and the underlying rates.
 
-    `is_observed`: whether there were responses, for each point of the curve; None if not recorded.
-    `at`: where the curve stands in the report's results, "" if it is from no report.
+    `is_observed`: for each point of the curve whether there were responses; None if not recorded.
+    `at`: location of the curve in the report's results, "" if it is not from a report.
     """
 
     name: str
@@ -58,7 +58,7 @@ class HumanLine:
     at: str = ""
 
     def falls(self) -> str:
-        """Return from where on humans are wrong more often than right."""
+        """Return from which Δv humans are more often incorrect than correct."""
         crossed = crossings(self.delta_v, self.values, (0.5,) * len(self.values))
         if not crossed:
             return "stays on one side of one half"
@@ -67,9 +67,9 @@ class HumanLine:
 
 @dataclass(frozen=True, eq=False)
 class HumanPanel:
-    """The curves of one class of corruptions that look alike; `similar_class` "" for none.
+    """The curves of one class of corruptions that look alike; `similar_class` is "" for none.
 
-    `is_tested`: whether likeness to others was tested. `letter`: of the property, "a" or "p".
+    `is_tested`: whether similarity to others was tested. `letter`: the property, "a" or "p".
     """
 
     similar_class: str
@@ -79,7 +79,7 @@ class HumanPanel:
 
     @property
     def key(self) -> str:
-        """A short name, each panel's another."""
+        """A short, unique name of the panel."""
         return self.similar_class or ("other" if self.is_tested else "untested")
 
     @property
@@ -110,7 +110,7 @@ class HumanPanel:
 
 @dataclass(frozen=True, eq=False)
 class ReportExperiment:
-    """An experiment, and the indices of the part and run that have it first, and in that run."""
+    """An experiment, and where it first occurs: indices of its part, its run, and in that run."""
 
     part: int
     run: int
@@ -119,7 +119,7 @@ class ReportExperiment:
 
 
 def human_experiments(report: Report) -> list[ReportExperiment]:
-    """Return each experiment that runs were compared with once, whichever runs have it."""
+    """Return each experiment that runs were compared with once."""
     first: dict[tuple[str, str], ReportExperiment] = {}
     for part_index, part in enumerate(report.parts):
         for run in part.runs:
@@ -133,7 +133,7 @@ def human_experiments(report: Report) -> list[ReportExperiment]:
 
 
 def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[HumanPanel]:
-    """Return the panels of a property with bands of 83 %."""
+    """Return the panels of a property with 83 % bands."""
     members = []
     for reported in experiments:
         experiment = reported.experiment
@@ -158,10 +158,10 @@ def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[H
 
 
 def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) -> list[HumanPanel]:
-    """Return the panels of a reference with bands of a level.
+    """Return the panels of a reference with bands of a given confidence level.
 
     Raises:
-        UsageError: no experiment has such a curve.
+        UsageError: If no experiment has such a curve.
     """
     reference.check_curves()
     members = []
@@ -181,7 +181,7 @@ def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) 
 def reference_line(
     reference: Reference, experiment: str, property_name: str, level: float, fit: Fit
 ) -> HumanLine | None:
-    """Return an experiment's "accuracy" or "consistency", None if it has none."""
+    """Return an experiment's "accuracy" or "consistency" curve, or None."""
     curve: Curve | None = reference.curve(experiment, property_name, **fit.human_options())
     if curve is None:
         return None
@@ -200,7 +200,7 @@ def reference_line(
 def rate_points(
     reference: Reference, experiment: str, property_name: str, level: float
 ) -> list[RatePoint]:
-    """Return the rates of an experiment; none where its curve is corrected for chance."""
+    """Return the rates of an experiment; none if its curve is corrected for chance."""
     if reference.corrected:
         return []
     return [
@@ -210,7 +210,7 @@ def rate_points(
 
 
 def _panels(members: Sequence[tuple[str | None, bool, HumanLine]], letter: str) -> list[HumanPanel]:
-    """Return a panel for each class, then for what is in none, the untested last."""
+    """Return a panel for each class, then for unclassified corruptions, untested ones last."""
     lines: dict[tuple[str, bool], list[HumanLine]] = {}
     for name, is_tested, line in members:
         lines.setdefault((name or "", is_tested), []).append(line)

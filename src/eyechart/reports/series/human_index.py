@@ -1,6 +1,6 @@
-"""How near models come to humans: HMRI and MRSI of each, or robustness where there are no humans.
+"""HMRI and MRSI of each model, or robustness if there are no human data.
 
-Numbers with where they stand in results; bars and colours are left to whoever draws them.
+Numbers with their locations in results; renderers decide the look of bars and colors.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from eyechart.stats.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class ScoreBar:
-    """A model's score, None if it has none, and where its value stands in the report's results."""
+    """A model's score, None if it has none, and the location of its value in the results."""
 
     model: ModelEntry
     score: Score
@@ -40,9 +40,9 @@ class ScoreBar:
 
 @dataclass(frozen=True, eq=False)
 class HumanIndex:
-    """HMRI and MRSI of the models compared with humans, the nearest to humans first.
+    """HMRI and MRSI of the models compared with humans, in descending order.
 
-    `corruption`: "" for the mean over corruptions. `letter`: of the property, "a" or "p".
+    `corruption`: "" for the mean over corruptions. `letter`: the property, "a" or "p".
     """
 
     corruption: str
@@ -52,7 +52,7 @@ class HumanIndex:
 
     @property
     def models(self) -> list[ModelEntry]:
-        """The models, the nearest to humans first."""
+        """The models, in descending order."""
         return [bar.model for bar in self.hmri]
 
     @property
@@ -62,7 +62,7 @@ class HumanIndex:
         return f"{title}: {PROPERTIES[self.letter]} next to humans"
 
     def in_words(self) -> str:
-        """Return who comes nearest to humans, who least, and who is ahead of them."""
+        """Return which models are nearest to and farthest from humans, and which are ahead."""
         where = "in the mean of corruptions"
         if self.corruption:
             where = f"under {corruption_words(self.corruption)}"
@@ -79,12 +79,12 @@ class HumanIndex:
 
 
 def human_index(part: Part, space: str, letter: str, corruption: str = "") -> HumanIndex | None:
-    """Return the models' HMRI and MRSI in a label space, None if none is compared with humans."""
+    """Return the models' HMRI and MRSI in a label space, or None without a human comparison."""
     bars = (
         score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
         for name in ("hmri", "mrsi")
     )
-    # of the means both must be there
+    # The means of both scores must exist.
     ranked = [
         (one, two)
         for one, two in zip(*bars, strict=True)
@@ -100,7 +100,7 @@ def human_index(part: Part, space: str, letter: str, corruption: str = "") -> Hu
 def score_bars(
     models: Sequence[ModelEntry], space: str, score: Score, corruption: str
 ) -> list[ScoreBar]:
-    """Return a score of each model, in their order; `corruption`: "" for the mean over all."""
+    """Return a score of each model, in their order; `corruption` is "" for the mean over all."""
     path = score.path(corruption) if corruption else score.overall_path
     return [
         ScoreBar(

@@ -1,6 +1,6 @@
-"""Which example images of a corruption are shown, from mild to strong, and each model's prediction.
+"""The example images of a corruption, from mild to strong, and each model's prediction.
 
-The images themselves are read by whoever shows them.
+The image files are read by the renderers.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from eyechart.testsets.plan import CLEAN
 
 @dataclass(frozen=True, eq=False)
 class StripPrediction:
-    """A model's prediction for an example, `index`: of the example in the model's own run."""
+    """A model's prediction for an example; `index` is that of the example in the model's run."""
 
     model: ModelEntry
     prediction: ExamplePrediction
@@ -24,9 +24,9 @@ class StripPrediction:
 
     @property
     def verdict(self) -> str:
-        """Whether it is "right" or "wrong", or the "same" as or "other" than for the clean image.
+        """Either "right" or "wrong", or else the "same" as or "other" than for the clean image.
 
-        "unknown" if nobody knows either.
+        "unknown" without a label and without a prediction for the clean image.
         """
         if self.prediction.correct is not None:
             return "right" if self.prediction.correct else "wrong"
@@ -36,13 +36,13 @@ class StripPrediction:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is wrong, or another than for the clean image where nobody knows."""
+        """Whether it is incorrect or, without a label, differs from that for the clean image."""
         return self.verdict in ("wrong", "other")
 
 
 @dataclass(frozen=True, eq=False)
 class StripImage:
-    """An example, `index`: in the results of its `run`; predictions by model."""
+    """An example; `index` is its position in the results of its `run`; predictions by model."""
 
     run: int
     index: int
@@ -52,13 +52,13 @@ class StripImage:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was done to it."""
+        """Whether no corruption was applied."""
         return self.example.corruption == CLEAN
 
 
 @dataclass(frozen=True, eq=False)
 class ImageStrip:
-    """The examples of a corruption: the clean image if it is one image's, then mild to strong."""
+    """The examples of a corruption: the clean image if all show one image, then mild to strong."""
 
     images: tuple[StripImage, ...]
 
@@ -76,7 +76,7 @@ class ImageStrip:
         return None
 
     def spread_over(self, count: int) -> "ImageStrip":
-        """Return at most so many corrupted images that exist, evenly from mild to strong."""
+        """Return at most `count` corrupted images that exist, spaced evenly from mild to strong."""
         present = [
             (image.example.delta_v, image)
             for image in self.images
@@ -116,7 +116,7 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
 def _predictions(
     report: Report, part: Part, example: ExampleImage, run: int, index: int
 ) -> dict[str, StripPrediction]:
-    """Return the models' predictions for an example, those of other runs from their own."""
+    """Return the models' predictions for an example, each from the model's run."""
     predictions = {}
     for model in part.models:
         examples = report.runs[model.run].results.examples

@@ -1,6 +1,6 @@
-"""Errors next to a baseline's (CE, mCE), against clean errors, and at each published severity.
+"""Errors relative to a baseline (CE, mCE), against clean errors, and at each severity.
 
-Which models, corruptions and label spaces are shown; charts, figures and tables draw them.
+Selects models, corruptions and label spaces; charts, figures and tables draw them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class ErrorScores:
 
     @property
     def clean_error(self) -> float | None:
-        """The share of clean images that are not recognised."""
+        """The error rate on clean images."""
         clean = self.scores.clean_accuracy
         return None if clean is None or not clean.is_known else 1 - clean.value
 
@@ -68,7 +68,7 @@ def errors_in(part: Part, space: str) -> list[ErrorScores]:
 def errors_of(part: Part) -> list[ErrorScores]:
     """Return the models that have corruption errors, in the label space the part is ranked in.
 
-    A model that has none there is in the first label space in which it has some.
+    A model without errors there is returned in the first label space in which it has some.
     """
     spaces = dict.fromkeys((part.standings.space, *part.spaces))
     collected: dict[str, ErrorScores] = {}
@@ -106,7 +106,7 @@ class MeanErrorPoint:
 
     @property
     def value(self) -> float:
-        """The mean error next to the baseline's."""
+        """The mean error relative to the baseline."""
         return self.score.value
 
     @property
@@ -116,12 +116,12 @@ class MeanErrorPoint:
 
     @property
     def clean_text(self) -> str:
-        """The clean error as text, written as the mean beside it."""
+        """The clean error as text, formatted like the mean beside it."""
         return with_unit(self.clean_error, SCORES[self.mean])
 
 
 def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanErrorPoint]:
-    """Return the models of which both the clean error and the mean are known."""
+    """Return the models for which both the clean error and the mean are known."""
     points = []
     for row in rows:
         score, clean = row.mean(mean == "relative_mce"), row.clean_error
@@ -132,7 +132,7 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
 
 
 def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> str:
-    """Return who has the lowest means and the lowest clean error."""
+    """Return which models have the lowest means and the lowest clean error."""
     lowest = []
     for name, points in panels.items():
         best = min(points, key=lambda point: point.value)
@@ -151,7 +151,7 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
 
 @dataclass(frozen=True)
 class ErrorColumn:
-    """A corruption, its group in the suite ("" for none), and its title below that."""
+    """A corruption, its group in the suite ("" for none), and its title within the group."""
 
     corruption: str
     group: str
@@ -173,7 +173,7 @@ def error_columns(suite: str, rows: Sequence[ErrorScores], relative: bool) -> li
 
 @dataclass(frozen=True, eq=False)
 class SeverityLine:
-    """A model's error at each severity, and where it stands in the report's results."""
+    """A model's error at each severity, and its location in the report's results."""
 
     model: ModelEntry
     severities: tuple[float, ...]
@@ -182,7 +182,7 @@ class SeverityLine:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The errors as text: in percent, as the axis that they are drawn along."""
+        """The errors as text, in percent like the axis they are drawn along."""
         return tuple(percent_text(error, 1) for error in self.errors)
 
 
@@ -195,7 +195,7 @@ class SeverityPanel(OfCorruption):
     lines: tuple[SeverityLine, ...]
 
     def in_words(self) -> str:
-        """Return who has fewest and who most errors at the highest severity."""
+        """Return which models have the lowest and highest error at the highest severity."""
         level = max(severity for line in self.lines for severity in line.severities)
         known = [
             (line.errors[place], line.model.short, line.texts[place])

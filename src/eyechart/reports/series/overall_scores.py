@@ -1,4 +1,4 @@
-"""Scores over a whole test, what they are means over, and marks of means over training data."""
+"""Overall scores of a test, the corruptions they average, and marks for training corruptions."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,12 @@ from eyechart.stats.estimate import Estimate
 
 
 def overall_scores(space: SpaceResults) -> dict[str, Estimate]:
-    """Return the scores over a whole test that exist, by name, in the order of a card."""
+    """Return the overall scores that exist, by name, in the order of a model card."""
     return {name: estimate for name, estimate in space.scores.items() if estimate.is_known}
 
 
 def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
-    """Return the corruptions that an overall score is the mean over; none of clean accuracy."""
+    """Return the corruptions that an overall score averages; none for clean accuracy."""
     counted, score = run.config.means_over, SCORES[name]
     if score.of_test:
         return counted if BASELINE in score.needs else ()
@@ -23,12 +23,12 @@ def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
 
 
 def is_mean_marked(run: Run, model: ModelResults, space: str, score: str) -> bool:
-    """Whether an overall score is the mean over a corruption that the model was trained on."""
+    """Return whether an overall score averages a corruption that the model was trained on."""
     if not model.marked or space not in model.spaces:
         return False
     return not set(model.marked).isdisjoint(averaged(run, model.spaces[space], score))
 
 
 def mark_note(models: Iterable[ModelResults]) -> str:
-    """Return what the mark means if one of the models has any, else ""."""
+    """Return what the mark means if any of the models has it, else ""."""
     return f"{MARK} {MEANING}." if any(model.marked for model in models) else ""

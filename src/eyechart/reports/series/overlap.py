@@ -1,4 +1,4 @@
-"""How much corruptions of a benchmark overlap, which were selected, and in which order they stand.
+"""The overlap of a benchmark's corruptions, which were selected, and their order.
 
 A matrix read from a file or a study; heat maps of it are drawn elsewhere.
 """
@@ -18,11 +18,11 @@ from eyechart.reports.words import corruption_title, corruption_words, listed
 
 @dataclass(frozen=True)
 class OverlapPanel:
-    """Overlapping scores of every two corruptions; `scores[i][j]`: of the names i and j.
+    """Overlap scores of every two corruptions; `scores[i][j]` is that of the names i and j.
 
-    They are 0 or more, above 1 now and then, and NaN where they are undetermined.
-    `selected`: the names that a benchmark without overlaps keeps. `threshold`: above which two
-    corruptions are not kept together, None if nobody said. `note`: what a reader must know.
+    Scores are at least 0, occasionally above 1, and NaN if undetermined. `selected`: the
+    corruptions of the non-overlapping benchmark. `threshold`: two corruptions with a higher score
+    are not both selected; None if unknown. `note`: what a reader must know.
     """
 
     names: tuple[str, ...]
@@ -40,8 +40,8 @@ class OverlapPanel:
 def read_overlap(path: Path) -> OverlapPanel:
     """Return the scores in a CSV file: names in its first row and column, numbers between.
 
-    An empty cell is an undetermined score. A last column `selected` may say yes or no for each
-    corruption.
+    An empty cell is an undetermined score. An optional last column `selected` has yes or no for
+    each corruption.
     """
     stored = read_matrix(path)
     return as_overlap(stored.matrix, stored.selected)
@@ -50,13 +50,13 @@ def read_overlap(path: Path) -> OverlapPanel:
 def as_overlap(
     matrix: OverlapMatrix, selected: Sequence[str] = (), threshold: float | None = None
 ) -> OverlapPanel:
-    """Return a matrix as it is shown."""
+    """Return a matrix as a panel."""
     scores = tuple(tuple(map(float, row)) for row in matrix.scores)
     return OverlapPanel(matrix.names, scores, tuple(selected), threshold)
 
 
 def clustered(overlap: OverlapPanel) -> OverlapPanel:
-    """Return the same scores in an order in which corruptions that overlap are neighbours."""
+    """Return the same scores in an order in which overlapping corruptions are adjacent."""
     order = cluster_order(np.array(overlap.scores))
     return in_order(overlap, [overlap.names[index] for index in order])
 
@@ -74,7 +74,7 @@ def in_order(overlap: OverlapPanel, names: Sequence[str]) -> OverlapPanel:
 
 
 def overlap_titles(names: Sequence[str]) -> list[str]:
-    """Return what corruptions are called; two of one name with the suite that they are from."""
+    """Return the titles of corruptions; ambiguous ones include their suite."""
     titles = [corruption_title(name) for name in names]
     return [
         f"{title} ({name.rpartition('/')[0].upper()})"
@@ -85,7 +85,7 @@ def overlap_titles(names: Sequence[str]) -> list[str]:
 
 
 def overlap_labels(names: Sequence[str]) -> list[str]:
-    """Return what corruptions are called in a sentence, each another; else their full names."""
+    """Return unique names of corruptions for sentences, or else their full names."""
     labels = [corruption_words(name) for name in names]
     if len(set(labels)) < len(labels):
         labels = overlap_titles(names)
@@ -116,7 +116,7 @@ def overlap_in_words(overlap: OverlapPanel) -> str:
 
 
 def _highest(overlap: OverlapPanel, names: Sequence[str]) -> tuple[float, str, str] | None:
-    """Return the highest score of two of these corruptions, and which two; None if none has one."""
+    """Return the highest score between two of these corruptions, and which two, or None."""
     at = {name: index for index, name in enumerate(overlap.names)}
     known = []
     for one, two in combinations(names, 2):

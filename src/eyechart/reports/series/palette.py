@@ -1,4 +1,4 @@
-"""Colours, dash patterns and hatches of charts and figures, told apart with any colour vision."""
+"""Colors, dash patterns and hatches of charts and figures, safe for all color vision."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,7 +8,7 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
     *("#882255", "#999933", "#332288", "#117733"),
 )
-"""Of models: those of Okabe and Ito, then of Tol."""
+"""Colors of models: those of Okabe and Ito, then of Tol."""
 
 CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
     "people": ("People", "#444444"),
@@ -19,8 +19,9 @@ CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
     "CLIP": ("CLIP", "#D55E00"),
     "": ("No category given", "#999999"),
 }
-"""Title and colour of people and of each of `models.published_study.CATEGORIES`; vision
-transformers are purple, as in the study's figures."""
+"""Title and color of humans and of each of `models.published_study.CATEGORIES`; vision transformers
+are purple, as in the study's figures.
+"""
 
 PEOPLE_COLOUR = CATEGORY_COLOURS["people"][1]
 
@@ -28,23 +29,23 @@ SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "hexagon",
     "pentagon",
 )  # fmt: skip
-"""Of models' points, in plotly's names."""
+"""Markers of models' points, in plotly's names."""
 
 CATEGORY_PATTERNS: Mapping[str, str] = {
     "people": "", "ViT": "/", "supervised": "", "SWSL": ".", "adversarial": "x", "CLIP": "\\",
     "": "-",
 }  # fmt: skip
-"""How a category's bars are hatched, so that it can be told without colour."""
+"""Hatches of a category's bars, so that it can be recognized without color."""
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""Of models' curves, in plotly's names; with ten colours, 30 models differ."""
+"""Dash patterns of models' curves, in plotly's names; with ten colors, 30 models differ."""
 
 AREAS: Mapping[str, tuple[str, str]] = {
     "people": ("humans ahead", "#E69F00"),
     "model": ("model ahead", "#0072B2"),
     "both": ("both", "#009E73"),
 }
-"""Of the study's second figure: yellow only humans', blue only the model's, green both."""
+"""Colors as in Fig. 2 of the study: yellow only humans', blue only the model's, green both."""
 
 
 SUITE_COLOURS: Mapping[str, tuple[str, str]] = {
@@ -52,13 +53,13 @@ SUITE_COLOURS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(WITH_LEVELS, ("#D55E00", "/")),
     "": ("#7F7F7F", ""),
 }
-"""Colour and hatch of a suite's bars where two suites are side by side."""
+"""Color and hatch of a suite's bars where two suites are side by side."""
 
 WAYS = (("#D55E00", "/"), ("#0072B2", ""), ("#E69F00", "."))
-"""Colour and hatch of three ways to rank models: ImageNet-C's accuracy, R_a, R_p."""
+"""Color and hatch of three ways to rank models: ImageNet-C's accuracy, R_a, R_p."""
 
 CHANGE = "#C1272D"
-"""Of triangles beside models that change places."""
+"""Color of the triangles beside models that change ranks."""
 
 
 def dashes_of(names: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Models by fixed severities against continuous ones: scores, ranks, and who changes places.
+"""Models ranked by fixed and by continuous severities: scores, ranks, and rank changes.
 
-Scores and ranks come from comparing runs; no results.json has them.
+Scores and ranks come from comparing runs; no results.json contains them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from eyechart.scores.registry import CURVE_SCORES, SCORES
 from eyechart.stats.estimate import Estimate
 
 DECLARED = {score.title: score for score in CURVE_SCORES}
-"""By the name of a way to rank, the score that it ranks by."""
+"""The score behind each way to rank, by name."""
 
 WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
 
@@ -23,8 +23,8 @@ WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
 class RankPanel:
     """Models ranked in several ways under one corruption, the best by the first way first.
 
-    `changed`: names of the models that change places by more than chance; `perhaps`: of those that
-    do so, but perhaps by chance.
+    `changed`: names of the models that change ranks significantly; `perhaps`: of those whose change
+    is not significant.
     """
 
     rankings: Rankings
@@ -48,11 +48,11 @@ class RankPanel:
         return tuple(self.rankings.ranks)
 
     def score(self, way: str, model: ModelEntry) -> Estimate:
-        """Return by what a model is ranked."""
+        """Return the score by which a model is ranked."""
         return self.rankings.scores[way][model.name]
 
     def score_text(self, way: str, model: ModelEntry) -> str:
-        """Return by what a model is ranked, as text; accuracy is written as error is."""
+        """Return the score by which a model is ranked as text; accuracy is formatted like error."""
         return estimate_text(self.score(way, model), DECLARED.get(way, SCORES["error"]))
 
     def rank(self, way: str, model: ModelEntry) -> float:
@@ -65,7 +65,7 @@ class RankPanel:
         return low, high
 
     def in_words(self) -> str:
-        """Return who is first in each way, and who changes places."""
+        """Return which model is first in each way, and which change ranks."""
         short = {model.name: model.short for model in self.models}
         leaders = []
         for way, ranking in self.rankings.ranks.items():
@@ -85,9 +85,9 @@ def swap_sentences(
     title: Callable[[str], str],
     way_title: Callable[[str], str],
 ) -> Iterator[str]:
-    """Yield a sentence for each two models that two ways put in opposite orders beyond chance.
+    """Yield a sentence for each two models that two ways rank in opposite order significantly.
 
-    `short`: names of models. `title`: of what models are ranked under; `way_title`: of a way.
+    `short`: names of models. `title`: names what models are ranked under; `way_title`: names a way.
     """
     for comparison in rankings:
         for one, two, swap in comparison.swaps:
@@ -99,12 +99,12 @@ def swap_sentences(
 
 
 def way_title(way: str) -> str:
-    """Return how a way to rank is called in a legend."""
+    """Return the name of a way to rank in a legend."""
     return WAY_TITLES.get(way, way)
 
 
 def rank_panels(report: Report) -> list[RankPanel]:
-    """Return a panel for each corruption that both ImageNet-C and VCR have."""
+    """Return a panel for each corruption that ImageNet-C and VCR share."""
     if report.discrete is None:
         return []
     return [rank_panel(report, rankings) for rankings in report.discrete.corruptions]

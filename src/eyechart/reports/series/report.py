@@ -1,4 +1,4 @@
-"""What a report is about: finished runs, their models in order, and how each model is shown."""
+"""The subject of a report: finished runs, their models in order, and each model's look."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,16 +20,15 @@ from eyechart.results.schema import Results
 from eyechart.results.standings import Standings, stand
 
 Steps = tuple[str | int, ...]
-"""The way to a value in results.json."""
+"""The path to a value in results.json."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelEntry:
-    """One model of a board as it is shown.
+    """One model of a board as shown.
 
-    `run`: the index of its run in the report, so that a number can be traced to its file; `index`:
-    of the model in that run's results. `category`: one of `models.published_study.CATEGORIES`, or
-    "".
+    `run`: index of its run in the report, so that a number can be traced to its file; `index`: of
+    the model in that run's results. `category`: one of `models.published_study.CATEGORIES`, or "".
     """
 
     name: str
@@ -41,20 +40,20 @@ class ModelEntry:
     results: ModelResults
 
     def space(self, name: str) -> SpaceResults | None:
-        """Return its scores in a label space, if it has any."""
+        """Return its scores in a label space, or None."""
         return self.results.spaces.get(name)
 
     def path(self, space: str, *steps: str | int) -> Steps:
-        """Return the steps to a value in a label space, in its run's results."""
+        """Return the path to a value in a label space, in its run's results."""
         return ("models", self.index, "spaces", space, *steps)
 
     def pointer(self, *steps: object) -> str:
-        """Return where a value of the model stands in the report's results."""
+        """Return the location of a value of the model in the report's results."""
         return pointer(self.run, "models", self.index, *steps)
 
 
 class OfCorruption:
-    """What is shown of one corruption."""
+    """Base class of what is shown for one corruption."""
 
     corruption: str
 
@@ -66,7 +65,7 @@ class OfCorruption:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The models of one test: their standings, and each as it is shown, best first."""
+    """The models of one test: their standings, and each as shown, best first."""
 
     standings: Standings
     models: tuple[ModelEntry, ...]
@@ -74,7 +73,7 @@ class Part:
 
     @property
     def short_names(self) -> dict[str, str]:
-        """The models' short names by their names."""
+        """The models' short names by name."""
         return {model.name: model.short for model in self.models}
 
     @property
@@ -84,7 +83,7 @@ class Part:
 
     @property
     def spaces(self) -> tuple[str, ...]:
-        """The label spaces that all models have, people's last."""
+        """The label spaces that all models have, the human one last."""
         return self.standings.board.spaces
 
     @property
@@ -95,9 +94,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that a report shows.
+    """Everything that a report shows.
 
-    `runs`: in the order given. `parts`: a suite each. `discrete`: ImageNet-C against VCR, if there
+    `runs`: in the order given. `parts`: one per suite. `discrete`: ImageNet-C against VCR, if there
     are runs of both; `benchmarks`: ImageNet-C against ImageNet-NOC. `notes`: why a comparison is
     missing.
     """
@@ -119,7 +118,7 @@ class Report:
 
 
 def models_of(results: Results) -> tuple[ModelEntry, ...]:
-    """Return the models of one run in their order, each in its colour."""
+    """Return the models of one run in their order, each with its color."""
     names = [model.name for model in results.models]
     return tuple(
         ModelEntry(
@@ -130,20 +129,20 @@ def models_of(results: Results) -> tuple[ModelEntry, ...]:
 
 
 def pointer(run: int, *steps: object) -> str:
-    """Return where a value stands: the run's place in the report, then steps as in RFC 6901."""
+    """Return the location of a value: the run's index in the report, then a path as in RFC 6901."""
     escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
     return "/".join((str(run), *escaped))
 
 
 def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = None) -> Report:
-    """Return the report on finished runs; `categories`: of models, over what their runs say."""
+    """Return the report on finished runs; `categories` override those recorded by the runs."""
     if not folders:
         raise UsageError("Give at least one folder of a finished run.")
     return make_report([read_run(folder) for folder in dict.fromkeys(folders)], categories)
 
 
 def make_report(runs: Sequence[Run], categories: Mapping[str, str] | None = None) -> Report:
-    """Return the report on runs; `categories`: of models, over what their runs say."""
+    """Return the report on runs; `categories` override those recorded by the runs."""
     boards = make_boards(runs)
     names = list(dict.fromkeys(name for board in boards for name in board.models))
     for name in categories or {}:

@@ -1,6 +1,7 @@
-"""Accuracy on seen and unseen kinds of superclasses against accuracy on ImageNet-1K, in percent.
+"""Accuracy on seen and unseen subclasses against accuracy on ImageNet-1K, in percent.
 
-It is Fig. 6 of the ImageNet-C paper, with intervals. Only models whose accuracy is known are in it.
+This is Fig. 6 of the ImageNet-C paper, with intervals. It has only models whose ImageNet-1K
+accuracy is known.
 """
 
 import json
@@ -22,7 +23,7 @@ KINDS = ("seen", "unseen")
 
 @dataclass(frozen=True)
 class SuperclassPoint:
-    """A model's accuracy on one kind, with its 95 % interval, over that on ImageNet-1K."""
+    """A model's accuracy on one kind of subclass, with its 95 % interval, over ImageNet-1K's."""
 
     model: str
     imagenet_accuracy: float
@@ -32,7 +33,7 @@ class SuperclassPoint:
 
 @dataclass(frozen=True, eq=False)
 class SuperclassScatter:
-    """The points of "seen" and of "unseen" kinds, in the models' order, and what they show."""
+    """The points of "seen" and "unseen" subclasses, in the models' order, and a description."""
 
     seen: tuple[SuperclassPoint, ...]
     unseen: tuple[SuperclassPoint, ...]
@@ -42,7 +43,7 @@ class SuperclassScatter:
 
 
 def superclass_scatter(models: Sequence[SuperclassModelScore]) -> SuperclassScatter | None:
-    """Return the models of which accuracy on ImageNet-1K is known, None if there is none."""
+    """Return the models whose accuracy on ImageNet-1K is known, or None if there are none."""
     names = short_names([model.name for model in models])
     known = [
         (name, model)
@@ -67,7 +68,7 @@ def superclass_scatter(models: Sequence[SuperclassModelScore]) -> SuperclassScat
 
 
 def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
-    """Return the results of those studies that are of superclasses, in order."""
+    """Return the results of the superclass studies in these folders, in order."""
     return [
         read_superclass_results(folder)
         for folder in dict.fromkeys(folders)
@@ -76,7 +77,7 @@ def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
 
 
 def is_superclass_study(folder: Path) -> bool:
-    """Whether a study is of superclasses; not if its results cannot be read."""
+    """Return whether a folder has a superclass study; False if its results cannot be read."""
     try:
         content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""How test sets spread over visual change, and which of them are shown together.
+"""Distributions of test sets over visual change, and which are shown together.
 
-ImageNet-C's fixed strengths stand beside VCR's continuous ones where a report has both.
+ImageNet-C's fixed severities are shown beside VCR's continuous ones if a report has both.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ FIXED, CONTINUOUS = WITH_LEVELS, ("vcr",)
 
 @dataclass(frozen=True)
 class Spread(OfCorruption):
-    """One corruption's Δv in one test set; `run`: the index of its run in the report."""
+    """One corruption's Δv in one test set; `run` is the index of its run in the report."""
 
     suite: str
     corruption: str
@@ -37,11 +37,11 @@ class Spread(OfCorruption):
         return [100 * count / max(1, self.coverage.rows) for count in self.coverage.histogram]
 
     def pointer(self, name: str) -> str:
-        """Return where a value of its coverage stands in the report's results."""
+        """Return the location of a value of its coverage in the report's results."""
         return pointer(self.run, "coverage", self.corruption, name)
 
     def in_words(self) -> str:
-        """Return from where to where the test set has samples, and where most."""
+        """Return the range of the samples' visual change, and where most of them are."""
         counts = self.coverage.histogram
         filled = [index for index, count in enumerate(counts) if count]
         if not filled:
@@ -66,19 +66,19 @@ def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
 
 
 def covered_in(report: Report, index: int) -> list[list[Spread]]:
-    """Return what a part's corruptions cover, for VCR after ImageNet-C's; none if shown there."""
+    """Return a part's coverage, with ImageNet-C's before VCR's; none if shown in VCR's part."""
     part = report.parts[index]
     spreads = [_spread(report, part, name) for name in part.corruptions]
     measured = [spread for spread in spreads if spread is not None]
     partners = [partner for spread in measured for partner in _partner(report, spread)]
     if part.suite not in CONTINUOUS:
-        # what VCR's chart shows beside its own is not shown again
+        # Already shown beside VCR's.
         return [] if len(partners) == len(measured) else [measured]
     return [spreads for spreads in (partners, measured) if spreads]
 
 
 def covered_in_words(spreads: list[Spread]) -> str:
-    """Return which corruption of a test set covers least and which most of visual change."""
+    """Return which corruptions of a test set cover the least and the most of visual change."""
     most = max(spreads, key=lambda spread: spread.coverage.paper)
     least = min(spreads, key=lambda spread: spread.coverage.paper)
     return (
@@ -97,7 +97,7 @@ def _spread(report: Report, part: Part, corruption: str) -> Spread | None:
 
 
 def _partner(report: Report, spread: Spread) -> list[Spread]:
-    """Return the same corruption in ImageNet-C if this is of VCR, or the other way round."""
+    """Return the same corruption in ImageNet-C if this is VCR's, or vice versa."""
     name = bare_name(spread.corruption)
     wanted = CONTINUOUS if spread.suite in FIXED else FIXED if spread.suite in CONTINUOUS else ()
     for part in report.parts:
@@ -111,9 +111,9 @@ def _partner(report: Report, spread: Spread) -> list[Spread]:
 
 @dataclass(frozen=True, eq=False)
 class SpreadGrid:
-    """Test sets shown together: of each corruption that all have, the spread by suite title.
+    """Test sets shown together: the distribution by suite title of each corruption that all have.
 
-    `parts`: of the report. Corruptions are by their bare names.
+    `parts` are those of the report. Corruptions are named without their suite.
     """
 
     parts: tuple[Part, ...]
@@ -149,5 +149,5 @@ def _grid(report: Report, parts: tuple[Part, ...]) -> SpreadGrid:
 
 
 def _title(part: Part, alone: bool) -> str:
-    # next to others the extra corruptions belong to those that they extend
+    # Beside other suites, the extra corruptions are shown with the suite that they extend.
     return suite_title(FIXED[0] if part.suite in FIXED and not alone else part.suite)

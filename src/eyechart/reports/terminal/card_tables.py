@@ -21,7 +21,7 @@ Scored = tuple[ModelEntry, SpaceResults]
 
 
 def leaderboards(report: Report, part: Part) -> Iterator[str]:
-    """Yield a heading, what it is ordered by and a table for each label space of a test."""
+    """Yield a heading, the sort order and a table for each label space of a test."""
     standings = part.standings
     where = space_title(standings.space)
     order = f"In the order of {escape(SCORES[standings.by].title)} in {where}."
@@ -32,7 +32,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
             (model, scores) for model in part.models if (scores := model.space(space)) is not None
         ]
         columns = dict(_columns(report, models))
-        # a rank belongs to the space it was found in
+        # A rank belongs to the label space it was computed in.
         ranked = space == standings.space
         rows = [
             [
@@ -56,7 +56,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
 
 
 def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
-    """Yield a heading and a table for each label space of a model: a line for each corruption."""
+    """Yield a heading and a table for each label space of a model, with a row per corruption."""
     scores = [score for score in DECLARED if not score.of_test]
     for name, space in model.results.spaces.items():
         estimates: dict[str, dict[Score, Estimate]] = {
@@ -88,7 +88,7 @@ def _mark(is_marked: bool) -> str:
 
 
 def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval, both with all decimals: a card has space for them."""
+    """Return a score with its 95 % interval, both with all decimals: a card has room for them."""
     return "{} ({})".format(*estimate_texts(estimate, score, is_short=False))
 
 
@@ -97,7 +97,7 @@ def _title(score: Score) -> str:
 
 
 def heading(part: Part, space: str) -> str:
-    """Return which test this is, and what the answers were taken for."""
+    """Return the test and the label space as a heading."""
     pictures = part.standings.board.pictures(space)
     return f"{escape(suite_title(part.suite))}, {space_title(space)}, {pictures} pictures"
 

@@ -1,4 +1,4 @@
-"""Tables for the terminal: columns that do not fit beside each other come in further tables."""
+"""Tables for the terminal: columns that do not fit side by side continue in further tables."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PADDING = 3
-"""What a column takes besides its text."""
+"""Width of a column besides its text."""
 
 Rows = Sequence[Sequence[str]]
 
@@ -22,11 +22,11 @@ def stacked(
     markdown: bool = False,
     last_apart: bool = False,
 ) -> Iterator["Table"]:
-    """Yield tables with all columns, each no wider than `width` if that can be.
+    """Yield tables with all columns, each no wider than `width` if possible.
 
-    The first `kept` columns are in every table, the others in as few tables as will do. `left`:
-    columns set flush left. `last_apart`: the last row is a summary, set off by a line. Cells may
-    hold mark-up.
+    The first `kept` columns are in every table, the others in as few tables as possible. `left`:
+    left-aligned columns. `last_apart`: the last row is a summary, separated by a line. Cells may
+    contain markup.
     """
     from rich import box
     from rich.table import Table
@@ -45,7 +45,7 @@ def stacked(
 
 
 def _groups(head: Sequence[str], rows: Rows, kept: int, width: int) -> list[list[int]]:
-    """Return which columns behind the first `kept` stand beside each other."""
+    """Return which columns after the first `kept` are in the same table."""
     from rich.text import Text
 
     sizes = [

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Line = dict[str, object]
-"""A line of a CSV file, or an object of a JSON file."""
+"""A row of a CSV file, or an object of a JSON file."""
 
 
 def board_title(standings: Standings) -> str:
-    """Return one line on what a board is of."""
+    """Return the title of a board in one line."""
     board = standings.board
     text = f"{board.suite}, {short_space(standings.space)}, {board.pictures(standings.space)}"
     text += f" pictures, by {SCORES[standings.by].title}"
@@ -36,7 +36,7 @@ def board_title(standings: Standings) -> str:
 
 
 def board_tables(standings: Standings, width: int, markdown: bool = False) -> Iterator["Table"]:
-    """Yield the models, best first, with intervals, and whom each is clearly better than."""
+    """Yield the models, best first, with intervals and significant leads."""
     from rich.markup import escape
 
     main = [score.name for score in LEADERBOARD if score.is_main]
@@ -57,14 +57,14 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
 
 
 def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval in brackets; CE in percent, as the field writes it."""
+    """Return a score with its 95 % interval in brackets; CE in percent, as is usual."""
     return "{} ({})".format(*estimate_texts(estimate, score))
 
 
 def rankings_tables(
     rankings: Sequence[Rankings], width: int, markdown: bool = False
 ) -> Iterator["Table"]:
-    """Yield every model's rank in each way of ranking, a line per corruption or metric."""
+    """Yield every model's rank in each way to rank, a row per corruption or metric."""
     from rich.markup import escape
 
     ways = list(dict.fromkeys(way for comparison in rankings for way in comparison.ranks))
@@ -81,7 +81,7 @@ def rankings_tables(
 
 
 def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
-    """Return a sentence for each two models that two ways put in opposite orders beyond chance."""
+    """Return a sentence for each two models that two ways rank in opposite order significantly."""
     models = list(
         dict.fromkeys(
             name
@@ -94,12 +94,12 @@ def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
 
 
 def _ranked_by(name: str) -> str:
-    """Return the title of the score, or the corruption, that models are ranked under."""
+    """Return the title of the score or the corruption that models are ranked under."""
     return SCORES[name].title if name in SCORES else name
 
 
 def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
-    """Return the share of Δv that both test sets cover, by corruption."""
+    """Return the share of Δv that each of two test sets covers, by corruption."""
     rows = [
         (name, *(MISSING if math.isnan(share) else f"{share:.3f}" for share in shares))
         for name, shares in discrete.coverage.items()
@@ -111,7 +111,7 @@ def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
 def comparison_texts(
     boards: Sequence[Standings], discrete: Discrete | None, benchmarks: Sequence[Rankings]
 ) -> dict[str, str]:
-    """Return leaderboard.csv, pairs.csv and, where rankings were compared, rankings.json."""
+    """Return leaderboard.csv, pairs.csv and, if rankings were compared, rankings.json."""
     texts = {
         "leaderboard.csv": csv_text(_leaders(boards)),
         "pairs.csv": csv_text(_pairs(boards)),
@@ -163,7 +163,7 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[Line]:
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number as CSV files hold it, None if there is none."""
+    """Return a number as CSV files hold it, or None."""
     number = known(value)
     return None if number is None else round(number, 6)
 

@@ -1,4 +1,4 @@
-"""A report as Markdown, so that results travel: a model card with a `model-index` on top."""
+"""A report as Markdown: a model card with a `model-index` on top."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def write_card(report: Report, path: Path) -> Path:
 
 
 def is_card(path: Path) -> bool:
-    """Whether a file is a card that was written here and begins as it did."""
+    """Return whether a file is a card that eyechart wrote and whose beginning is unchanged."""
     try:
         with path.open(encoding="utf-8") as file:
             return file.read(len(START)) == START
@@ -87,7 +87,7 @@ def _sentences(report: Report) -> Iterator[str]:
 
 
 def _meanings(report: Report) -> Iterator[str]:
-    """Yield what each score is that there is, and what stands in brackets."""
+    """Yield the meaning of each score shown, and of the brackets."""
     present = {
         name
         for part in report.parts
@@ -143,7 +143,7 @@ def _limits(report: Report) -> Iterator[str]:
 
 
 def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
-    """Yield each corruption with the ranges of Δv that no model's curve was observed in."""
+    """Yield each corruption with the ranges of Δv in which no model's curve was observed."""
     spaces = [scores for model in part.models if (scores := model.space(name)) is not None]
     for corruption in part.corruptions:
         missing = {_gaps(space, corruption) for space in spaces} - {""}
@@ -173,13 +173,13 @@ def _reproduce(run: Run) -> Iterator[str]:
 
 
 def _title(run: Run) -> str:
-    """Return which run this is: its suite and models."""
+    """Return the title of a run: its suite and models."""
     models = [escape(name) for name in short_names(run.models)]
     return f"{escape(suite_title(run.config.suite))}: {listed(models)}"
 
 
 def _gaps(space: SpaceResults, corruption: str) -> str:
-    """Return the ranges of Δv without enough pictures under a corruption, "" if there are none."""
+    """Return the ranges of Δv without enough images under a corruption, "" if there are none."""
     collected = []
     for score in space.corruptions[corruption].properties.values():
         if score.curve is None:

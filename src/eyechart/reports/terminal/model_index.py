@@ -1,6 +1,6 @@
-"""Scores as the `model-index` of Hugging Face's model cards: what other tools read.
+"""Scores as the `model-index` of Hugging Face's model cards, which other tools read.
 
-The format: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+Format: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
 from pathlib import PurePath
@@ -16,7 +16,7 @@ from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 Block = dict[str, object]
-"""A part of the block, as YAML writes it."""
+"""A part of the block, as written to YAML."""
 
 
 def model_index(report: Report) -> list[Block]:
@@ -39,7 +39,7 @@ def model_index(report: Report) -> list[Block]:
 
 def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults) -> Block:
     images, config = run.results.images, run.config
-    # a card travels, and folders of this machine mean nothing elsewhere
+    # A card is shared, and folders of this machine mean nothing elsewhere.
     source = PurePath(images.source).name or "pictures"
     return {
         "task": {"type": "image-classification", "name": "Image classification"},

@@ -1,4 +1,4 @@
-"""Overlaps, selections, balance and coverage as tables for the terminal, and as long CSV files."""
+"""Overlap, selections, balance and coverage as tables for the terminal, and as long CSV files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from eyechart.overlap.selection import ThresholdRange
 from eyechart.reports.number_text import MISSING, interval_text
 
 if TYPE_CHECKING:
-    # these bring torch along, which most tables can do without
+    # These import torch, which most tables do not need.
     from eyechart.overlap.balance import Balance
     from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
     from eyechart.scores.registry import Score
 
 Rows = list[tuple[str, ...]]
 Table = tuple[tuple[str, ...], Rows]
-"""The head of a table and its rows."""
+"""The header of a table and its rows."""
 
 
 def matrix_table(matrix: OverlapMatrix) -> Table:
@@ -39,9 +39,9 @@ def nearest_table(
     intervals: OverlapIntervals | None = None,
     seed_deviation: FloatArray | None = None,
 ) -> Table:
-    """Return for each corruption what training on it gains, and which other one is nearest.
+    """Return for each corruption the gain of training on it, and its nearest other corruption.
 
-    `intervals`: to print with the overlap with the nearest; `seed_deviation`: likewise.
+    `intervals` and `seed_deviation`, if given, are printed with the overlap.
     """
     sure = [] if intervals is None else [f"{100 * intervals.level:g} %"]
     sure += [] if seed_deviation is None else ["sd of seeds"]
@@ -67,7 +67,7 @@ def _range(low: float, high: float) -> str:
 
 
 def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
-    """Return a line for each two corruptions, for a file: score, ends, deviation over seeds."""
+    """Return a row for each two corruptions, for a file: score, ends, deviation over seeds."""
     rows = [["one", "two", "overlap", "low", "high", "seed_deviation", "undetermined_share"]]
     names = intervals.matrix.names
     for one, two in combinations(range(len(names)), 2):
@@ -81,9 +81,10 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
 
 
 def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
-    """Return every selection with the thresholds for which it holds, and what changes at it.
+    """Return every selection with the thresholds for which it holds, and what changes.
 
-    Thresholds are rounded up, so that a number with as many digits is on the right side.
+    Thresholds are rounded up, so that a threshold typed with the printed digits gives this
+    selection.
     """
     rows: Rows = []
     before: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
 
 
 def up(threshold: float) -> str:
-    """Return a threshold in four digits behind the point, rounded up."""
+    """Return a threshold with four decimals, rounded up."""
     return f"{math.ceil(threshold * 1e4) / 1e4:.4f}"
 
 
@@ -118,7 +119,7 @@ def balance_table(balance: "Balance") -> Table:
 
 
 def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
-    """Return a line for each corruption error and each mean, for a file; shares, not percent."""
+    """Return a row for each corruption error and each mean, for a file; shares, not percent."""
     form = "relative" if balance.relative else "plain"
     start = [name, form, balance.baseline.name]
     rows = []
@@ -147,7 +148,7 @@ def direct_table(
 ) -> Table:
     """Return the corruption errors of the model trained on all, beside the standard model's.
 
-    `intervals`: those of each error, and of the "mean", if they are known.
+    `intervals` are those of each error, and of the "mean", if they are known.
     """
     mce = _mce()
     rows: Rows = []
@@ -169,14 +170,14 @@ def percent_range(ends: tuple[float, float]) -> str:
 
 
 def _mce() -> "Score":
-    """Return the score as which all corruption errors are written, also relative ones."""
+    """Return the score whose format all corruption errors use, including relative ones."""
     from eyechart.scores.registry import SCORES
 
     return SCORES["mce"]
 
 
 def score_text(score: float) -> str:
-    """Return a score in two digits, or a dash where it is undetermined."""
+    """Return a score with two decimals, or a dash if it is undetermined."""
     return MISSING if math.isnan(score) else f"{score:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Published results as tables for the terminal and as CSV files, with source and image set."""
+"""Published results as tables for the terminal and as CSV files, with source and dataset."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,18 +19,18 @@ COLUMNS = {**{score.name: score.title for score in LEADERBOARD}, **AREAS}
 
 
 def published_title(table: PublishedTable) -> str:
-    """Return what a table of published results is of."""
+    """Return the title of a table of published results."""
     text = f"Published, {table.suite}: {table.title}"
     return f"{text}; baseline {table.baseline}" if table.baseline else text
 
 
 def published_source(table: PublishedTable) -> str:
-    """Return where published results come from, and on which images they were measured."""
+    """Return the source of published results, and the images they were measured on."""
     return f"{table.name}: {table.source}. Images: {table.image_title}."
 
 
 def published_rows(table: PublishedTable, width: int, markdown: bool = False) -> Iterator["Table"]:
-    """Yield the models of a published table, in its order, with all scores that it prints."""
+    """Yield the models of a published table, in its order, with all its printed scores."""
     from rich.markup import escape
 
     names = [name for name in COLUMNS if any(name in row.scores for row in table.models)]
@@ -51,7 +51,7 @@ def published_rows(table: PublishedTable, width: int, markdown: bool = False) ->
 
 
 def ranked_title(ranked: RankedBoard) -> str:
-    """Return what runs and published results are ranked by, and that the images are the same."""
+    """Return by what runs and published results are ranked, and that the images are the same."""
     board = ranked.standings.board
     return (
         f"{board.suite} with published results on the same images"
@@ -80,7 +80,7 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
 def published_lines(
     tables: Sequence[PublishedTable], boards: Sequence[RankedBoard]
 ) -> Iterator[Line]:
-    """Yield a line for each published row; `rank` where it is ranked with runs."""
+    """Yield a row for each published model; `rank` if it is ranked with runs."""
     ranks = {
         (row.table.name, row.model): row.rank
         for board in boards
@@ -98,7 +98,7 @@ def published_lines(
 
 
 def error_lines(tables: Sequence[PublishedTable]) -> Iterator[Line]:
-    """Yield a line for each published corruption error, as shares."""
+    """Yield a row for each published corruption error, as shares."""
     for table in tables:
         for row in table.models:
             for name in row.ce or row.relative_ce:
@@ -110,12 +110,12 @@ def error_lines(tables: Sequence[PublishedTable]) -> Iterator[Line]:
 
 
 def _cell(row: PublishedModel, name: str, is_computed: bool) -> str:
-    """Return a score with as many digits as its source has, or two where it was computed."""
+    """Return a score with as many decimals as its source, or two if it was computed."""
     if name not in row.scores:
         return MISSING
     value = row.scores[name]
     if name in SCORES and SCORES[name].is_percent:
         return f"{100 * value:.2f}" if is_computed else f"{round(100 * value, 2):g}"
-    # human areas follow from numbers of three digits
+    # Human areas are derived from numbers with three digits.
     text = f"{value:.3f}" if name in AREAS else f"{value:.4f}"
     return text[:-1] if len(text) == 6 and text.endswith("0") else text

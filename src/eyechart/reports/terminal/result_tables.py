@@ -1,4 +1,4 @@
-"""What the terminal shows of an evaluation: a table for each model and label space."""
+"""Results of an evaluation on the terminal: a table for each model and label space."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
 
 
 def source_lines(results: Results) -> Iterator[str]:
-    """Yield a line for each human reference that was used, with the corruptions it stands for."""
+    """Yield a line for each human reference used, with the corruptions it applies to."""
     by_source: dict[str, list[str]] = {}
     corruptions = [
         item for space in results.models[0].spaces.values() for item in space.corruptions.items()
@@ -72,7 +72,7 @@ def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> 
     ]
     has_mean = len(space.corruptions) > 1 and bool(space.means)
     if has_mean:
-        # the mean of CE is the mCE
+        # The mean of CE is the mCE.
         paths = [(SCORES[score.mean] if score.mean else score).overall_path for score in scores]
         means = (_cell(find(space, path), score) for path, score in zip(paths, scores, strict=True))
         rows.append([mean, *means, *([""] if has_verdict else [])])
@@ -87,7 +87,7 @@ def _columns(space: SpaceResults) -> list[Score]:
     present = {name for record in records for name in record.scores}
     if space.corruption_error is not None:
         present |= {"ce"} | ({"relative_ce"} if space.corruption_error.relative_ce else set())
-    # an error rate where there are levels, or where it is all there is
+    # The error rate is shown if there are severity levels, or if there is nothing else.
     is_bare = any(
         record.error_by_severity or record.consistency is None or record.consistency.curve is None
         for record in records
@@ -113,5 +113,5 @@ def _cell(estimate: Estimate | None, score: Score, missing: str = "") -> str:
 
 
 def score_with_interval(estimate: Estimate, score: Score) -> str:
-    """Return a score and its 95 % interval, which is dim."""
+    """Return a score and its 95 % interval, which is dimmed."""
     return "{} [dim]{}[/dim]".format(*estimate_texts(estimate, score))

@@ -1,4 +1,4 @@
-"""What retraining changed, with tests: for the terminal, as CSV, and Table 3 of the VCR paper.
+"""Effects of retraining, with tests: for the terminal, as CSV, and as Table 3 of the VCR paper.
 
 A retraining writes retraining.csv; several of them are read back into one table, also as LaTeX.
 """
@@ -70,7 +70,7 @@ def _change_row(change: "ScoreChange", is_marked: bool, verdict: str) -> list[st
 
 
 def write_changes(retrained: "Retrained", path: Path) -> Path:
-    """Write one line per label space, corruption and score, and return the path."""
+    """Write one row per label space, corruption and score, and return the path."""
     return write_text(path, csv_text(_line(retrained, change) for change in retrained.changes))
 
 
@@ -122,7 +122,7 @@ def read_retrainings(paths: Sequence[Path]) -> list[RetrainedRow]:
     """Return a row per model, label space and corruption that was trained on.
 
     Raises:
-        UsageError: a file is missing, or is no table that `eyechart train retrain` wrote.
+        UsageError: If a file is missing, or was not written by `eyechart train retrain`.
     """
     collected: dict[tuple[str, str, str], dict[str, BeforeAfter]] = {}
     for path in paths:
@@ -167,7 +167,7 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
-    """Return the scores of Table 3 that any row has: without human data there are two."""
+    """Return the scores of Table 3 that any row has: two without human data."""
     return [score for score in CURVE_SCORES if any(score.name in row.scores for row in rows)]
 
 
@@ -182,7 +182,7 @@ def retrained_cells(rows: Sequence[RetrainedRow]) -> list[list[str]]:
 
 
 def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
-    """Return the LaTeX table; what is better after retraining by its test is bold."""
+    """Return the LaTeX table; significantly better scores after retraining are bold."""
     scores = shown_scores(rows)
     count = len(scores)
     heads = [
@@ -204,7 +204,7 @@ def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
 
 
 def _label(retrained: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:
-    """Return what a row is called: the model, and its label space where rows have several."""
+    """Return the label of a row: the model, and its label space if there are several."""
     several = len({row.space for row in rows}) > 1
     return f"{retrained.model} ({retrained.space})" if several else retrained.model
 

@@ -1,8 +1,8 @@
 """The four areas between the human curve and a model's: below each, and where one is ahead.
 
-As the study's second figure: the area of both is green, hatched yellow where humans are ahead and
-hatched blue where the model is. charts.js fills between a trace and the one that `meta.against`
-names; a trace whose `meta.same` names another has that one's values.
+Colors follow Fig. 2 of the study: the common area is green, hatched yellow where humans are ahead
+and hatched blue where the model is. charts.js fills between a trace and the one that `meta.against`
+names; a trace whose `meta.same` names another shares that one's values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,17 +29,17 @@ from eyechart.reports.words import corruption_words
 from eyechart.scores.registry import PROPERTIES
 
 MOST = 4
-"""Models in one chart; of more, the first of the part are shown."""
+"""Maximum number of models in one chart; of more, the first of the part are shown."""
 
 PANEL = 300
-"""Height of one, in pixels."""
+"""Height of a panel, in px."""
 
 SURE = 1.04
-"""Where ranges are marked in which 83 % bands are apart: above all curves."""
+"""Height of the marks for ranges in which the 83 % bands are disjoint: above all curves."""
 
 
 def area_charts(part: Part, index: int) -> Iterator[Chart]:
-    """Yield a chart for each corruption and property that humans are compared in."""
+    """Yield a chart for each corruption and property in which models are compared with humans."""
     for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
         panels = area_panels(part, space, corruption, letter)
         if panels:
@@ -89,7 +89,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
 
 
 def _significant(panel: AreaPanel) -> Iterator[Spec]:
-    """Yield a line above the curves for the ranges in which bands of 83 % are apart."""
+    """Yield a line above the curves for the ranges in which the 83 % bands are disjoint."""
     for side in ("people", "model"):
         ranges = panel.significant(side)
         if ranges:
@@ -136,7 +136,7 @@ def _layout(panels: Sequence[AreaPanel], letter: str) -> Spec:
 
 
 def _slot(index: int, count: int, between: float) -> list[float | None]:
-    """Return the part of 0…1 that is the place-th of so many, with so much of it between."""
+    """Return the interval of [0, 1] of one of `count` slots, with gaps of size `between`."""
     size = 1 / (count - between) if count > 1 else 1
     return numbers((index * size, min(1.0, index * size + size * (1 - between))))
 

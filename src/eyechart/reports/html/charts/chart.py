@@ -1,6 +1,6 @@
-"""What a chart is: a plotly spec of plain values, what it is about, and how it is said in words.
+"""A chart: a plotly spec of plain values, its subject, and a description in words.
 
-Nothing here draws: templates/charts.js does, and gives colours to what is named "var(--…)".
+Nothing is drawn here: templates/charts.js draws, and resolves colors such as "var(--…)".
 """
 
 import re
@@ -15,21 +15,21 @@ from eyechart.stats.estimate import Estimate
 Spec = dict[str, Any]
 
 DECIMALS = 6
-"""Of every number in a chart."""
+"""Decimals of every number in a chart."""
 
 PEOPLE = "people"
-"""What `meta.model` of a trace says that shows people."""
+"""Value of `meta.model` in a trace that shows humans."""
 
 INK, MUTED, PAPER = "var(--ink)", "var(--muted)", "var(--paper)"
-"""Colours of the page; "/0.2" behind one, or behind any colour, makes it as opaque as that."""
+"""Colors of the page; "/0.2" after any color sets its opacity."""
 
 INTERVAL: Spec = {
     "type": "data", "symmetric": False, "color": INK, "thickness": 1.2, "width": 3,
 }  # fmt: skip
-"""How error bars look."""
+"""Style of error bars."""
 
 HATCH: Spec = {"fillmode": "overlay", "fgcolor": f"{PAPER}/0.45", "size": 7, "solidity": 0.3}
-"""How bars are hatched, where they are."""
+"""Style of hatched bars."""
 
 BARS: Spec = {
     "orientation": "h",
@@ -37,24 +37,24 @@ BARS: Spec = {
     "marker": {"pattern": HATCH},
     "hovertemplate": "%{y}: %{customdata}<extra>%{fullData.name}</extra>",
 }
-"""How bars beside names look; their numbers as text are in `customdata`."""
+"""Style of bars beside names; their values as text are in `customdata`."""
 
 LONGEST = 26
-"""Letters of a model's name beside a bar; of longer ones the middle is left out."""
+"""Maximum letters of a model's name beside a bar; the middle of longer ones is omitted."""
 
 
 @dataclass(frozen=True)
 class Chart:
     """One chart of a report.
 
-    `id`: of a-z, 0-9 and "-". `part`: the place of the part of the report it is about, −1 for none;
-    `space`, `corruption` and `property` ("a" or "p") are "" if it is of none, or of all. `alt`:
-    what is to be seen, in words. `spec`: plotly's data and layout.
+    `id`: of a-z, 0-9 and "-". `part`: index of its part in the report, −1 for none. `space`,
+    `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all. `alt`:
+    description in words. `spec`: plotly's data and layout.
 
-    A trace's `meta` says of which `model` it is, "people", or "" if it stays when models are
-    hidden, and where its numbers stand in results.json: `at` of the list of its values, or `each`
-    of one value after the other; they are its y, or its x if `of` says so. `from`: what its values
-    were computed from.
+    A trace's `meta` names its `model`: "people" for humans, or "" for a trace that stays visible
+    when models are hidden. It also says where the trace's numbers are in results.json: `at` of the
+    list of its values, or `each` of one value after the other. They are its y, or its x if `of`
+    says so. `from`: what its values were computed from.
     """
 
     id: str
@@ -81,25 +81,25 @@ def make_chart(
     letter: str = "",
     id: str = "",
 ) -> Chart:
-    """Return a chart; its id says what it is about unless given."""
+    """Return a chart; by default its id is derived from its subject."""
     identity = id or slug(kind, part if part >= 0 else "", space, corruption, letter)
     spec = {"data": list(data), "layout": layout}
     return Chart(identity, kind, part, space, corruption, title, alt, spec, letter)
 
 
 def escape(text: str) -> str:
-    """Return a name as plotly shows it literally: plotly reads some of HTML in every label."""
+    """Return a name escaped for plotly, which interprets some HTML in every label."""
     return escape_html(text, quote=False)
 
 
 def slug(*words: object) -> str:
-    """Return words as one that can be the id of an element."""
+    """Return words as one valid element id."""
     text = "-".join(str(word) for word in words if word != "").lower()
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-") or "chart"
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number as charts hold it, short; None stays."""
+    """Return a number rounded for charts; None stays None."""
     if value is None:
         return None
     near = round(value, DECIMALS)
@@ -107,12 +107,12 @@ def rounded(value: float | None) -> float | None:
 
 
 def numbers(values: Iterable[float | None]) -> list[float | None]:
-    """Return numbers as charts hold them."""
+    """Return numbers rounded for charts."""
     return [rounded(value) for value in values]
 
 
 def grid(places: Sequence[float | None]) -> Spec:
-    """Return the x of a trace: start and step if it is even, which is short, else all places."""
+    """Return the x of a trace: start and step if evenly spaced (shorter), else all values."""
     known = [index for index in places if index is not None]
     if len(known) == len(places) > 1:
         step = (known[-1] - known[0]) / (len(known) - 1)
@@ -122,14 +122,14 @@ def grid(places: Sequence[float | None]) -> Spec:
 
 
 def interval_bar(number: Estimate) -> Spec:
-    """Return an error bar that spans the 95 % interval of a number; {} if that has no ends."""
+    """Return an error bar for the 95 % interval of a number; {} if the interval is undetermined."""
     if not number.is_known or not number.has_interval:
         return {}
     return error_bar([number.value], [number.interval95])
 
 
 def error_bar(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> Spec:
-    """Return error bars that span intervals."""
+    """Return error bars for intervals."""
     pairs = list(zip(values, ends, strict=True))
     return {
         "array": numbers(max(0.0, high - value) for value, (_, high) in pairs),
@@ -138,7 +138,7 @@ def error_bar(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> S
 
 
 def template(**traces: Spec) -> Spec:
-    """Return what all traces of a type have in common, which need not be said for each."""
+    """Return the properties that all traces of a type share, to keep specs short."""
     return {"data": {kind: [trace] for kind, trace in traces.items()}}
 
 
@@ -153,12 +153,12 @@ def names_axis(**more: object) -> Spec:
 
 
 def note(text: str, x: float, y: float, **more: object) -> Spec:
-    """Return a small text in a chart, where the axes put it unless `more` says otherwise."""
+    """Return a small annotation, in axis coordinates unless `more` says otherwise."""
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 
 
 def labels(models: Iterable[ModelEntry]) -> dict[str, str]:
-    """Return what to write beside the bars of models: short, escaped, each another."""
+    """Return the labels beside models' bars: short, escaped and unique."""
     collected: dict[str, str] = {}
     for model in models:
         text = shortened(model.short)
@@ -171,7 +171,7 @@ def labels(models: Iterable[ModelEntry]) -> dict[str, str]:
 
 
 def shortened(text: str) -> str:
-    """Return a text without its middle if it is long."""
+    """Return a text with its middle omitted if it is long."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 + 1 :]}"

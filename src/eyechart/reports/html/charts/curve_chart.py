@@ -1,7 +1,7 @@
-"""Curves over visual change: each model's, people's, with bands and the answers behind them.
+"""Curves over visual change: models and humans, with bands and the rates of their bins.
 
-A trace is a curve; what charts.js draws around it when it is looked at stands in `meta`: `bands`
-(95 % and 83 %, at every second point, in thousandths), `rates` of the bins, `observed` ranges.
+A trace is a curve; what charts.js draws around it on hover is in `meta`: `bands` (95 % and 83 %, at
+every second point, in thousandths), `rates` of the bins, `observed` ranges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ from eyechart.results.curve_results import Numbers, SampledCurve
 from eyechart.scores.registry import PROPERTIES
 
 SCALE = 1000
-"""Bands and rates of bins are whole numbers of one part of this: a chart has fewer pixels."""
+"""Bands and rates are stored as integers in units of 1/SCALE: finer than a chart's pixels."""
 
 HEIGHT = 440
 WIDE = 0.06
-"""Of a range without observations, for words that stand upright to fit into."""
+"""Minimum width of an unobserved range that fits a vertical label."""
 
 
 def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
@@ -65,17 +65,17 @@ def bands(ends: Mapping[str, tuple[Numbers, Numbers]]) -> Spec:
 
 
 def both_bands(line: SampledCurve) -> Spec:
-    """Return the bands of 95 % and 83 % of a curve in the results."""
+    """Return the 95 % and 83 % bands of a curve in the results."""
     return bands({"95": (line.low95, line.high95), "83": (line.low83, line.high83)})
 
 
 def whole(values: Sequence[float | None]) -> list[int | None]:
-    """Return shares as whole numbers of one part of SCALE."""
+    """Return shares as integers in units of 1/SCALE."""
     return [None if value is None else round(value * SCALE) for value in values]
 
 
 def line_trace(name: str, delta_v: Numbers, values: Numbers, look: Spec, meta: Spec) -> Spec:
-    """Return a curve."""
+    """Return a curve as a trace."""
     return {
         "type": "scatter",
         "mode": "lines",

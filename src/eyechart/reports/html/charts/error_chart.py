@@ -1,4 +1,4 @@
-"""Errors next to a baseline's against clean errors, and errors at each published severity."""
+"""Errors relative to a baseline against clean errors, and errors at each published severity."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -119,7 +119,7 @@ def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:
 
 
 def severity_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
-    """Yield a chart for each label space and corruption with levels."""
+    """Yield a chart for each label space and corruption with published severities."""
     for space in part.spaces:
         for panel in severity_panels(part, space):
             traces = [

@@ -1,4 +1,4 @@
-"""What humans see: their curves in each experiment, those of what looks alike together."""
+"""Human curves of each experiment, grouped by corruptions that look alike."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""How near models come to humans: bars of HMRI and MRSI, coloured by the kind of model."""
+"""Human-relative robustness: bars of HMRI and MRSI, colored by category of model."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -25,7 +25,7 @@ from eyechart.reports.series.report import Part
 from eyechart.scores.registry import PROPERTIES
 
 ROW, AROUND = 30, 130
-"""Height of a bar, and of what is around all of them, in pixels."""
+"""Height of a bar, and of the margins around all of them, in px."""
 
 
 def index_charts(part: Part, part_index: int) -> Iterator[Chart]:
@@ -38,7 +38,7 @@ def index_charts(part: Part, part_index: int) -> Iterator[Chart]:
 
 
 def _chart(index: HumanIndex, part_index: int, space: str) -> Chart:
-    # where nobody said what kind of model any is, each has its own colour
+    # If no model has a category, each has an individual color.
     by_category = any(model.category for model in index.models)
     names = labels(index.models)
     data = [

@@ -1,4 +1,4 @@
-"""How much corruptions of a benchmark overlap, and which were selected: a heat map of a file."""
+"""Heat map of the overlap of a benchmark's corruptions, with the selected ones marked."""
 
 import math
 
@@ -17,7 +17,7 @@ from eyechart.reports.number_text import MISSING
 from eyechart.reports.series.overlap import OverlapPanel, overlap_in_words, overlap_labels
 
 FEW = 16
-"""Corruptions up to which each cell's score fits into it."""
+"""Maximum number of corruptions for which a cell has room for its score."""
 
 DEEP = "#0072B2"
 GREY = f"{MUTED}/0.25"
@@ -48,7 +48,7 @@ def overlap_chart(overlap: OverlapPanel) -> Chart:
 
 
 def _cells(overlap: OverlapPanel, low: str, high: str, text: str) -> Spec:
-    """Return a heat map of colours between two, without its values."""
+    """Return a heat map with a color scale between two colors, without printed values."""
     names = [
         f"<b>✓ {escape(label)}</b>" if name in overlap.selected else escape(label)
         for name, label in zip(overlap.names, overlap_labels(overlap.names), strict=True)
@@ -70,16 +70,16 @@ def _cells(overlap: OverlapPanel, low: str, high: str, text: str) -> Spec:
 
 
 def _unknown_cells(overlap: OverlapPanel) -> Spec:
-    """Return the cells without a score, grey, for plotly leaves cells without a number empty."""
+    """Return the cells without a score in gray, because plotly leaves them empty."""
     is_unknown = [[math.isnan(score) for score in row] for row in overlap.scores]
     cells = _cells(overlap, GREY, GREY, "undetermined") | {
         "z": [[1 if unknown else None for unknown in row] for row in is_unknown],
         "showscale": False,
     }
     if len(overlap.names) <= FEW:
-        # plotly would choose a colour by that of the cell, and not see the page through it
+        # Plotly would derive the text color from the cell's color, ignoring its transparency.
         cells |= {"texttemplate": "%{text}", "textfont": {"size": 10, "color": INK}}
-        # a text for all would be drawn over the numbers of the others
+        # A text for all cells would be drawn over the numbers of the other heat map.
         cells["text"] = [[MISSING if unknown else "" for unknown in row] for row in is_unknown]
     return cells
 

@@ -1,4 +1,4 @@
-"""Models by ImageNet-C's accuracy, by R_a and by R_p: three bars each, with ranks beside them."""
+"""Models by ImageNet-C's accuracy, by R_a and by R_p: three bars each, with their ranks."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from eyechart.reports.series.ranks import RankPanel, rank_panels, way_title
 from eyechart.reports.series.report import ModelEntry, Report
 
 ROW, AROUND = 60, 120
-"""Height of a model's bars, and of what is around all, in pixels."""
+"""Height of a model's bars, and of the margins around all, in px."""
 
 
 TEXT: Spec = {
@@ -30,11 +30,11 @@ TEXT: Spec = {
     "textangle": 0,
     "hovertemplate": "%{y}: %{customdata}, rank %{text}<extra>%{fullData.name}</extra>",
 }
-"""Ranks, at the foot of their bars."""
+"""Ranks, at the base of their bars."""
 
 
 def rank_charts(report: Report) -> Iterator[Chart]:
-    """Yield a chart for each corruption that both ImageNet-C and VCR have."""
+    """Yield a chart for each corruption that ImageNet-C and VCR share."""
     for panel in rank_panels(report):
         yield _chart(panel)
 

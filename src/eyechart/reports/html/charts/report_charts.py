@@ -1,4 +1,4 @@
-"""All charts of a report, in the order of its page, and where each stands there."""
+"""All charts of a report, in the order of its page, and their placement."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from eyechart.reports.series.report import Report
 
 
 def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
-    """Return the charts of a report, each under another id; `overlap`: of a benchmark, if known."""
+    """Return the charts of a report with unique ids; `overlap` is that of a benchmark, if known."""
     return tuple(_with_own_ids(_charts(report, overlap)))
 
 
@@ -39,7 +39,7 @@ def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
 
 
 def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
-    """Yield charts under ids that differ even where names differ only in signs."""
+    """Yield charts with unique ids, even if their names differ only in punctuation."""
     taken: set[str] = set()
     for chart in charts:
         identity, count = chart.id, 1
@@ -51,7 +51,7 @@ def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
 
 
 class Placing:
-    """The charts of a report that have no place yet."""
+    """The charts of a report that are not placed yet."""
 
     def __init__(self, charts: tuple[Chart, ...]) -> None:
         self._left = list(charts)
@@ -59,7 +59,7 @@ class Placing:
     def take(
         self, *kinds: str, part: int | None = None, corruption: str | None = None
     ) -> tuple[Chart, ...]:
-        """Return the charts of some kinds (of any, if none is named) that have no place yet."""
+        """Return the charts of some kinds (of any, if none is given) that are not placed yet."""
         collected = [
             chart
             for chart in self._left
@@ -72,5 +72,5 @@ class Placing:
 
 
 def _order(chart: Chart) -> tuple[str, int]:
-    # accuracy before consistency, people's categories before the models' own classes
+    # Accuracy before consistency, human categories before the models' native classes.
     return chart.property, 0 if chart.space == "entry16" else 1

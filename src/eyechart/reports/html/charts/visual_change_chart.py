@@ -1,4 +1,4 @@
-"""How visual change is spread over a test set, and how much of it is covered, as bars."""
+"""Distribution of visual change in a test set, and its coverage, as bars."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,11 +25,11 @@ from eyechart.reports.series.visual_change import (
 from eyechart.reports.words import corruption_title, corruption_words
 
 PANEL, ROW, AROUND = 170, 30, 120
-"""Heights of a panel, of a bar, and of what is around, in pixels."""
+"""Heights of a panel, of a bar, and of the margins, in px."""
 
 
 def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
-    """Yield a chart for each corruption of a part, unless VCR's shows both."""
+    """Yield a chart for each corruption of a part, unless VCR's chart shows both suites."""
     for corruption in report.parts[index].corruptions:
         spreads = histogram_of(report, index, corruption)
         if not spreads:
@@ -48,7 +48,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
 
 
 def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
-    """Yield a chart of what a part's corruptions cover, VCR's next to ImageNet-C's if any."""
+    """Yield a chart of a part's coverage, with VCR beside ImageNet-C if there are both."""
     sets = covered_in(report, index)
     if sets:
         suites = [spreads[0].suite_title for spreads in sets]
