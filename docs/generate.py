@@ -1,11 +1,15 @@
 """Fills the tables of the documentation from the declarations, whenever the pages are built.
 
-A page holds a comment such as `<!-- corruptions -->`; what stands for it is made here.
+A page holds a comment such as `<!-- corruptions -->`, which is replaced by what is generated here.
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
+
+from eyechart.cli.app import app
 from eyechart.core.options import GROUPS, Field, fields_of
 from eyechart.images.published_source import SEVERITIES
 from eyechart.models.network_registry import NETWORKS
@@ -30,9 +34,9 @@ def corruptions() -> str:
     """Return every corruption with its parameters and their values at severities 1…5."""
     parts = []
     for suite in map(load_suite, PUBLISHED):
-        own = [entry for entry in suite if all_entries()[entry.name].suite == suite.name]
-        if own:
-            parts += [f"## {suite.title}", *(_one(entry) for entry in own)]
+        entries = [entry for entry in suite if all_entries()[entry.name].suite == suite.name]
+        if entries:
+            parts += [f"## {suite.title}", *(_one(entry) for entry in entries)]
     return "\n\n".join(parts)
 
 
@@ -40,7 +44,7 @@ def _one(entry: Entry) -> str:
     about = describe_corruption(entry.name)
     facts = [f"Group {about.group}"]
     facts += [f"variants: {', '.join(about.variants)}"] if about.variants else []
-    facts += ["moves things in the picture"] if about.geometric else []
+    facts += ["geometric: moves objects in the image"] if about.geometric else []
     facts += ["effect not monotone in severity"] if not about.monotone else []
     lines = [f"### `{about.name}`", f"{about.summary} *{'; '.join(facts)}.*"]
     rows = []
@@ -164,6 +168,57 @@ def networks() -> str:
     return _table(["architecture", "what it is"], rows)
 
 
+def commands() -> str:
+    """Return every command with its arguments and options."""
+    return "\n\n".join(_commands("eyechart", get_command(app)))
+
+
+def _commands(name: str, command: Any) -> Iterable[str]:
+    """Yield the section of a command, or of a group and of its commands."""
+    subcommands = getattr(command, "commands", {})
+    if subcommands:
+        if name != "eyechart":
+            yield f"{'#' * len(name.split())} `{name}`"
+            yield command.help or ""
+        for subname, subcommand in subcommands.items():
+            yield from _commands(f"{name} {subname}", subcommand)
+        return
+    yield f"{'#' * len(name.split())} `{name}`"
+    yield (command.help or "").replace("\f", "").strip()
+    rows = [_parameter_row(one) for one in command.params if one.name != "help"]
+    yield _table(["argument or option", "meaning", "default"], rows)
+
+
+def _parameter_row(parameter: Any) -> list[str]:
+    if parameter.param_type_name == "argument":
+        flags = f"`{parameter.metavar or parameter.name.upper()}`"
+    else:
+        flags = ", ".join(f"`{flag}`" for flag in (*parameter.opts, *parameter.secondary_opts))
+    repeated = getattr(parameter, "multiple", False) or parameter.nargs == -1
+    meaning = " ".join((parameter.help or "").split())
+    meaning += " *Can be repeated.*" if repeated and "repeatable" not in meaning else ""
+    meaning += " *Required.*" if parameter.required else ""
+    return [flags, _cell(meaning.strip()), _cell(_default(parameter.default))]
+
+
+def _default(value: Any) -> str:
+    # a flag that is off, an empty list and None all mean: not given
+    if value is None or value is False or value is ... or callable(value) or value in ((), [], ""):
+        return ""
+    value = getattr(value, "value", value)
+    return f"`{'yes' if value is True else value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def contributing() -> str:
+    """Return CONTRIBUTING.md with links that hold in the folder of the documentation."""
+    path = Path(__file__).parent.parent / "CONTRIBUTING.md"
+    return path.read_text(encoding="utf-8").replace("](docs/", "](")
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "corruptions": corruptions,
     "suites": suites,
@@ -172,4 +227,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "results.json": results_json,
     "settings": settings,
     "networks": networks,
+    "commands": commands,
+    "contributing": contributing,
 }
