@@ -1,4 +1,4 @@
-"""Taking out what guessing gives, so that tasks with few and with many choices can be compared."""
+"""Correct rates and curves for chance, so that tasks with few and many choices are comparable."""
 
 from dataclasses import replace
 
@@ -13,7 +13,12 @@ from eyechart.curves.curve import Curve
 
 
 def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:
-    """Return (p − 1/k) / (1 − 1/k) for rates p of answers among k choices, never below 0."""
+    """Return (p − 1/k) / (1 − 1/k) for rates p of responses among k choices, clipped at 0.
+
+    Example:
+        >>> corrected_for_chance([0.5, 0.75, 1.0], 2).tolist()
+        [0.0, 0.5, 1.0]
+    """
     if choices < 2:
         raise UsageError(f"choices must be at least 2, got {choices}.")
     shares = np.asarray(rates, dtype=np.float64)
@@ -21,12 +26,13 @@ def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:
 
 
 def corrected_curve(curve: Curve, choices: int) -> Curve:
-    """Return the curve, its bins and its replicates corrected for chance."""
+    """Return the curve with its bins, anchors and bootstrap replicates corrected for chance."""
 
     def anchor(value: float | None) -> float | None:
         return None if value is None else float(corrected_for_chance(value, choices))
 
     def corrected_bins(bins: Bins) -> Bins:
+        # Empty bins have NaN rates; multiplied by a count of 0 they would stay NaN.
         rates = np.where(bins.counts > 0, bins.rates, 0)
         return Bins(bins.edges, bins.counts, corrected_for_chance(rates, choices) * bins.counts)
 
@@ -42,17 +48,18 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
 
 
 def _corrected(pieces: PPoly, choices: int) -> PPoly:
-    """Return the falling pieces corrected, flat at 0 from where they reach it."""
+    """Return the corrected pieces of a non-increasing curve, 0 from where they reach 0."""
     coefficients = pieces.c / (1 - 1 / choices)
     coefficients[-1] -= 1 / choices / (1 - 1 / choices)
     places = pieces.x
     scaled = PPoly(coefficients, places)
     if scaled(places[-1]) >= 0:
         return scaled
-    # the first place where a falling curve is at or below 0: within it, or at its beginning
+    # A non-increasing curve that ends below 0 reaches it once: inside, or at its start.
     roots = scaled.roots(extrapolate=False)
     roots = roots[~np.isnan(roots)]
     end = float(roots[0]) if scaled(places[0]) > 0 and roots.size else float(places[0])
+    # Pieces before the root are kept, and one constant piece at 0 replaces the rest.
     before = int(np.searchsorted(places, end, side="left"))
     kept = np.concatenate([coefficients[:, :before], np.zeros((len(coefficients), 1))], axis=1)
     return PPoly(kept, np.concatenate([places[:before], [end, places[-1]]]))

@@ -1,4 +1,4 @@
-"""Several human references together: which of them stands for a corruption, and merging files."""
+"""Several human references: which one is used for a corruption, and merging files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,37 +17,37 @@ class References:
     """Human references in order of precedence.
 
     Responses to a corruption itself come before transferred ones, whichever reference has them;
-    among equals the one that was given first is used, for each property by itself.
+    otherwise the first reference wins. Accuracy and consistency are looked up separately.
     """
 
     parts: tuple[Reference, ...]
 
     def source(self, corruption: str, metric: str = "accuracy") -> Reference | None:
-        """Return the reference that stands for a corruption; None if none does."""
+        """Return the reference used for a corruption; None if no reference has it."""
         candidates = [part for part in self.parts if part.source(corruption, metric) is not None]
         direct = [part for part in candidates if part.kind(corruption) == "direct"]
         return next(iter(direct or candidates), None)
 
     @property
     def similar(self) -> SimilarClasses:
-        """Which corruptions look alike: the same for all."""
+        """Classes of similar corruptions, the same for all references."""
         return self.parts[0].similar
 
     @property
     def has_consistency(self) -> bool:
-        """Whether any response is known to be that to the clean image, or not."""
+        """Whether the consistency of any response with the clean image is known."""
         return any(np.isfinite(part.responses.consistent).any() for part in self.parts)
 
     @cached_property
     def responses(self) -> HumanResponses:
-        """All responses, with participants of different references kept apart."""
+        """All responses; participants of different references stay distinct."""
         if len(self.parts) == 1:
             return self.parts[0].responses
         return join_responses([_named(part.responses, part.name) for part in self.parts])
 
 
 def check_names(references: Sequence[Reference]) -> None:
-    """Reject references of one name: nobody could tell which of them stands for what."""
+    """Raise a UsageError if two references have the same name and could not be told apart."""
     names = [reference.name for reference in references]
     for name in names:
         if names.count(name) > 1:
@@ -58,11 +58,11 @@ def check_names(references: Sequence[Reference]) -> None:
 
 
 def merge(references: Sequence[Reference]) -> HumanResponses:
-    """Return one set of responses of several references, for a file of its own.
+    """Return the pooled responses of several references, to be written to one file.
 
-    Responses to the same corruption are pooled. Participants of different references stay apart,
-    and so do clean images: a curve starts at the clean responses of those who saw the corruption,
-    and consistency is that of each reference by its own rule.
+    Responses to the same corruption are pooled. Participants and clean images of different
+    references stay distinct: a curve starts at the clean responses of those who saw the corruption,
+    and consistency follows each reference's rule.
     """
     check_names(references)
     first, *rest = references
@@ -75,6 +75,7 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
                     f" ({first.name}) and {two} ({other.name}): keep them apart, and give --humans"
                     " for each."
                 )
+    # `judged` fixes consistency by each reference's rule before rows are pooled.
     parts = [_named(reference.judged, reference.name) for reference in references]
     judgements = tuple(
         replace(judgement, subject=f"{reference.name}/{judgement.subject}")
@@ -95,7 +96,7 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
 
 
 def _named(responses: HumanResponses, name: str) -> HumanResponses:
-    """Return responses whose participants and study bear the reference's name."""
+    """Return the responses with the reference's name in their participants and study."""
     subject = np.where(
         responses.subject == "", "", np.char.add(f"{name}/", responses.subject.astype(np.str_))
     )

@@ -1,4 +1,8 @@
-"""Do people answer a corrupted picture as the clean one? No one sees both, so others are asked."""
+"""Consistency of human responses with responses to the clean image.
+
+No participant sees an image both clean and corrupted, so responses of other participants to the
+clean image are the comparison.
+"""
 
 from collections import Counter
 
@@ -13,14 +17,14 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES
 
 
 def find_rule(rule: str | None, responses: HumanResponses) -> str:
-    """Return the rule of that name; without one "given" if the file has clean answers."""
+    """Return the rule; without one, "given" if the file has clean responses, else "majority"."""
     if rule is None:
         return "given" if (~np.isnan(responses.consistent)).any() else "majority"
     return check_rule(rule)
 
 
 def check_rule(rule: object) -> str:
-    """Return the name of a rule, or raise a UsageError that says which there are."""
+    """Return the name of a rule; raise a UsageError that lists the rules if it is unknown."""
     if not isinstance(rule, str):
         raise UsageError(
             f"clean_responses must be one of {', '.join(CLEAN_RESPONSES)}, got {rule!r}."
@@ -31,15 +35,15 @@ def check_rule(rule: object) -> str:
 
 
 def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which rows are answers to clean pictures."""
+    """Return a mask of the responses to clean images."""
     return np.asarray((responses.delta_v == 0) | (responses.corruption == CLEAN))
 
 
 def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:
-    """Return whether each answer is that of other people to the clean picture; NaN if unknown.
+    """Return whether each response equals that of other humans to the clean image; NaN if unknown.
 
-    Under "given" it is what the file says; clean answers of which it says nothing are compared with
-    the commonest of other people, which is the agreement that the curve starts from.
+    Under "given" it is the value in the file. Clean responses without a value are compared with the
+    most common clean response of other humans: that agreement is where the curve starts.
     """
     agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
     if rule != "given":
@@ -50,7 +54,7 @@ def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArr
 
 
 def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> FloatArray:
-    # images of one name in two merged studies are not the same image
+    # Images of the same name in two merged studies are different images.
     clean_responses: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in np.flatnonzero(is_clean(responses) & (responses.picture != "")).tolist():
         if responses.answer[row]:
@@ -67,6 +71,8 @@ def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> F
             if participant != subject
         )
         if other_responses:
+            # Ties and random choices depend on image and participant only, not on the order of
+            # rows.
             drawn = hash64("clean answer", seed, picture, subject)
             result[row] = responses.answer[row] == _chosen(other_responses, rule, drawn)
     return result

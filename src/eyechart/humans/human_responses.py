@@ -1,4 +1,4 @@
-"""Answers of people and of models in one form, and the Parquet file that holds them."""
+"""Human responses as columns, and the Parquet file that stores them."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from eyechart.core.parts import read_header, read_parquet, write_parquet
 
 Texts = NDArray[np.str_]
 Columns = dict[str, Any]
-"""Arrays by the names of the fields of `HumanResponses`."""
+"""Arrays by field name of `HumanResponses`."""
 
 KIND, VERSION = "answers", "1"
 TEXTS = (
@@ -24,13 +24,13 @@ TEXTS = (
     "stimulus_set",
 )  # fmt: skip
 LATER = ("study", "stimulus_set")
-"""Columns that older files lack: unknown."""
+"""Columns that files of earlier versions lack; their values are unknown."""
 
 NUMBERS = ("delta_v", "correct", "consistent")
 FACTS = ("source", "choices", "label_space", "citation", "licence")
 
 CLEAN = "clean"
-"""The `corruption` of answers to clean pictures that belong to no experiment of their own."""
+"""`corruption` of responses to clean images that belong to no single experiment."""
 
 
 SAME, DIFFERENT = "same", "different"
@@ -38,9 +38,10 @@ SAME, DIFFERENT = "same", "different"
 
 @dataclass(frozen=True)
 class Judgement:
-    """One response to a pair, `a` before `b`; `truth` and `response`: "same" or "different".
+    """One same/different response to a pair of corruptions, with `a` before `b`.
 
-    `response` is "" where there was none in time, `subject` where the participant is unknown.
+    `truth` and `response` are "same" or "different". `response` is "" if there was none in time,
+    `subject` is "" if the participant is unknown.
     """
 
     a: str
@@ -51,20 +52,36 @@ class Judgement:
 
     @property
     def correct(self) -> bool:
-        """Whether the response is the truth."""
+        """Whether the response is correct."""
         return self.truth == self.response
 
 
 @dataclass(frozen=True, eq=False)
 class HumanResponses:
-    """Answers by columns, one row for each, or for `trials` of them with the same Δv.
+    """Human responses by column: one row per response, or per `trials` responses with the same Δv.
 
-    `corruption`: an eyechart corruption or an experiment's name; `condition`: its strength as the
-    experiment names it; `picture`: which original, whatever was done to it; `answer`: "" where none
-    was given; `clean_answer`: to the same picture when clean; `study`: which of several merged sets
-    a row is of; `stimulus_set`: the published experiment of which the image is a stimulus, as the
-    names of its files say it. Texts that are unknown are "". `delta_v`: in 0…1, `correct` and
-    `consistent`: 0, 1 or a share of the trials; NaN where unknown.
+    Unknown texts are "", unknown numbers NaN.
+
+    Attributes:
+        corruption: Corruption in eyechart, or name of an experiment.
+        condition: Strength as named by the experiment.
+        subject: Participant.
+        picture: Original image, whatever was done to it.
+        label: True category.
+        answer: Response; "" if none was given.
+        clean_answer: Response to the same image when clean.
+        study: Which of several merged studies the row belongs to.
+        stimulus_set: Published experiment that the image is a stimulus of, from the file name.
+        delta_v: Visual change Δv in [0, 1].
+        correct: 0 or 1, or the share of correct trials.
+        consistent: 0 or 1, or the share of trials consistent with the clean image.
+        trials: Number of responses in the row.
+        source: Format or study the data comes from.
+        choices: Number of choices that participants had.
+        label_space: Label space of the labels.
+        citation: Citation of the data.
+        licence: Licence of the data.
+        judgements: Same/different judgements stored with the responses.
     """
 
     corruption: Texts
@@ -105,23 +122,31 @@ class HumanResponses:
         return len(self.corruption)
 
     def only(self, rows: NDArray[np.generic]) -> "HumanResponses":
-        """Return the answers of some rows: a mask or places."""
+        """Return the responses of some rows, given a mask or indices."""
         columns = {name: getattr(self, name)[rows] for name in (*TEXTS, *NUMBERS, "trials")}
         return replace(self, **columns)
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """The names in `corruption`, in the order of their first row, without "clean"."""
+        """Names in `corruption` in order of first appearance, without "clean"."""
         return tuple(name for name in dict.fromkeys(self.corruption.tolist()) if name != CLEAN)
 
 
 def make_responses(
     count: int, *, source: str, choices: int, label_space: str, **known: Any
 ) -> HumanResponses:
-    """Return answers with the columns and facts given; the rest is unknown.
+    """Return responses with the given columns; all other columns are unknown.
 
-    `correct` and `consistent` follow from `answer`, `label` and `clean_answer` unless given. No
-    answer is wrong.
+    `correct` and `consistent` follow from `answer`, `label` and `clean_answer` unless given. A
+    missing response is incorrect.
+
+    Example:
+        >>> responses = make_responses(
+        ...     2, source="demo", choices=16, label_space="entry16", label=["cat", "dog"],
+        ...     answer=["cat", "bear"],
+        ... )
+        >>> responses.correct.tolist()
+        [1.0, 0.0]
     """
     columns: Columns = {
         name: np.asarray(known.pop(name, np.full(count, "")), dtype=np.str_) for name in TEXTS
@@ -138,7 +163,7 @@ def make_responses(
 
 
 def write_responses(path: Path, responses: HumanResponses) -> None:
-    """Write one Parquet file, whole or not at all; only a file of answers is ever replaced."""
+    """Write responses to a Parquet file atomically; only a file of responses is overwritten."""
     if path.exists() and not _is_ours(path):
         raise UsageError(f"{path} is there already and holds no answers: choose another file.")
     facts = {name: getattr(responses, name) for name in FACTS}
@@ -160,7 +185,11 @@ def write_responses(path: Path, responses: HumanResponses) -> None:
 
 
 def read_responses(path: Path) -> HumanResponses:
-    """Return the answers of a file that `write_responses` wrote; any other is refused."""
+    """Return the responses in a file written by `write_responses`.
+
+    Raises:
+        UsageError: If the file is of another kind or version, or damaged.
+    """
     header = read_header(path)
     if header.get("eyechart.kind") != KIND:
         raise UsageError(
@@ -173,6 +202,7 @@ def read_responses(path: Path) -> HumanResponses:
     try:
         facts = json.loads(header["eyechart.facts"])
         stored = facts.pop("judgements")
+        # Judgements of early files lack the ground truth, without which there is no accuracy.
         if any(len(values) != len(fields(Judgement)) for values in stored):
             raise UsageError(
                 f"{path} holds judgements without what was shown, whose accuracy is unknown: import"
@@ -195,7 +225,7 @@ def read_responses(path: Path) -> HumanResponses:
 
 
 def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
-    """Return the rows of several sets of answers, with the facts of the first."""
+    """Return the rows of several sets of responses, with the metadata of the first."""
     columns: Columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (*TEXTS, *NUMBERS, "trials")
@@ -211,12 +241,15 @@ def _is_ours(path: Path) -> bool:
 
 
 def clusters_of(responses: HumanResponses) -> NDArray[np.str_]:
-    """Return what answers belong together by: their picture, or the person where it is unknown."""
+    """Return the bootstrap cluster of each response: its image, or the participant if unknown."""
     return np.where(responses.picture != "", responses.picture, responses.subject)
 
 
 def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
-    """Return the clusters with a new one for each answer of which nothing is known."""
+    """Return the clusters with a separate one for each response whose cluster is unknown.
+
+    None if all are unknown.
+    """
     unknown = clusters == ""
     if unknown.all():
         return None
@@ -225,15 +258,16 @@ def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
 
 
 def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
-    """Return the row of each single answer, and whether it is a hit.
+    """Return the row of each single response, and whether it is a hit.
 
-    14 hits of 15 become 14 ones and a zero, for resampling must see that they are single answers.
-    A row whose hits are no whole number stands for as many equal shares.
+    14 hits of 15 become 14 ones and a zero, so that single responses are resampled. A row whose
+    number of hits is not an integer becomes that many equal shares.
     """
     rows = np.repeat(np.arange(len(responses)), responses.trials)
     starts = np.cumsum(responses.trials) - responses.trials
     position = np.arange(len(rows)) - starts[rows]
     total = hits * responses.trials
+    # Rates such as 14/15 come back from a float column with rounding error.
     is_whole = np.abs(total - np.rint(total)) < 1e-6
     return rows, np.where(is_whole[rows], position < np.rint(total)[rows], hits[rows]).astype(
         np.float64
@@ -243,9 +277,9 @@ def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.
 def anchor_of(
     clean: HumanResponses, hits: FloatArray, clusters: NDArray[np.str_]
 ) -> float | NDArray[np.float64] | None:
-    """Return how often clean pictures are hits: for each answer's cluster where they share any.
+    """Return the hit rate on clean images: per response, by its cluster, where clusters are shared.
 
-    Otherwise the mean over clusters, as one number, whose own error is left aside.
+    Otherwise it is the mean over clusters as one number, whose sampling error is ignored.
     """
     if not len(clean):
         return None
@@ -255,5 +289,6 @@ def anchor_of(
     shared = np.isin(clusters, names)
     if not shared.any() or (names == "").all():
         return mean
+    # searchsorted may point behind the end for clusters that are not shared; these get the mean.
     nearest = np.minimum(np.searchsorted(names, clusters), len(names) - 1)
     return np.where(shared, rates[nearest], mean)

@@ -1,6 +1,6 @@
-"""What is said of tables of human responses to import, declared once.
+"""Options for importing tables of human responses, declared once.
 
-Nothing slow is imported here: the command line is made from these.
+Imports nothing slow, because the command line is built from these records.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ GROUP = "Data"
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """Which tables are imported, and what they do not say themselves."""
+    """Tables to import, and metadata that they do not contain."""
 
     files: Annotated[
         Sequence[Path],

@@ -1,4 +1,4 @@
-"""From the tables of experiments to human responses; each format is a module of `importers`."""
+"""Import human responses from tables of experiments; each format is a module of `importers`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ NO_ANSWER = ("", "na", "nan", "none")
 
 @takes_fields_of(ImportSettings)
 def import_responses(settings: ImportSettings) -> HumanResponses:
-    """Return the responses in CSV files of a form: one of `FORMATS`."""
+    """Return the responses in CSV files of one of the `FORMATS`."""
     read = FORMATS[str(settings.form)]
     if not settings.files:
         raise UsageError("Give at least one file to import.")
@@ -32,13 +32,13 @@ def import_responses(settings: ImportSettings) -> HumanResponses:
 
 
 def corruption_of(row: CsvRow, options: ImportSettings) -> str:
-    """Return what was done to a row's image: as its table says, or as was told for all."""
+    """Return the corruption of a row: from its table, or from the option."""
     check_corruption(row, options)
     return options.corruption or _column(row, "corruption")
 
 
 def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
-    """Return True, or raise a UsageError where a table names another corruption than was told."""
+    """Return True; raise a UsageError if the table names another corruption than the option."""
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
         raise row.refusal(
@@ -58,7 +58,7 @@ def _column(row: CsvRow, name: str) -> str:
 
 
 class Labelled(NamedTuple):
-    """Labels and responses of a table, and between how many of what people chose."""
+    """Labels and responses of a table, with the number of choices and the label space."""
 
     labels: list[str]
     responses: list[str]
@@ -73,7 +73,7 @@ def read_labels(
     options: ImportSettings,
     clean: Sequence[str] = (),
 ) -> Labelled:
-    """Return labels, responses, and between how many of what people chose.
+    """Return labels and responses with the number of choices and the label space.
 
     `clean`: responses to the clean images, if the table has them.
     """
@@ -97,5 +97,5 @@ def read_labels(
 
 
 def response_of(text: str) -> str:
-    """Return a response as it is compared: "" for none."""
+    """Return a response in the form in which responses are compared; "" for none."""
     return "" if text.lower() in NO_ANSWER else text

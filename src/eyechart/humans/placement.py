@@ -1,9 +1,8 @@
-"""Where the conditions of published experiments lie on the axis of visual change.
+"""Placement: visual change Δv of the conditions of published experiments.
 
-The packaged reference is laid out so: Geirhos et al. 2018, of whom counts by condition are kept.
-
-An experiment names its conditions by strength; its transformations, applied to photographs, say
-which Δv people saw. A condition is a distribution of Δv, not one number.
+An experiment names its conditions by strength. Its transformations, applied to images, yield the Δv
+that participants saw; a condition is a distribution of Δv, not one number. The packaged reference
+(Geirhos et al. 2018) consists of counts per condition and is placed this way.
 """
 
 import csv
@@ -34,24 +33,25 @@ from eyechart.visual_change.registry import DEFAULT_RULER
 Transformation = Callable[[FloatArray, float, FloatArray], FloatArray]
 
 LEVELS = np.linspace(0, 1, 41)
-"""The shares at which a distribution of Δv is kept."""
+"""Probabilities of the quantiles by which a distribution of Δv is stored."""
 
 HUMAN_DEFINITION = DEFAULT_RULER
-"""The definition of visual change by which all human responses are placed: by no other is there a
-placement, so that tests by another one have no human comparison."""
+"""Definition of visual change that all human responses are placed by. There is no placement for
+other definitions, and therefore no human comparison.
+"""
 
 MEAN_GREY = 0.4423
-"""What low-pass filtering found beyond the border."""
+"""Grey value beyond the image border in the experiment's low-pass filter."""
 
 NOISE_CONTRAST = 0.3
-"""What contrast was cut to before noise came on top, so that little of it was clipped."""
+"""Contrast before noise was added, reduced so that few values are clipped."""
 
 CITATION = (
     "Geirhos, Temme, Rauber, Schütt, Bethge, Wichmann (2018): Generalisation in humans and deep"
     " neural networks. NeurIPS."
 )
 GREY = "bw"
-"""The condition of the experiment on colour with clean grey pictures."""
+"""Condition of the color experiment that shows clean greyscale images."""
 
 FIRST = "# Visual change of the conditions of Geirhos et al. 2018 (contrast, low-pass filtering,"
 ABOUT = """\
@@ -62,7 +62,7 @@ ABOUT = """\
 
 @dataclass(frozen=True)
 class Experiment:
-    """What was done to grey pictures in 0…1, at which strengths, the first being the weakest."""
+    """Transformation of greyscale images in [0, 1] and its strengths, weakest first."""
 
     title: str
     strengths: tuple[float, ...]
@@ -91,24 +91,30 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Placement:
-    """The quantiles (at `LEVELS`) of Δv for each strength of one experiment."""
+    """Quantiles (at `LEVELS`) of Δv for each strength of one experiment."""
 
     experiment: str
     quantiles: dict[float, FloatArray]
 
     def spread(self, strength: float, count: int) -> FloatArray:
-        """Return `count` values of Δv, rising, that stand evenly for a condition's pictures."""
+        """Return `count` increasing values of Δv, evenly spaced in the condition's distribution."""
         if strength not in self.quantiles:
             known = ", ".join(f"{known_strength:g}" for known_strength in self.quantiles)
             raise UsageError(
                 f"The placement '{self.experiment}' has no condition {strength:g}; it has {known}."
             )
+        # Midpoints of `count` equal shares, so that neither tail of the distribution is favored.
         places = (np.arange(count) + 0.5) / count
         return np.asarray(np.interp(places, LEVELS, self.quantiles[strength]))
 
 
 def strength_of(condition: str) -> float:
-    """Return the number in a condition's name: "0.35", or "c05" for a contrast of 5 %."""
+    """Return the strength in a condition's name: 0.35 for "0.35", 0.05 for "c05" (contrast 5 %).
+
+    Example:
+        >>> strength_of("0.35"), strength_of("c05")
+        (0.35, 0.05)
+    """
     try:
         return round(float(condition[1:]) / 100, 6) if condition[:1] == "c" else float(condition)
     except ValueError:
@@ -126,9 +132,9 @@ def find_placement(experiment: str) -> Placement:
 
 
 def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -> NDArray[np.uint8]:
-    """Return a grey picture (H, W) as people saw it in that condition, rounded to 8 bits.
+    """Return a greyscale image (H, W) as shown in a condition, rounded to 8 bits.
 
-    Noise depends on the picture and the condition alone.
+    Noise depends only on the image and the condition.
     """
     changed = EXPERIMENTS[experiment].transformation(
         grey / 255.0, strength, _noise(grey, experiment, strength)
@@ -137,7 +143,7 @@ def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -
 
 
 def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], FloatArray]:
-    """Return Δv of grey pictures (H, W) in every condition, one value per picture."""
+    """Return Δv of greyscale images (H, W) in every condition, one value per image."""
     keys = [
         (name, strength)
         for name, experiment in EXPERIMENTS.items()
@@ -154,7 +160,7 @@ def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
 
 
 def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
-    """Return the placement of every experiment, and on how many photographs it was measured."""
+    """Return the placement of every experiment, and the number of images it was measured on."""
     image_files = find_pictures(images)
     measured = measure_conditions(_greys([image_file.path for image_file in image_files]))
     if any(np.isnan(values).all() for values in measured.values()):
@@ -173,7 +179,7 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
 
 
 def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
-    """Write the table of quantiles, whole or not at all; only such a table is ever replaced."""
+    """Write the table of quantiles atomically; only such a table is overwritten."""
     if path.exists() and not path.read_bytes().startswith(FIRST.encode()):
         raise UsageError(f"{path} is there already and is no placement: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
@@ -186,11 +192,11 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
 
 
 def geirhos_responses() -> HumanResponses:
-    """Return the answers by subject and condition, spread evenly over the condition's Δv.
+    """Return responses by participant and condition, spread evenly over the condition's Δv.
 
-    Each has the subject's rate in that condition: which answers were right is not counted apart.
-    The experiments' people are others each time. Clean grey pictures of the experiment on colour
-    are there as `clean`.
+    Published data are counts: each response has the participant's rate in that condition. Each
+    experiment had its own participants. Clean greyscale images of the color experiment have the
+    corruption `clean`.
     """
     parts = []
     for row in packaged_rows("eyechart.humans", "data", "geirhos2018_counts.csv"):
@@ -213,6 +219,7 @@ def geirhos_responses() -> HumanResponses:
                 licence="CC BY 4.0",
                 corruption=np.full(trials, experiment),
                 condition=np.full(trials, condition),
+                # Participant numbers start again in each experiment; these are different humans.
                 subject=np.full(trials, f"{row['experiment']}/{row['subject']}"),
                 delta_v=delta_v,
                 correct=np.full(trials, int(row["correct"]) / trials),
@@ -237,7 +244,7 @@ def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
 
 
 def _noise(grey: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
-    """Return numbers in 0…1 of the picture's shape."""
+    """Return uniform numbers in [0, 1] in the shape of the image."""
     keys = content_keys(torch.from_numpy(grey.copy())[None])
     salt = hash64(experiment, f"{strength:g}")
     uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", grey.shape)

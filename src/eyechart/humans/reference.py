@@ -1,4 +1,4 @@
-"""People's curves to compare models with: the published ones, or those of an imported file."""
+"""Human reference curves to compare models with: published ones, or from an imported file."""
 
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -37,29 +37,31 @@ from eyechart.testsets.testset_settings import LEAST
 
 METRICS = ("accuracy", "consistency")
 FitOptions = dict[str, Any]
-"""Arguments of `fit_curve`, by name."""
+"""Arguments of `fit_curve` by name."""
 
 PACKAGED = ("geirhos",)
 EXPORT, ANSWERS = "export", "answers.parquet"
-"""Where in a study's folder its export is, and the file of answers in it."""
+"""Folder of the export within a study's folder, and its file of responses."""
 
 PER_LEAST, FEWEST_BINS = 1.5, 5
-"""Where most responses fall into bins with fewer than the minimum count, and no number of bins is
-asked for, bins are made to hold about 1.5 times the minimum."""
+"""If most responses fall into bins below the minimum count and no number of bins is requested, bins
+are chosen to hold about 1.5 times the minimum, but at least 5 bins.
+"""
 
 BY_CONDITION = {"least-squares": 0.01, "cobs": 0.3}
-"""How strongly curves are smoothed where responses come with the rate of their condition.
+"""Smoothing by method where responses carry only the rate of their condition.
 
-Bins within a condition are then equal but for others' responses, which a criterion over bins takes
-for precision. Leaving out whole conditions errs least with 0.01 to 0.03, with 0.1 to 0.3 for cobs.
+Bins within a condition are then equal by construction, which cross-validation over bins mistakes
+for precision. Leaving out whole conditions has the lowest error with 0.01 to 0.03 (0.1 to 0.3 for
+cobs).
 """
 
 
 @dataclass(frozen=True)
 class Point:
-    """The answers of one condition or bin: where on the axis, how many, how many hits.
+    """Responses of one condition or bin: position, number, and number of hits.
 
-    `delta_v`: the 5th, 50th and 95th percentile.
+    `delta_v` holds the 5th, 50th and 95th percentile.
     """
 
     delta_v: tuple[float, float, float]
@@ -68,17 +70,17 @@ class Point:
 
     @property
     def rate(self) -> float:
-        """The share of hits."""
+        """Share of hits."""
         return self.hits / self.n_responses
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the binomial interval of the rate (Wilson), as if answers were independent."""
+        """Return the Wilson interval of the rate, which treats responses as independent."""
         return wilson_interval(round(self.hits) / self.n_responses, self.n_responses, level)
 
 
 @dataclass(frozen=True)
 class LeftEnd:
-    """How often clean pictures are hits, and whether the experiment itself showed them."""
+    """Hit rate on clean images, and whether the experiment itself showed them."""
 
     rate: float
     is_own: bool
@@ -86,10 +88,14 @@ class LeftEnd:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Answers of people, and which corruptions they speak for.
+    """Human responses, and the corruptions they can be used for.
 
-    `clean_rule`: see `consistency.RULES`. `corrected`: whether curves are corrected for chance.
-    `similar`: which corruptions look alike, so that responses to one stand for the others.
+    Attributes:
+        name: Name in tables and results.
+        responses: The responses.
+        clean_rule: Rule of consistency, one of `CLEAN_RESPONSES`.
+        corrected: Whether curves are corrected for chance.
+        similar: Classes of similar corruptions, within which responses are transferred.
     """
 
     name: str
@@ -101,31 +107,30 @@ class Reference:
 
     @property
     def choices(self) -> int:
-        """How many answers people could choose between."""
+        """Number of choices that participants had."""
         return self.responses.choices
 
     @property
     def label_space(self) -> str:
-        """What the labels are: "entry16" for the 16 categories."""
+        """Label space of the labels: "entry16" for the 16 categories."""
         return self.responses.label_space
 
     @property
     def citation(self) -> str:
-        """Whose data it is."""
+        """Citation of the data."""
         return self.responses.citation
 
     @cached_property
     def experiments(self) -> tuple[str, ...]:
-        """The experiments that make curves: those whose answers have a Δv."""
+        """Experiments with curves: those whose responses have a Δv."""
         measured = set(self.responses.corruption[~np.isnan(self.responses.delta_v)].tolist())
         return tuple(name for name in self.responses.experiments if name in measured)
 
     def match(self, corruption: str) -> str | None:
-        """Return the experiment that speaks for a corruption; None if none does.
+        """Return the experiment used for a corruption; None if there is none.
 
-        People's answers to the corruption itself come first (by its very name, then by its bare
-        name, then as a published experiment), then those to the corruption of its class with the
-        most answers.
+        Responses to the corruption itself come first: by its exact name, by its bare name, then as
+        a published experiment. Next is the similar corruption with the most responses.
         """
         direct = [
             experiment for experiment in self.experiments if is_direct(experiment, corruption)
@@ -152,25 +157,25 @@ class Reference:
 
     @property
     def parts(self) -> "tuple[Reference, ...]":
-        """Itself, as the only one of several references."""
+        """This reference, in the form of several references."""
         return (self,)
 
     def source(self, corruption: str, metric: str = "accuracy") -> "Reference | None":
-        """Return this reference if it holds a property of a corruption; None otherwise."""
+        """Return this reference if it has a property of a corruption; None otherwise."""
         experiment = self.match(corruption)
         if experiment is None or np.isnan(_hits(self._rows(experiment), metric)).all():
             return None
         return self
 
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
-        """Return whether people saw this corruption or one of its class; None if neither."""
+        """Return whether humans saw this corruption or a similar one; None if neither."""
         experiment = self.match(corruption)
         if experiment is None:
             return None
         return "direct" if is_direct(experiment, corruption) else "transferred"
 
     def check_curves(self) -> None:
-        """Raise a UsageError unless there are experiments that curves can be fitted to."""
+        """Raise a UsageError if there is no experiment that a curve can be fitted to."""
         if not self.experiments and self.responses.experiments:
             raise UsageError(
                 f"{self.name} holds no visual change, so there is no curve: import it with a"
@@ -180,11 +185,16 @@ class Reference:
             raise UsageError(f"{self.name} holds answers to clean pictures only.")
 
     def curve(self, corruption: str, metric: str = "accuracy", **fit: Any) -> Curve | None:
-        """Return people's curve for a corruption; None where there is no human reference.
+        """Return the human curve for a corruption; None if there is no human reference.
 
-        `fit` goes to `fit_curve`. `bins`: None, as without it, for as many as a model has, or fewer
-        where there are too few responses for those. `right_anchor`: as of a model's curve; nobody
-        was shown destroyed images, so "measured" is chance. What was fitted once is kept.
+        Fitted curves are cached.
+
+        Args:
+            corruption: Name of a corruption.
+            metric: "accuracy" or "consistency".
+            **fit: Arguments of `fit_curve`. With `bins` None (the default), the number of bins is
+                that of models, or smaller if there are too few responses. `right_anchor` is as for
+                models, except that "measured" is chance level: no human was shown destroyed images.
         """
         if metric not in METRICS:
             raise unknown_name("property", str(metric), METRICS)
@@ -194,14 +204,15 @@ class Reference:
         key = (experiment, metric, tuple(sorted(fit.items())))
         try:
             known = key in self._fitted
-        except TypeError:  # of lists and arrays among the options nothing is kept
+        # Options that are lists or arrays cannot be hashed; their curves are not cached.
+        except TypeError:  # unhashable options, such as lists and arrays, are not cached
             return self._fit(experiment, metric, fit)
         if not known:
             self._fitted[key] = self._fit(experiment, metric, fit)
         return self._fitted[key]
 
     def describe(self, corruption: str) -> str:
-        """Return one line: whose answers stand for a corruption, how many, and how."""
+        """Return one line: which responses are used for a corruption, how many, and how."""
         experiment = self.match(corruption)
         if experiment is None:
             return "no human reference"
@@ -216,9 +227,9 @@ class Reference:
         )
 
     def stands_for(self, corruption: str) -> tuple[str, str, int]:
-        """Return the names of the reference and of the experiment for a corruption, and observers.
+        """Return reference, experiment and number of participants for a corruption.
 
-        Their number is 0 if it is unknown.
+        The number is 0 if it is unknown.
         """
         experiment = self.match(corruption)
         if experiment is None:
@@ -226,10 +237,13 @@ class Reference:
         return self.name, experiment, self.n_participants(experiment)
 
     def meeting(self, choices: int, match_choices: bool = False) -> "Reference":
-        """Return the reference to use with answers among so many choices.
+        """Return the reference to compare with predictions among this number of choices.
 
-        Where people had another number of choices it is refused, or, with `match_choices`,
-        corrected for chance; the other side must then be corrected too (`corrected_curve`).
+        If the number of choices differs, the reference is corrected for chance with
+        `match_choices`; the other side must then be corrected too (`corrected_curve`).
+
+        Raises:
+            UsageError: If the number of choices differs and `match_choices` is False.
         """
         if choices == self.choices:
             return self
@@ -238,29 +252,29 @@ class Reference:
                 f"People chose between {self.choices} answers in {self.name}, not {choices}: ask"
                 " for a correction for chance (match_choices) or take another reference."
             )
+        # The cache holds curves without correction.
         return replace(self, corrected=True, _fitted={})
 
     def count(self, experiment: str) -> int:
-        """Return how many answers an experiment holds.
-
-        Tables of counts have accuracy and consistency of the same answers in rows of their own.
-        """
+        """Return the number of responses in an experiment."""
         responses = self.responses.only(self.responses.corruption == experiment)
+        # Tables of counts have accuracy and consistency of the same responses in separate rows;
+        # adding both would count every response twice.
         known = (~np.isnan(responses.correct), ~np.isnan(responses.consistent))
         return max(int(responses.trials[rows].sum()) for rows in known)
 
     def n_participants(self, experiment: str) -> int:
-        """Return how many people took part, 0 if that is unknown."""
+        """Return the number of participants, 0 if it is unknown."""
         participants = set(self.responses.subject[self.responses.corruption == experiment].tolist())
         return len(participants - {""})
 
     def size_in_words(self, experiment: str) -> str:
-        """Return how many people gave how many answers."""
+        """Return the numbers of participants and responses as text."""
         answers, n = f"{self.count(experiment):,} answers", self.n_participants(experiment)
         return f"{n:,} {'person' if n == 1 else 'people'}, {answers}" if n else answers
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
-        """Return the rates of an experiment by condition, or by bin where it names none."""
+        """Return the rates of an experiment by condition, or by bin if conditions have no names."""
         responses = self._rows(experiment)
         hits, seen = _hits(responses, metric), ~np.isnan(responses.delta_v)
         keep = seen & ~np.isnan(hits)
@@ -278,7 +292,7 @@ class Reference:
         return sorted(points, key=lambda point: point.delta_v[1])
 
     def left_end(self, experiment: str, metric: str = "accuracy") -> LeftEnd | None:
-        """Return how often clean pictures are hits, if people saw any."""
+        """Return the hit rate on clean images; None if participants saw none."""
         clean = self._clean(self._rows(experiment), metric)
         if not len(clean):
             return None
@@ -292,14 +306,14 @@ class Reference:
 
     @cached_property
     def judged(self) -> HumanResponses:
-        """The answers with the consistency of this reference's rule."""
+        """The responses with consistency by this reference's rule."""
         return replace(self.responses, consistent=consistency(self.responses, self.clean_rule))
 
     def _clean(self, responses: HumanResponses, metric: str) -> HumanResponses:
-        """Return the answers to clean pictures: the experiment's own, or else those apart.
+        """Return the responses to clean images: those within the experiment, else separate ones.
 
-        Both, if those apart are to the same photographs: then a study has asked for them, and a few
-        pictures that a corruption happened to leave as they were do not stand for all.
+        Both, if the separate ones are of the same images: a study then collected them on purpose,
+        and the few images that a corruption left unchanged are not representative.
         """
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))
         apart = (self.judged.corruption == CLEAN) & np.isin(self.judged.study, responses.study)
@@ -318,6 +332,7 @@ class Reference:
         clean = self._clean(responses, metric)
         anchor = anchor_of(clean, _hits(clean, metric), clusters)
         options: FitOptions = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
+        # Rates instead of 0 and 1 mean that only counts per condition are known.
         if not np.isin(hits, (0, 1)).all():
             options["smoothing"] = BY_CONDITION.get(fit.get("method", DEFAULT_METHOD))
         options |= fit
@@ -334,18 +349,21 @@ class Reference:
         return corrected_curve(curve, self.choices) if self.corrected else curve
 
     def _right_end(self, anchor: str | float, start: float | None) -> float | FloatArray | None:
-        """Return where humans' curve ends, before it is corrected for chance."""
+        """Return the right anchor of the human curve, before correction for chance."""
         if self.corrected and not isinstance(anchor, str):
-            # a number is a rate among the model's choices; corrected, both curves end at the same
+            # A number is a rate among the model's choices. It is mapped to the human number of
+            # choices, so that both curves end at the same value after correction.
             above = float(corrected_for_chance(anchor, len(CATEGORIES)))
             anchor = 1 / self.choices + above * (1 - 1 / self.choices)
         return right_end(anchor, start, 1 / self.choices)
 
 
 def find_reference(name_or_path: str, clean_rule: str | None = None) -> Reference:
-    """Return the reference "geirhos", of a Parquet file made by an import, or of a study's folder.
+    """Return a reference by name ("geirhos"), Parquet file of an import, or study folder.
 
-    `clean_rule`: which clean answer consistency compares with, "given", "majority" or "random".
+    Args:
+        name_or_path: Name, file or folder.
+        clean_rule: Response to the clean image for consistency: "given", "majority" or "random".
     """
     if clean_rule is not None:
         check_rule(clean_rule)
@@ -361,13 +379,13 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
 
 
 def study_name(folder: Path) -> str:
-    """Return what a study is called by its folder, or by that of its export within it."""
+    """Return the name of a study from its folder, or from the folder of its export."""
     resolved = folder.resolve()
     return resolved.parent.name if resolved.name == EXPORT else resolved.name
 
 
 def _exported(folder: Path) -> Path:
-    """Return the file of answers in a study's or an export's folder."""
+    """Return the file of responses in the folder of a study or an export."""
     for file in (folder / ANSWERS, folder / EXPORT / ANSWERS):
         if file.is_file():
             return file
@@ -382,7 +400,7 @@ def _exported(folder: Path) -> Path:
 
 
 def title(experiment: str) -> str:
-    """Return what an experiment is called in text."""
+    """Return the name of an experiment in text."""
     return EXPERIMENTS[experiment].title if experiment in EXPERIMENTS else experiment
 
 
@@ -392,12 +410,12 @@ def _geirhos() -> Reference:
 
 
 def _same_pictures(responses: HumanResponses, clean: HumanResponses) -> bool:
-    """Whether some answers are to the same photographs, as far as those are known."""
+    """Whether any responses are to the same images, as far as these are known."""
     return bool(np.isin(clean.picture, responses.picture[responses.picture != ""]).any())
 
 
 def _bins_for(delta_v: FloatArray, binning: str, least: float) -> int:
-    """Return as many bins as models have, or fewer if most responses were in bins of too few."""
+    """Return the number of bins of models, or fewer if most responses would be in sparse bins."""
     counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
     if counts[counts < least].sum() <= counts.sum() / 2:
         return BINS
@@ -405,7 +423,7 @@ def _bins_for(delta_v: FloatArray, binning: str, least: float) -> int:
 
 
 def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:
-    """Return where a curve starts: a number as it is, or the mean over responses with a Δv."""
+    """Return where a curve starts: a constant, or the mean over responses with a Δv."""
     if anchor is None:
         return None
     values = np.asarray(anchor, dtype=np.float64)

@@ -1,7 +1,8 @@
-"""Can people tell two corruptions apart? From single judgements, same or different, of pairs.
+"""Analyze same/different judgements: can humans tell two corruptions apart?
 
-Answers of one person are not independent. So beside the pooled binomial test stands one in which
-people are what is exchanged, and the interval of the accuracy allows for how much people differ.
+Responses of one participant are not independent. Beside the pooled binomial test there is a
+sign-flip test over participants, and the interval of the accuracy accounts for differences between
+participants.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,10 +22,10 @@ from eyechart.stats.p_values import SIGNIFICANT, holm, sign_flip
 
 FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "said")
-"""Of a study's own file of judgements."""
+"""Columns of a study's file of judgements."""
 
 IMPORTED = ("a", "b", "shown_same", "same")
-"""Of a table of judgements from elsewhere, with 1 or 0; `subject` is optional."""
+"""Columns of a table of judgements from elsewhere, with 1 or 0; `subject` is optional."""
 
 YES_NO = {
     "1": SAME, "yes": SAME, "true": SAME, "same": SAME,
@@ -32,17 +33,22 @@ YES_NO = {
 }  # fmt: skip
 
 BIASED = 1.0
-"""Who says one of the two much oftener than the other is right half of the time, whatever is seen:
-beyond this criterion (standard deviations) nothing is called alike."""
+"""Response criterion (in standard deviations) beyond which a pair is never called alike: a
+participant who nearly always gives the same response is correct half of the time, whatever is
+shown.
+"""
 
 ALIKE = 0.6
-"""Two corruptions are taken to look alike if the whole interval of the accuracy is below this.
+"""Two corruptions are alike if the whole interval of the accuracy is below this.
 
-Near chance with few answers is no sign of likeness: then the interval is wide, and nothing is said.
+Accuracy near chance is not enough: with few responses the interval is wide, and the pair stays
+undecided.
 """
 
 LEAST_PEOPLE, LEAST_ANSWERS = 6, 30
-"""With five people who all lean to one side, exchanging signs gives 2/2⁵ = 0.06 at best."""
+"""Minimum numbers of participants and responses. With five participants who all lean to one side,
+the sign-flip test gives p = 2/2⁵ = 0.06 at best.
+"""
 
 TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
     "told apart", "hardly told apart", "not told apart", "undecided", "too few answers",
@@ -51,13 +57,24 @@ TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
 
 @dataclass(frozen=True)
 class PairResult:
-    """What people could tell of a pair.
+    """Result for a pair of corruptions.
 
-    `said_same`: how often that was said of pictures with the same corruption and of others.
-    `pooled`: p-value of the binomial test against one half; `by_participant`: of the test by
-    people; `pooled_holm`, `by_participant_holm`: the same, corrected over all pairs. `sensitivity`,
-    `bias`: d′ and criterion of saying "different" (positive: it is said too rarely), in standard
-    deviations.
+    Attributes:
+        a: First corruption.
+        b: Second corruption.
+        n_judgements: Number of responses.
+        n_unanswered: Number of trials without a response.
+        n_participants: Number of participants.
+        n_correct: Number of correct responses.
+        interval: 95 % interval of the accuracy.
+        said_same: Rate of "same" responses if the corruptions were the same, and if they differed.
+        sensitivity: d′ of responding "different", in standard deviations.
+        bias: Criterion of responding "different", in standard deviations; positive if it is said
+            too rarely.
+        pooled: P-value of the binomial test against 0.5.
+        by_participant: P-value of the sign-flip test over participants.
+        pooled_holm: `pooled`, corrected over all pairs (Holm).
+        by_participant_holm: `by_participant`, corrected over all pairs (Holm).
     """
 
     a: str
@@ -77,28 +94,28 @@ class PairResult:
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers."""
+        """Share of correct responses."""
         return self.n_correct / self.n_judgements
 
     @property
     def verdict(self) -> str:
-        """What may be said of the pair, by the test by people and the interval."""
+        """Verdict on the pair from the test over participants and the interval."""
         if self.n_participants < LEAST_PEOPLE or self.n_judgements < LEAST_ANSWERS:
             return TOO_FEW
         is_alike = self.interval[1] < ALIKE
         if self.by_participant_holm < SIGNIFICANT and self.accuracy > 0.5:
             return HARDLY if is_alike else TOLD_APART
-        # reliably wrong, or nearly always the same answer: that says nothing of what was seen
+        # Significantly below chance, or nearly always the same response: no evidence of similarity.
         is_odd = self.by_participant_holm < SIGNIFICANT or abs(self.bias) > BIASED
         return NOT_TOLD if is_alike and not is_odd else UNDECIDED
 
 
 def read_single_judgements(path: Path) -> list[Judgement]:
-    """Return the judgements in a CSV file, one row for each.
+    """Return the judgements in a CSV file, one per row.
 
-    Columns: those of a study (a, b, subject, shown, said), or a, b, shown_same, same. What was
-    shown is needed, for it is the accuracy that tells whether a pair can be told apart: whoever
-    always says "same" tells nothing apart.
+    Columns are those of a study (a, b, subject, shown, said), or a, b, shown_same, same. What was
+    shown is required, because accuracy decides whether a pair is told apart: a participant who
+    always responds "same" tells nothing apart.
     """
     columns = column_names(path)
     if {"shown", "said"} & columns or not {"a", "b", "same"} <= columns:
@@ -137,7 +154,7 @@ def _yes_no(row: CsvRow, column: str) -> str:
 
 
 def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
-    """Return what people could tell of every pair, by name; p-values corrected over all of them."""
+    """Return the result of every pair, sorted by name, with p-values corrected over all pairs."""
     by_pair = sorted(judgements, key=lambda judgement: (judgement.a, judgement.b))
     groups = groupby(by_pair, lambda judgement: (judgement.a, judgement.b))
     results = [
@@ -155,7 +172,8 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     answered = [judgement for judgement in judgements if judgement.response]
     if not answered:
         return None
-    # who is unknown counts as a person for each answer, as if answers were independent
+    # Each response of an unknown participant counts as a participant, as if responses were
+    # independent.
     names = [judgement.subject or f"answer {number}" for number, judgement in enumerate(answered)]
     participants, owner = np.unique(names, return_inverse=True)
     counts = np.bincount(owner)
@@ -164,9 +182,12 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     of_same = _said_different([one for one in answered if one.truth == SAME])
     of_different = _said_different([one for one in answered if one.truth == DIFFERENT])
     alarms, hits = (
-        norm.ppf((count + 0.5) / (asked + 1)) for count, asked in (of_same, of_different)
+        # Log-linear correction: rates of 0 and 1 would have infinite z-scores.
+        norm.ppf((count + 0.5) / (asked + 1))
+        for count, asked in (of_same, of_different)
     )
     pooled = float(binomtest(n_correct, n_judgements, 0.5).pvalue)
+    # Correct minus incorrect per participant, which is symmetric around 0 at chance level.
     by_participant = sign_flip(2 * correct - counts)
     return PairResult(
         a,
@@ -196,7 +217,7 @@ def _rate(said_different: tuple[int, int]) -> float:
 
 
 def judgements_file(path: Path) -> Path | None:
-    """Return the file of single judgements in a study's or an export's folder, if there is one."""
+    """Return the file of judgements in the folder of a study or an export; None if missing."""
     for file in (path / FILE, path / "export" / FILE):
         if file.is_file():
             return file
@@ -204,7 +225,7 @@ def judgements_file(path: Path) -> Path | None:
 
 
 def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
-    """Return the result of one pair; a pair of which nobody was asked is refused."""
+    """Return the result of one pair; raise a UsageError if there are no judgements of it."""
     names = {name for result in results for name in (result.a, result.b)}
     for name in (a, b):
         if name not in names:

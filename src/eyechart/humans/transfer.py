@@ -1,7 +1,7 @@
-"""Which corruptions look alike to humans, so that responses to one may stand for another.
+"""Classes of corruptions that are similar to humans, within which responses are transferred.
 
-Classes are data with their provenance: the published ones come with the package, others are found
-by studies and kept in files of the same form. Nothing else is ever transferred.
+Classes are data with provenance: the published ones come with the package, others are found by
+studies and stored in files of the same format. Nothing else is ever transferred.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,22 +25,27 @@ STUDY = "study"
 KIND, VERSION = "similar-classes", 1
 
 EXPERIMENTS = {"noise": "uniform_noise", "lowpass": "gaussian_blur"}
-"""The corruption whose class a published experiment belongs to."""
+"""Corruption whose class a published experiment belongs to."""
 
 SAME = {"lowpass": "gaussian_blur", "contrast": "contrast"}
-"""Which corruption a published experiment is, but for colour.
+"""Corruption that a published experiment shows, apart from color.
 
-The experiment `noise` is none: contrast was cut to 30 % before the noise was added.
+`noise` has no entry: contrast was reduced to 30 % before the noise was added.
 """
 
 
 @dataclass(frozen=True)
 class CorruptionClass:
-    """Corruptions that look alike, and how that is known.
+    """Class of similar corruptions with its evidence.
 
-    `provenance`: "published", or "study" if a study's data were tested; `test`: how; `p`: the
-    smallest p-value of its pairs, corrected for their number, and `n`: the fewest responses (or
-    judgements) behind a pair, both None where they are not known. `source`: whose data.
+    Attributes:
+        name: Name of the class.
+        members: Corruptions.
+        provenance: "published", or "study" if data of a study were tested.
+        test: Test that was used.
+        p: Smallest corrected p-value of its pairs; None if unknown.
+        n: Smallest number of responses or judgements of a pair; None if unknown.
+        source: Name of the data.
     """
 
     name: str
@@ -53,7 +58,7 @@ class CorruptionClass:
 
     @property
     def evidence(self) -> str:
-        """How it is known, in a few words."""
+        """Evidence in a few words."""
         if self.provenance == PUBLISHED:
             return PUBLISHED
         numbers = [] if self.p is None else [f"p ≥ {self.p:.2g}"]
@@ -63,14 +68,20 @@ class CorruptionClass:
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two corruptions and what a test of humans' data says of them.
+    """Two corruptions and the result of a test on human data.
 
-    `of`: accuracy or consistency (curves), or judgements (same/different). `published_rule`:
-    "overlap" or "apart" by the 83 % intervals of curves, "" for judgements. `p` and `p_holm`:
-    of the simultaneous test of the largest difference along the curves, or of the accuracy of
-    judgements; before and after correction for all pairs. `largest`: that difference, or the
-    accuracy; `at_most`: its upper 95 % limit. `n`: responses to the one that has fewer, or
-    judgements. `verdict`: "similar", "different" or "undecided".
+    Attributes:
+        a: First corruption.
+        b: Second corruption.
+        of: "accuracy" or "consistency" (curves), or "judgements" (same/different).
+        published_rule: "overlap" or "apart" by the 83 % intervals; "" for judgements.
+        p: P-value of the largest difference along the curves (simultaneous test), or of the
+            accuracy of judgements.
+        p_holm: `p`, corrected over all pairs.
+        largest: Largest difference, or accuracy of judgements.
+        at_most: Upper 95 % limit of `largest`.
+        n: Number of responses to the corruption with fewer, or number of judgements.
+        verdict: "similar", "different" or "undecided".
     """
 
     a: str
@@ -87,7 +98,7 @@ class ComparedPair:
 
 @dataclass(frozen=True)
 class SimilarClasses:
-    """Classes of corruptions that look alike, and which corruptions were tested at all."""
+    """Classes of similar corruptions, and all corruptions that were tested."""
 
     source: str
     classes: tuple[CorruptionClass, ...] = ()
@@ -95,7 +106,7 @@ class SimilarClasses:
     pairs: tuple[ComparedPair, ...] = ()
 
     def find(self, name: str) -> CorruptionClass | None:
-        """Return the class of a corruption or a published experiment; None where it has none."""
+        """Return the class of a corruption or published experiment; None if it has none."""
         return next(
             (
                 corruption_class
@@ -106,16 +117,16 @@ class SimilarClasses:
         )
 
     def name_of(self, name: str) -> str | None:
-        """Return the name of the class of a corruption or an experiment; None where it has none."""
+        """Return the name of the class of a corruption or experiment; None if it has none."""
         corruption_class = self.find(name)
         return None if corruption_class is None else corruption_class.name
 
     def is_tested(self, name: str) -> bool:
-        """Whether it was tested if a corruption looks like others; if not, nothing is known."""
+        """Whether similarity of this corruption with others was tested; otherwise it is unknown."""
         return _has(self.tested, name)
 
     def members_of(self, experiment: str) -> tuple[str, ...]:
-        """Return the names of the corruptions that an experiment stands for, itself first."""
+        """Return the corruptions that an experiment can be used for, its own first."""
         same, corruption_class = SAME.get(experiment), self.find(experiment)
         first = (same,) if same else () if experiment in EXPERIMENTS else (experiment,)
         return tuple(
@@ -135,9 +146,9 @@ def _published() -> SimilarClasses:
 
 
 def find_classes(names: str | Sequence[str]) -> SimilarClasses:
-    """Return the classes of "published", "none", or files that `humans similar --out` wrote.
+    """Return the classes of "published", "none", or files written by `humans similar --out`.
 
-    Where several are given, a corruption has the class of the first that has one for it.
+    With several sources, a corruption has the class of the first source that contains it.
     """
     chosen = [names] if isinstance(names, str) else list(names)
     if NONE in chosen and len(chosen) > 1:
@@ -153,7 +164,7 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
 
 
 def write_classes(path: Path, similar: SimilarClasses) -> None:
-    """Write classes as a YAML file that `find_classes` reads, whole or not at all."""
+    """Write classes atomically to a YAML file that `find_classes` reads."""
     check_replaceable(path)
     content = {
         "kind": KIND,
@@ -172,7 +183,7 @@ def write_classes(path: Path, similar: SimilarClasses) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Reject a path where something else is: only a file of classes is ever replaced."""
+    """Raise a UsageError if the path exists and is not a file of classes."""
     if not path.exists():
         return
     try:
@@ -184,7 +195,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def read_classes(path: Path) -> SimilarClasses:
-    """Return the classes in a file; a UsageError says what is wrong with it."""
+    """Return the classes in a file; raise a UsageError if it is invalid."""
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -204,10 +215,11 @@ def read_classes(path: Path) -> SimilarClasses:
 
 
 def is_direct(experiment: str, corruption: str) -> bool:
-    """Whether humans were shown this corruption itself.
+    """Whether the experiment showed humans this corruption itself.
 
-    A bare name is any suite's corruption that it resolves to: frost is ImageNet-C's and VCR's, and
-    uniform_noise, which only VCR has, is vcr/uniform_noise. A name with a suite is that one alone.
+    A bare name matches the corruption of any suite that it resolves to: frost is ImageNet-C's and
+    VCR's, and uniform_noise, which only VCR has, is vcr/uniform_noise. A name with a suite matches
+    only that one.
     """
     if experiment == corruption or SAME.get(experiment) == bare_name(corruption):
         return True
@@ -217,25 +229,29 @@ def is_direct(experiment: str, corruption: str) -> bool:
 
 
 def direct_names(experiment: str) -> list[str]:
-    """Return the corruptions of published suites that humans were shown in an experiment."""
+    """Return the corruptions of published suites that humans saw in an experiment."""
     return [name for name in all_entries() if is_direct(experiment, name)]
 
 
 def bare_name(corruption: str) -> str:
-    """Return the name without VCR's prefix; names of other suites stay what they are."""
+    """Return the name without the prefix of VCR; names of other suites are unchanged."""
     return corruption.removeprefix("vcr/")
 
 
 def class_of(name: str) -> str | None:
-    """Return the published class of a corruption or an experiment; None where it has none."""
+    """Return the published class of a corruption or experiment; None if it has none."""
     return published_classes().name_of(name)
 
 
 def grouped(names: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """Return the groups of two and more names in which every two are alike, the largest first.
+    """Return groups of at least two names in which all pairs are alike, largest first.
 
-    Likeness need not carry over from pair to pair, so that a name joins a group only if it is like
-    each of its members; a name that fits several is in the largest, then in the first.
+    Similarity is not transitive, so a name joins a group only if it is similar to every member. A
+    name that fits several groups is in the largest, then in the first.
+
+    Example:
+        >>> grouped(["a", "b", "c"], [("a", "b"), ("b", "c")])
+        [('a', 'b')]
     """
     pairs = {frozenset(pair) for pair in alike}
     groups: list[tuple[str, ...]] = []
@@ -258,7 +274,7 @@ def _grown(first: str, names: Sequence[str], pairs: set[frozenset[str]]) -> tupl
 
 
 def _has(members: Iterable[str], name: str) -> bool:
-    """Whether a corruption or experiment is among the members, whichever has the bare name."""
+    """Whether a corruption or experiment is among the members, with or without suite."""
     names = {name, EXPERIMENTS.get(name, name)}
     return any(
         is_direct(m, candidate) or is_direct(candidate, m) for m in members for candidate in names
@@ -282,9 +298,9 @@ def _find(name: str) -> SimilarClasses:
 
 
 def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass], list[str]]:
-    """Return classes under names of their own, less what earlier ones hold, and what was tested.
+    """Return classes with unique names without members of earlier ones, and what was tested.
 
-    Of a class of which one corruption is left, it is no longer known what that one looks like.
+    A class with a single corruption left is dropped, and that corruption counts as not tested.
     """
     classes: list[CorruptionClass] = []
     tested: dict[str, None] = {}

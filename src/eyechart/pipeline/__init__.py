@@ -1,4 +1,4 @@
-"""`evaluate`: from settings to results, by the steps of the other packages.
+"""From models and images to scores: settings, preparation, prediction, scoring and checks.
 
-Nothing that another package can do.
+Formulas are in `scores`, `curves` and `stats`.
 """

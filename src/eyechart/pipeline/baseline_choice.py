@@ -1,6 +1,6 @@
-"""By whose errors those of models are divided: a table's, a model's on the same pictures, people's.
+"""Choose the baseline of CE: a built-in table, a model on the same images, or humans.
 
-What is chosen is checked before the work; the division itself comes after it, in `normalise`.
+The choice is checked before anything is predicted; `normalise` divides afterwards.
 """
 
 from collections import Counter
@@ -33,9 +33,9 @@ TABLE = ".csv"
 
 @dataclass(frozen=True)
 class BaselineChoice:
-    """Whose errors to divide by: a `table`, or of that `name` a model or people; "" for nobody's.
+    """Baseline of CE: a `table`, or the `name` of a model or of humans; "" for none.
 
-    `note`: why nobody's, where a table could have been.
+    `note` says why there is none where a built-in table exists.
     """
 
     name: str = ""
@@ -50,10 +50,20 @@ def choose_baseline(
     models: Sequence[str],
     has_testset: bool = False,
 ) -> BaselineChoice:
-    """Return whose errors to divide by; a table that does not hold for the pictures is refused.
+    """Return the baseline of CE.
 
-    A table is looked up for the suite. "auto": the first table of the suite that holds, else
-    nobody's. `has_testset`: the rows were given.
+    A built-in table is looked up by suite. "auto" is the first table of the suite that is valid for
+    the images, or no baseline.
+
+    Args:
+        wanted: Name of a table or model, a CSV file, "people", "auto" or "none".
+        plan: Plan of the test.
+        images: Images of the test.
+        models: Names of the evaluated models.
+        has_testset: Whether the samples come from a given test set.
+
+    Raises:
+        UsageError: If a table was requested that is not valid for these images.
     """
     if wanted == NONE:
         return BaselineChoice()
@@ -74,11 +84,14 @@ def choose_baseline(
 
 
 def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
-    """Return the errors in a CSV file with the columns corruption and error, shares 0…1.
+    """Return the error rates in a CSV file with the columns corruption and error, in [0, 1].
 
-    `tested`: names that may stand there besides those that are known here. A row whose corruption
-    is "clean" has the error on clean pictures. The user answers for it that they are of the same
-    pictures.
+    The row "clean" holds the error rate on clean images. It is up to the user that the errors are
+    of the same images.
+
+    Args:
+        path: The file.
+        tested: Names that are valid in addition to those of known suites.
     """
     rows = read_rows(path, ("corruption", "error"))
     errors: dict[str, float] = {}
@@ -90,7 +103,7 @@ def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
         if name != CLEAN and name not in known:
             raise row.refusal(str(unknown_name("corruption", name, known)).rstrip(".?"))
         errors[name] = row.share("error")
-    # two files of one name are two baselines
+    # The digest keeps two files with the same name apart.
     digest = f"{hash64(*(f'{name} {value!r}' for name, value in sorted(errors.items()))):016x}"
     clean = errors.pop(CLEAN, None)
     if not errors:
@@ -103,7 +116,7 @@ def with_baseline(
     baseline: "OneModel | FilePath | None",
     load: Callable[[Any], Model],
 ) -> tuple[list[Model], str]:
-    """Return the models with that of the baseline, loaded if it is not among them, and its name."""
+    """Return the models including that of the baseline, loaded if necessary, and its name."""
     reserved = (AUTO, NONE, HUMANS, *built_in())
     names = [model.name for model in models]
     if baseline is None:
@@ -113,6 +126,7 @@ def with_baseline(
     if isinstance(baseline, str):
         if baseline.lower().endswith(TABLE) or baseline in (*reserved, *names):
             return list(models), baseline
+        # A name without prefix or path may be a misspelt baseline or model: suggest both.
         is_bare = not set(baseline) & set(":./")
         if is_bare and baseline not in NAMED:
             # neither prefix nor file: what is misspelt may be a baseline's name or a model's
@@ -135,7 +149,7 @@ def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> BaselineChoic
 
 
 def _is_even(plan: Plan, images: ImageSet) -> bool:
-    """Whether every picture is there equally often under every corruption."""
+    """Whether every image appears equally often under every corruption."""
     drawn = [entry for entry in plan.entries() if not entry.at_levels]
     return images.files is not None or not drawn or plan.n % len(images) == 0
 

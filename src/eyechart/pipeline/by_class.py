@@ -1,4 +1,4 @@
-"""Classes of pictures one by one: how often a model is right, and what it says instead."""
+"""Results by class: accuracy, worst corruption, and the most frequent incorrect prediction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from eyechart.stats.estimate import make_estimate
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """Of one corruption: its `images`, and of each how many predictions and how many correct."""
+    """Numbers of predictions and of correct ones per image, under one corruption."""
 
     images: IntArray
     counts: IntArray
@@ -26,10 +26,13 @@ class _Totals:
 
 @dataclass
 class ByClass:
-    """Gathers outcomes, a corruption at a time; `results` then says how each class did.
+    """Accumulates predictions one corruption at a time; `results` returns the results by class.
 
-    `clean`: the answers to clean pictures. `replicates` and `seed`: of resampled sets of them.
-    `class_names`: of all labels.
+    Attributes:
+        clean: Predictions for clean images.
+        replicates: Number of bootstrap replicates.
+        seed: Seed of the bootstrap.
+        class_names: Names of all labels.
     """
 
     clean: Predictions
@@ -41,7 +44,7 @@ class ByClass:
     _wrong: list[NDArray[np.int64]] = field(default_factory=list)
 
     def add(self, corruption: str, outcomes: Predictions) -> None:
-        """Take the answers to one corruption into account; those without a label do not count."""
+        """Add the predictions under one corruption; samples without a label are ignored."""
         labelled = outcomes.take(outcomes.label != NONE)
         if not len(labelled):
             return
@@ -55,7 +58,7 @@ class ByClass:
         self._wrong.append(np.stack([labelled.label[missed], labelled.answer[missed]]))
 
     def results(self) -> list[ClassResults]:
-        """Return every class that has answers, in the order of labels."""
+        """Return the results of every class with predictions, in the order of labels."""
         if not self._names:
             return []
         shape = (len(self._names), len(self.clean))
@@ -80,8 +83,9 @@ class ByClass:
     def _replicates(
         self, counts: FloatArray, hits: FloatArray, class_index: IntArray, classes: int
     ) -> FloatArray:
-        """Return the share of right answers of every class in every resampled set of pictures."""
+        """Return the accuracy of every class in every bootstrap replicate of images."""
         units = np.arange(len(counts))
+        # Hits and counts side by side, so that one resampling draws both with the same weights.
         columns = np.concatenate([class_index, class_index + classes])
         table = coo_array(
             (np.concatenate([hits, counts]), (np.tile(units, 2), columns)),
@@ -100,12 +104,12 @@ class ByClass:
         clean: FloatArray,
         mistake: tuple[int, float | None],
     ) -> ClassResults:
-        """Return one class; `clean`: whether its clean images are correct."""
+        """Return the results of one class; `clean` says which of its clean images are correct."""
         by_corruption = rates.by_corruption
         worst = int(by_corruption.argmin())
         n_images = int((rates.counts.sum(axis=0) > 0).sum())
         most_frequent, share = mistake
-        # a draw without any of these images says nothing new
+        # A replicate without any image of this class carries no information about it.
         replicates = np.where(np.isnan(rates.replicates), rates.value, rates.replicates)
         return ClassResults(
             label=label,
@@ -121,7 +125,7 @@ class ByClass:
         )
 
     def _mistakes(self) -> dict[int, tuple[int, float]]:
-        """Return the most frequent incorrect prediction by class, and its share of all of them."""
+        """Return the most frequent incorrect prediction by class, and its share among these."""
         pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
         mistakes = {}
         for label in np.unique(pairs[0]).tolist():
@@ -133,9 +137,9 @@ class ByClass:
 
 @dataclass(frozen=True, eq=False)
 class _ClassRates:
-    """Of one class, by corruption and image: number of predictions, and of correct ones.
+    """Numbers of predictions and of correct ones of one class, by corruption and image.
 
-    `replicates`: the share of correct predictions in each resampled set of images.
+    `replicates` holds the accuracy in each bootstrap replicate.
     """
 
     counts: FloatArray
@@ -144,13 +148,14 @@ class _ClassRates:
 
     @property
     def value(self) -> float:
-        """The share of correct predictions over all corruptions."""
+        """Accuracy over all corruptions."""
         return float(self.hits.sum(axis=1).sum() / self.counts.sum(axis=1).sum())
 
     @property
     def by_corruption(self) -> FloatArray:
-        """The share under each corruption, infinite where there is no prediction."""
+        """Accuracy under each corruption, infinite where there are no predictions."""
         total, right = self.counts.sum(axis=1), self.hits.sum(axis=1)
+        # Infinity keeps corruptions without predictions from being chosen as the worst.
         rates: FloatArray = np.full(len(total), np.inf)
         np.divide(right, total, out=rates, where=total > 0)
         return rates

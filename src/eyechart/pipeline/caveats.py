@@ -1,4 +1,4 @@
-"""What a reader must know before reading the scores: one sentence each."""
+"""Notes on what limits the interpretation of scores, one sentence each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
@@ -15,17 +15,17 @@ from eyechart.testsets.plan import Plan
 from eyechart.visual_change.registry import find_ruler
 
 MARK = "†"
-"""Beside every score under a corruption that a model was trained on, and every mean over one."""
+"""Marks scores under corruptions that a model was trained on, and means that include them."""
 
 MEANING = "trained on this corruption: not a test of unforeseen corruption"
 
 
 Spaces = Sequence[tuple[str, SpaceResults]]
-"""The scores of all models by the name of the label space."""
+"""Scores of all models with the name of the label space."""
 
 
 FAR = 0.95
-"""Up to this Δv a corruption should be observed: beyond, curves are extrapolated."""
+"""Corruptions should be observed up to this Δv; beyond it curves are extrapolated."""
 
 
 def caveats_of(
@@ -35,7 +35,7 @@ def caveats_of(
     fit: Fit,
     coverage: Mapping[str, CorruptionCoverage],
 ) -> Iterator[str]:
-    """Yield a sentence for everything that limits what the scores say."""
+    """Yield one sentence for everything that limits the interpretation of the scores."""
     yield from unusual_settings(task.plan, fit)
     yield from task.images.notes
     spaces = [item for model in models for item in model.spaces.items()]
@@ -53,7 +53,7 @@ def caveats_of(
     if task.plan.labels == "native" and any(label is None for label in task.images.labels):
         count = sum(label is None for label in task.images.labels)
         yield f"{count} of {len(task.images)} pictures have no label: accuracy is without them."
-    # the first model that has a label space speaks for all
+    # The verdict depends on the images only: one sentence per label space, not per model.
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
         if firsts.setdefault(name, space) is space and space.verdict:
@@ -71,7 +71,7 @@ def caveats_of(
 
 
 def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:
-    """Yield a sentence on each setting with which scores are not comparable to usual ones."""
+    """Yield one sentence for each setting that makes scores not comparable with default ones."""
     if plan.definition != Plan().definition:
         yield f"Visual change is measured by {plan.definition}, not by {Plan().definition}."
     density = to_density(fit.density)
@@ -82,7 +82,7 @@ def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:
 
 
 def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
-    """Yield a sentence if curves continue beyond what was observed."""
+    """Yield a sentence if curves are extrapolated beyond the observed range."""
     largest = {name: bins.largest for name, bins in coverage.items()}
     short = [name for name, value in largest.items() if value < FAR]
     if short:
@@ -94,7 +94,7 @@ def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
 
 
 def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
-    """Yield what must be known of the human curves: why there is none, and where they end."""
+    """Yield why there are no human curves, or where they end."""
     scores = [
         score
         for _, space in spaces
@@ -119,7 +119,7 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
 
 
 def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
-    """Yield how the packaged human reference compares with the published crowd, where used."""
+    """Yield how the packaged human reference compares with the published one, if it is used."""
     areas = {
         name: comparison.areas.human
         for _, space in spaces
@@ -129,12 +129,13 @@ def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
         and is_packaged(comparison.reference)
     }
     if areas:
-        # the paper's areas are over Δv with equal weight, and of rates as they are
+        # The paper's areas have uniform density and no correction for chance; others are not
+        # comparable.
         yield packaged_caution(areas if to_density(fit.density) == UNIFORM else {})
 
 
 def _on_baseline(spaces: Spaces, choice: BaselineChoice) -> Iterator[str]:
-    """Yield why there is no CE or no mCE, if there is none."""
+    """Yield why there is no CE or no mCE."""
     if choice.note:
         yield choice.note
     errors = [(name, space.corruption_error) for name, space in spaces]
@@ -148,7 +149,7 @@ def _on_baseline(spaces: Spaces, choice: BaselineChoice) -> Iterator[str]:
 
 
 def _undetermined(space: str, errors: NormalizedErrors) -> Iterator[str]:
-    """Yield of which corruptions the interval of CE, or of relative CE, is undetermined."""
+    """Yield the corruptions for which the interval of CE or relative CE is unbounded."""
     kinds = (
         ("CE", errors.ce, "errors"),
         ("relative CE", errors.relative_ce, "more errors than on clean images"),
@@ -164,7 +165,7 @@ def _undetermined(space: str, errors: NormalizedErrors) -> Iterator[str]:
 
 
 def _trained_on(models: Sequence[ModelResults]) -> Iterator[str]:
-    """Yield for each model which corruptions of the test it met in training."""
+    """Yield for each model the corruptions of the test that it was trained on."""
     for model in models:
         if model.marked:
             yield (
@@ -174,7 +175,7 @@ def _trained_on(models: Sequence[ModelResults]) -> Iterator[str]:
 
 
 def _same_files(task: PredictionTask) -> Iterator[str]:
-    """Yield a sentence if the same file has two labels."""
+    """Yield a sentence if the same file appears with two labels."""
     first: dict[str, int] = {}
     pairs = []
     for index, digest in enumerate(task.images.digests):
@@ -188,7 +189,7 @@ def _same_files(task: PredictionTask) -> Iterator[str]:
 
 
 def _without_curves(models: Sequence[ModelResults]) -> Iterator[str]:
-    """Yield for each label space which corruptions have no curve, and why."""
+    """Yield for each label space the corruptions without a curve, and why."""
     by_note: dict[tuple[str, str], dict[str, None]] = {}
     for model in models:
         for space, scores in model.spaces.items():
@@ -209,12 +210,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of those entries that count as trained on, in their order.
+    """Return the names of the entries that count as trained on, in their order.
 
-    An entry does if a corruption of the same name was trained on, in whichever suite (`frost` and
-    `vcr/frost`), or one that the same function makes (`impulse_noise` and `noc/salt_pepper`), as
-    strong as it may have been. What function a name of nobody's published suite has is known only
-    where the test has that very corruption.
+    An entry counts if a corruption of the same name was trained on in any suite (`frost` and
+    `vcr/frost`), or one that is made by the same function (`impulse_noise` and `noc/salt_pepper`),
+    at any strength. The function of a corruption outside the published suites is known only if the
+    test contains that corruption.
     """
     tested = list(entries)
     known = {**all_entries(), **{entry.name: entry for entry in tested}}
@@ -226,5 +227,5 @@ def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tupl
 
 
 def _bare(name: str) -> str:
-    """Return a corruption's name without its suite's."""
+    """Return the name of a corruption without its suite."""
     return name.rpartition("/")[2]

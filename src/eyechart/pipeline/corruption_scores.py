@@ -1,6 +1,6 @@
-"""One model under one corruption: its predictions become the records of results.json.
+"""Score one model under one corruption: from predictions to records of results.json.
 
-Formulas do not belong here: they are in `scores`, `curves` and `stats`.
+Formulas are in `scores`, `curves` and `stats`.
 """
 
 from collections.abc import Sequence
@@ -47,13 +47,13 @@ class CorruptionScorer:
     """Scores a model under one corruption.
 
     Attributes:
-        corruption: its name, by which the human reference is asked.
-        fit: how curves are fitted.
-        geometric: whether things move in the image, so that there is no visual change.
-        classes: number of classes to choose from, 0 if unknown.
-        labelled: whether the images have labels.
-        reference: the human reference; None where human responses do not apply.
-        why_no_reference: the reason why not.
+        corruption: Name of the corruption, used to look up the human reference.
+        fit: How curves are fitted.
+        geometric: Whether the corruption moves image content, so that Δv is not meaningful.
+        classes: Number of classes, 0 if unknown.
+        labelled: Whether the images have labels.
+        reference: Human reference; None if it does not apply.
+        why_no_reference: Reason why it does not apply.
     """
 
     corruption: str
@@ -65,7 +65,7 @@ class CorruptionScorer:
     why_no_reference: str
 
     def score(self, predictions: Predictions) -> CorruptionResults:
-        """Return the scores of the predictions for the samples of the corruption."""
+        """Return the scores of the predictions under the corruption."""
         known = predictions.label != NONE
         accuracy = clean_error = None
         computed: dict[str, Estimate] = {}
@@ -87,13 +87,13 @@ class CorruptionScorer:
         )
 
     def _accuracy(self, predictions: Predictions) -> PropertyResults:
-        """Return whether predictions are correct, as a curve."""
+        """Return accuracy as a function of visual change."""
         clean = predictions.clean_correct
         lost = predictions.lost_correct
         return self._property("accuracy", predictions, predictions.correct, clean, lost)
 
     def _consistency(self, predictions: Predictions) -> PropertyResults:
-        """Return whether predictions are those for the clean image, as a curve."""
+        """Return consistency with the clean prediction as a function of visual change."""
         ones, lost = np.ones(len(predictions)), predictions.lost_consistent
         return self._property("consistency", predictions, predictions.consistent, ones, lost)
 
@@ -113,6 +113,7 @@ class CorruptionScorer:
         if self.geometric:
             note = f"{NO_VISUAL_CHANGE}: things move in the picture"
             return without_curve.model_copy(update={"note": note})
+        # Published corrupted files without --clean have neither anchors nor Δv.
         if np.isnan(predictions.clean_correct).all() and np.isnan(predictions.delta_v).all():
             return without_curve.model_copy(update={"note": NO_CLEAN})
         try:
@@ -145,7 +146,7 @@ class CorruptionScorer:
         return fit_curve(
             predictions.delta_v,
             hits,
-            # predictions for the same pixels are the same: a model's consistency starts at 1
+            # The same pixels yield the same prediction: a model's consistency starts at 1.
             anchor=1.0 if metric == "consistency" else clean,
             right_anchor=right_end(
                 self.fit.right_anchor,
@@ -163,7 +164,7 @@ class CorruptionScorer:
     def _compare(
         self, metric: str, curve: Curve, n_images: int
     ) -> tuple[HumanComparison | None, str]:
-        """Return the comparison of a model's curve with the human one, or None and the reason."""
+        """Return the comparison of a model's curve with the human curve, or None and the reason."""
         if self.reference is None:
             return None, self.why_no_reference
         source = self.reference.source(self.corruption, metric)
@@ -172,7 +173,7 @@ class CorruptionScorer:
         human, why_no_curve = human_curve(source, self.corruption, metric, self.fit)
         if human is None:
             return None, why_no_curve
-        # where the human curve is corrected for chance: the model chose among the 16 categories
+        # The human curve is corrected for chance; the model chose among the 16 categories.
         model = corrected_curve(curve, len(CATEGORIES)) if source.corrected else curve
         try:
             verdict = scenario(human, model)
@@ -208,10 +209,10 @@ class CorruptionScorer:
 
 
 def correct_for_number(scores: Sequence[CorruptionResults]) -> list[CorruptionResults]:
-    """Return the scores with p-values corrected for the number of corruptions.
+    """Return the scores with p-values corrected for the number of corruptions (Holm).
 
-    By Holm's method, for accuracy and for consistency each. Humans and model are two sides of one
-    test, so either side is corrected by itself.
+    Accuracy and consistency are corrected separately, as are humans and model, which are two sides
+    of one test.
     """
     accuracy = _corrected([score.accuracy for score in scores])
     consistency = _corrected([score.consistency for score in scores])
@@ -240,7 +241,7 @@ def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults
 
 
 def without_claim(score: CorruptionResults, verdict: str) -> CorruptionResults:
-    """Return the scores with a verdict in the place of who is ahead: there is insufficient data."""
+    """Return the scores with `verdict` in place of the scenario, for insufficient data."""
     changes = {}
     for letter, results in score.properties.items():
         if results.people is not None:

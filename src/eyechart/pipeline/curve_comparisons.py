@@ -1,4 +1,4 @@
-"""Curves compared in pairs: of two models on the same samples, of one under similar corruptions."""
+"""Pairwise comparisons of curves: two models, or one model under two similar corruptions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -14,10 +14,10 @@ from eyechart.scores.similar import compare_corruptions
 def similar_corruptions(
     scores: Mapping[str, CorruptionResults], classes: SimilarClasses
 ) -> Iterator[SimilarPair]:
-    """Yield how a model's scores differ between visually similar corruptions.
+    """Yield how a model's scores differ between similar corruptions.
 
-    Accuracy, then consistency; with one human curve for both corruptions, or with both of theirs
-    where humans responded to each.
+    Accuracy comes first, then consistency. One human curve is used for both corruptions, or one for
+    each if humans responded to both.
     """
     for letter in PROPERTIES:
         for first, second in combinations(scores, 2):
@@ -41,7 +41,7 @@ def similar_corruptions(
 
 
 def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
-    """Yield how the curves of every two models differ, on the same samples."""
+    """Yield how the curves of each pair of models differ, on the same samples."""
     for first, second in combinations(models, 2):
         for space in first.spaces:
             if space not in second.spaces:

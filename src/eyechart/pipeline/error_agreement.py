@@ -1,4 +1,4 @@
-"""Do models err on the same pictures, as each other and as people? κ over a whole run."""
+"""Error consistency κ over a whole run: between models, and between models and humans."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,22 +27,27 @@ from eyechart.scores.scoring import Fit
 from eyechart.suites.suite import Entry
 
 HUMANS = "people"
-"""Humans, where a model's name would be."""
+"""Name of humans where a model's name would be."""
 
 STEPS = 10
-"""Into how many ranges Δv is cut where there are no severities: κ is taken within each."""
+"""Number of ranges of Δv that κ is computed within, where there are no severities."""
 
 MOST_REPLICATES = 200
 
 SAME_CHANGE = 1e6
-"""Δv that agree to a millionth, of one picture and corruption, are of one and the same stimulus."""
+"""Δv of the same image and corruption that agree to 1e-6 belong to the same stimulus."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """A model's answers to all corruptions in the order of the rows; `right`: 0, 1 or NaN.
+    """A model's predictions for all corruptions, in the order of samples.
 
-    `corruption`: by its place among the entries. `condition`: it and strength as one number.
+    Attributes:
+        right: 1 if correct, 0 if incorrect, NaN without a label.
+        picture: Index of the image.
+        condition: Corruption and strength as one number.
+        delta_v: Visual change.
+        corruption: Index of the corruption among the entries.
     """
 
     right: NDArray[np.float64]
@@ -53,15 +58,15 @@ class Trials:
 
 
 Key = tuple[str, str, str]
-"""A stimulus: corruption, image and Δv; or `STIMULUS` and experiment, image and condition."""
+"""A stimulus: corruption, image and Δv; or `STIMULUS` + experiment, image and condition."""
 
 STIMULUS = "stimulus of "
-"""Instead of a corruption: an image that was evaluated as it is."""
+"""Prefix in place of a corruption: an image that was evaluated as it is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stimuli:
-    """Answers to stimuli of published experiments, and where each is among them."""
+    """Predictions for stimuli of published experiments, and the index of each stimulus."""
 
     trials: Trials
     indices: Mapping[Key, int]
@@ -74,11 +79,17 @@ def agreements(
     fit: Fit,
     progress: Progress,
 ) -> Iterator[ErrorAgreement]:
-    """Yield κ of every two models, and of each with people who saw the very same pictures.
+    """Yield κ of every pair of models, and of each model with humans who saw the same images.
 
-    `recorded`: the answers by label space and model. κ is taken within each corruption and
-    severity, or tenth of Δv, and averaged. Images that are stimuli of a published experiment count
-    as they are, within the experiment's conditions.
+    κ is computed within each corruption and severity (or tenth of Δv) and averaged. Images that are
+    stimuli of a published experiment are used as they are, within the experiment's conditions.
+
+    Args:
+        recorded: Predictions by label space and model.
+        entries: Corruptions of the test.
+        references: Human references.
+        fit: Settings with replicates and seed.
+        progress: Receives one step per pair of models.
     """
     pairs = sum(comb(len(readers), 2) for readers in recorded.values())
     step = progress.begin("agreement", pairs) if pairs else NoProgress().begin("", 0)
@@ -94,7 +105,7 @@ def agreements(
         for model, corrupted in trials.items():
             names = readers[model].pictures(model)
             stimuli = _stimuli(readers[model].clean(model), names, entries)
-            # stimuli come behind the samples of all corruptions
+            # Stimuli are appended after the samples of all corruptions.
             n_corrupted = len(corrupted.right)
             indices = _indices(corrupted, names, entries) | {
                 key: n_corrupted + index for key, index in stimuli.indices.items()
@@ -124,6 +135,7 @@ def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) ->
     return Trials(
         np.concatenate([part.correct for part in parts]),
         np.concatenate([part.picture for part in parts]),
+        # One code per corruption and strength; strengths are 0…STEPS.
         corruption * (STEPS + 1) + strength,
         np.concatenate([part.delta_v for part in parts]),
         corruption,
@@ -131,7 +143,7 @@ def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) ->
 
 
 def _strengths(outcomes: Predictions) -> IntArray:
-    """Return the published level of each answer, or its tenth of Δv; one more for neither."""
+    """Return the severity of each sample, or its tenth of Δv; one more code for neither."""
     known = outcomes.severity[~np.isnan(outcomes.severity)]
     if len(known) and np.isin(known, SEVERITIES).all():
         return np.nan_to_num(outcomes.severity, nan=STEPS).astype(np.int64)
@@ -150,11 +162,11 @@ def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
             seed=fit.seed,
         )
     except UsageError:
-        return None  # without labels nobody is right or wrong
+        return None  # without labels there is no correct or incorrect
 
 
 def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> dict[Key, int]:
-    """Return where among the trials an image under a corruption at a Δv is."""
+    """Return the index of each trial by corruption, image and Δv."""
     change = np.rint(trials.delta_v * SAME_CHANGE)
     return {
         (entries[corruption].name, _stem(names[picture]), str(level)): index
@@ -165,10 +177,10 @@ def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> 
 
 
 def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry]) -> Stimuli:
-    """Return the answers to images that are themselves stimuli of a published experiment.
+    """Return the predictions for images that are themselves stimuli of a published experiment.
 
-    Their names say which (`stimulus_of`). They were evaluated as they are, so that no Δv is needed
-    to know that a model and humans saw the same.
+    They are recognized by file name (`stimulus_of`) and were evaluated as they are, so no Δv is
+    needed to know that model and humans saw the same stimulus.
     """
     keys = [
         (STIMULUS + experiment, image, plain_condition(condition)) if condition else None
@@ -180,7 +192,7 @@ def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry])
     conditions = [(experiment, condition) for experiment, _, condition in known]
     codes = {condition: code for code, condition in enumerate(sorted(set(conditions)))}
     condition_codes = np.array([codes[condition] for condition in conditions], dtype=np.int64)
-    # behind those of all corruptions
+    # Condition codes of stimuli start after those of all corruptions.
     first = len(entries) * (STEPS + 1)
     trials = Trials(
         stimuli.correct,
@@ -200,10 +212,13 @@ def _joined(one: Trials, two: Trials) -> Trials:
 def _with_humans(
     trials: Trials, indices: Mapping[Key, int], responses: HumanResponses, fit: Fit
 ) -> ErrorConsistency | None:
-    """Return κ with humans, None where they saw none of the images.
+    """Return κ with humans; None if they saw none of the images.
 
-    `indices`: where in the trials a stimulus is. Responses without Δv are to stimuli that are known
-    by experiment, condition and image.
+    Args:
+        trials: The model's trials.
+        indices: Index of each stimulus in the trials.
+        responses: Human responses. Those without Δv are matched by experiment, condition and image.
+        fit: Settings with replicates and seed.
     """
     if not (responses.picture != "").any():
         return None
@@ -218,6 +233,7 @@ def _with_humans(
         if np.isnan(level):
             key = (STIMULUS + experiment, picture, plain_condition(condition))
         index = indices.get(key)
+        # Counts per condition have no single trials, and κ needs them.
         if index is None or not picture or right not in (0.0, 1.0):
             continue
         if subject not in rows:
@@ -237,7 +253,7 @@ def _with_humans(
 
 
 def _replicates(fit: Fit) -> int:
-    # a set of trials is resampled for every two models, and intervals of κ need no more
+    # Every pair of models is resampled; the intervals of κ do not need more replicates.
     return min(fit.replicates, MOST_REPLICATES)
 
 

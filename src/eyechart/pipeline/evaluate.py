@@ -1,6 +1,6 @@
 """`evaluate`: from models and images to R_a, R_p, HMRI and MRSI per corruption.
 
-`ec.evaluate` has the settings as keywords; the command line calls `run_evaluation` as it does.
+`ec.evaluate` takes the settings as keywords; the command line calls `run_evaluation`.
 """
 
 import tempfile
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """The results of an evaluation.
+    """A finished evaluation.
 
     Attributes:
-        results: Those of the run.
-        comparison: How recomputed samples compare, None unless `check` asked for it.
-        floors: The scores that `fail_under` asks for.
+        results: Results of the run.
+        comparison: Comparison of regenerated samples; None unless `check` is set.
+        floors: Scores that `fail_under` requires.
     """
 
     results: Results
@@ -51,10 +51,10 @@ class Finished:
     floors: Sequence[tuple[str, float]]
 
     def failed_checks(self) -> list[str]:
-        """Return a sentence for everything that `check` and `fail_under` found wrong.
+        """Return one sentence for each failure of `check` and `fail_under`.
 
         Raises:
-            UsageError: if a model has no score that `fail_under` names.
+            UsageError: If a model lacks a score that `fail_under` names.
         """
         failed = failures(self.results, self.floors)
         if self.comparison is not None and not self.comparison.passed:
@@ -64,13 +64,36 @@ class Finished:
 
 @takes_fields_of(EvaluateSettings)
 def evaluate(settings: EvaluateSettings) -> Results:
-    """Return how robust models are: R_a, R_p, and HMRI and MRSI next to people, per corruption.
+    """Evaluate models under every corruption of a suite: R_a, R_p, and HMRI and MRSI vs. humans.
 
-    Every argument is an option of `eyechart evaluate` too, with the same default, but for `out`.
+    Every argument is also an option of `eyechart evaluate` with the same default, except `out`.
+
+    Returns:
+        Scores with intervals by model and corruption.
 
     Raises:
-        UsageError: if something that was given cannot be used.
-        CheckFailed: if `check` or `fail_under` finds something; its `results` are those of the run.
+        UsageError: If an argument is invalid.
+        CheckFailed: If `check` or `fail_under` fails; its `results` are those of the run.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for index in range(2):
+        ...         noise = np.random.default_rng(index).random((80, 80, 3))
+        ...         pixels = (255 * noise).astype(np.uint8)
+        ...         Image.fromarray(pixels).save(Path(folder, f"{index}.png"))
+        ...     results = ec.evaluate(
+        ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], labels="none",
+        ...         stimulus="native", bins=4, least=2, replicates=10,
+        ...     )
+        >>> 0 <= float(results["mean_color"]["gaussian_blur"].r_p) <= 1
+        True
     """
     finished = run_evaluation(settings)
     failed = finished.failed_checks()
@@ -80,7 +103,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
 
 def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
-    """Do what the settings say: load models and images, predict, score and check."""
+    """Run an evaluation: load models and images, predict, score and check."""
     source = find_source(settings.images, settings.stimulus, settings.clean, settings.out)
     settings = source.settings(settings).checked()
     device = find_device(settings.device)
@@ -113,7 +136,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
         more = crop_of_crop_note(defences, images.sizes)
         changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
         if settings.out is None:
-            # what is kept to be looked at would be dropped with the folder
+            # Example images are in the temporary folder, which is deleted.
             changes["examples"] = ()
         results = results.model_copy(update=changes)
         if settings.out is not None:
@@ -125,7 +148,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
 def predict_and_score(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> Results:
-    """Predict what is missing in `out` and score all of it."""
+    """Predict what is missing in `out`, and return the results of all predictions."""
     return _run(settings, inputs, out, progress)[0]
 
 
@@ -133,6 +156,7 @@ def _run(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> tuple[Results, EvaluationRun]:
     run = prepare(settings, inputs, out, progress)
+    # Doubtful models are reported before the long part of the run.
     doubts = self_test(inputs.models, inputs.images, progress)
     step = progress.begin("predictions", run.task.n_samples)
     predict(run.task, run.folder, step, settings.engine)

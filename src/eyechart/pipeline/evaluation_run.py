@@ -1,4 +1,4 @@
-"""One evaluation: its settings, what it predicts and where, and the label spaces of its scores."""
+"""One evaluation: settings, prediction task, folder, and the label spaces of its scores."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from eyechart.suites.suite import Entry
 class LabelSpace:
     """Classes that predictions are scored in.
 
-    `labels`: of all images, −1 for none. `class_names`: what each class is called in text.
+    `labels` has the label of each image, −1 for none; `class_names` the name of each class.
     """
 
     name: str
@@ -34,7 +34,7 @@ class LabelSpace:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationRun:
-    """An evaluation with its `folder` of predictions, which may still be missing."""
+    """An evaluation with its `folder` of predictions, which may be incomplete."""
 
     settings: EvaluateSettings
     task: PredictionTask
@@ -42,32 +42,32 @@ class EvaluationRun:
 
     @cached_property
     def humans(self) -> tuple[References | None, str]:
-        """The human references to compare with, or None and the reason why there are none."""
-        # a test set has a plan of its own
+        """Human references to compare with, or None and the reason."""
+        # A given test set has its own plan, which may differ from the settings.
         return find_humans(self.settings.with_plan(self.task.plan))
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The corruptions of the test."""
+        """Corruptions of the test."""
         return [samples.entry for samples in self.task.groups if samples.entry is not None]
 
     @property
     def means_over(self) -> list[str]:
-        """The corruptions that means are over: the suite's own, where all of it is there.
+        """Corruptions that means are over: those of the suite, if all of it was tested.
 
-        ImageNet-C's extras may be there besides.
+        ImageNet-C's extra corruptions may be tested in addition.
         """
         names, suite = [entry.name for entry in self.entries], self.task.plan.all_names()
         return suite if set(suite) <= set(names) else names
 
     @property
     def used_images(self) -> IntArray:
-        """The indices of the images that are in the test set."""
+        """Indices of the images in the test set."""
         return np.unique(np.concatenate([samples.image for samples in self.task.groups]))
 
     @property
     def is_sampled(self) -> bool:
-        """Whether images were sampled, and not all used at published levels or from files."""
+        """Whether images were sampled, not all used at published severities or read from files."""
         return self.task.images.files is None and not self.task.plan.is_at_levels
 
     def spaces(self, model: Model) -> Iterator[LabelSpace]:
@@ -88,11 +88,11 @@ class EvaluationRun:
                 yield LabelSpace(ENTRY16, labels, CATEGORIES)
 
     def output_names(self, model: Model) -> tuple[str, ...]:
-        """Return what each of a model's outputs is called in text."""
+        """Return the name of each output of a model."""
         return output_names(self.task.images.labels, model.classes or 0, model.class_names)
 
     def _is_blind(self, labels: IntArray) -> bool:
-        """Whether, without any label, humans' consistency still has something to say."""
+        """Whether human consistency can be compared although there are no labels."""
         references, has_labels = self.humans[0], bool((labels != NONE).any())
         return not has_labels and references is not None and references.has_consistency
 

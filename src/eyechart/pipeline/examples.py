@@ -1,4 +1,4 @@
-"""Pictures of the test set that are kept to be looked at: a photograph, more and more corrupted."""
+"""Example images of the test set, stored for viewing: an image at increasing visual change."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,18 @@ from eyechart.testsets.samples import LEVELS, Samples
 from eyechart.testsets.stimuli import iterate_samples
 
 STEPS = 10
-"""Parts of visual change 0…1 that each have an example, if there is any in them."""
+"""Number of ranges of Δv that get one example each, if there is any."""
 
 ENOUGH = 5
-"""Parts that the examples of one photograph must reach; otherwise others stand in."""
+"""Number of ranges that examples of one image must cover; otherwise other images are used."""
 
 SIDE, QUALITY = 320, 90
-"""The longer side in px and the JPEG quality of what is kept, for eyes only."""
+"""Longer side in pixels and JPEG quality of stored examples, for viewing only."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Predicted:
-    """The predictions of one model: where they are recorded, and what each class is called."""
+    """Recorded predictions of one model, and the names of its classes."""
 
     name: str
     reader: PredictionReader
@@ -42,13 +42,13 @@ class _Predicted:
 
 
 def keep_examples(run: EvaluationRun, out: Path) -> tuple[ExampleImage, ...]:
-    """Write example images of every corruption into `out`, and return what is known of each."""
+    """Write example images of every corruption to `out`, and return their records."""
     models = list(map(partial(_predicted, run), run.task.models))
     outcomes = {}
     for entry in run.entries:
         predictions = models[0].reader.outcomes(models[0].name, entry.name)
         if entry.geometric:
-            # where things move, visual change orders nothing
+            # Δv does not order the strength of geometric corruptions.
             unknown = np.full(len(predictions), np.nan)
             predictions = replace(predictions, delta_v=unknown)
         outcomes[entry.name] = predictions
@@ -57,7 +57,7 @@ def keep_examples(run: EvaluationRun, out: Path) -> tuple[ExampleImage, ...]:
     files = _write(run.task, groups, out / EXAMPLES_FOLDER)
     examples: list[ExampleImage] = []
     for samples in groups:
-        # of all predictions only those for the chosen samples stay
+        # Only predictions for the chosen samples are kept in memory.
         answers = [
             _only(model.reader.outcomes(model.name, samples.name), samples) for model in models
         ]
@@ -82,7 +82,7 @@ def _only(outcomes: Predictions, samples: Samples) -> Predictions:
 
 
 def _recognised(models: Sequence[_Predicted]) -> IntArray | None:
-    """Return the pictures that most models recognise clean; None where nobody can say."""
+    """Return the images that most models classify correctly when clean; None without labels."""
     right: list[IntArray] = []
     for model in models:
         clean = model.reader.clean(model.name)
@@ -94,10 +94,10 @@ def _recognised(models: Sequence[_Predicted]) -> IntArray | None:
 def choose_rows(
     outcomes: Mapping[str, Predictions], recognised: IntArray | None
 ) -> dict[str, IntArray]:
-    """Return rows of every corruption, from mild to strong.
+    """Return samples of every corruption, from mild to strong.
 
-    They are of one photograph, the same for all corruptions where that reaches far enough, and
-    else of whichever photographs are there.
+    They are of one image, the same for all corruptions if its samples cover enough of the range;
+    otherwise of several images.
     """
     usable = {name: _usable(predicted, recognised) for name, predicted in outcomes.items()}
     reached = {name: _reach(predicted) for name, predicted in usable.items()}
@@ -113,13 +113,13 @@ def _usable(outcomes: Predictions, recognised: IntArray | None) -> Predictions:
     usable = outcomes.take(labelled) if labelled.any() else outcomes
     if recognised is None:
         return usable
-    # a picture that is not even recognised clean shows nothing
+    # An image that is misclassified even when clean does not illustrate a corruption.
     known = np.isin(usable.picture, recognised)
     return usable.take(known) if known.any() else usable
 
 
 def _reach(outcomes: Predictions) -> dict[int, int]:
-    """Return how many parts of visual change each picture's rows are in, or of how many levels."""
+    """Return the number of ranges of Δv, or of severities, that each image's samples cover."""
     part = outcomes.severity.astype(np.int64) if _has_levels(outcomes) else _step(outcomes)
     pairs = np.unique(np.stack([outcomes.picture, part]), axis=1)
     pictures, counts = np.unique(pairs[0], return_counts=True)
@@ -136,7 +136,7 @@ def _rows(outcomes: Predictions, reached: Mapping[int, int], favourite: int) -> 
     kept = np.arange(len(outcomes))
     if not _has_levels(outcomes):
         step = _step(outcomes)
-        # nearest to the middle of its part
+        # Choose the sample nearest to the center of its range.
         off = np.abs(np.nan_to_num(outcomes.delta_v) * STEPS - step - 0.5)
         kept = np.array([
             np.flatnonzero(step == part)[off[step == part].argmin()] for part in np.unique(step)
@@ -155,7 +155,7 @@ def _step(outcomes: Predictions) -> IntArray:
 
 
 def _groups(task: PredictionTask, wanted: IntArray) -> list[Samples]:
-    """Return the draws of these rows, after the clean pictures that they are of."""
+    """Return these samples, preceded by the clean images they are made from."""
     groups = [
         samples.take(np.flatnonzero(np.isin(samples.row, wanted)))
         for samples in task.groups
@@ -171,7 +171,7 @@ def _groups(task: PredictionTask, wanted: IntArray) -> list[Samples]:
 
 
 def _write(task: PredictionTask, groups: Sequence[Samples], folder: Path) -> dict[int, str]:
-    """Write the pictures of rows and return their files' names by row."""
+    """Write the images of samples and return their file names by sample number."""
     files = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,7 @@ def _example(
     first = answers[0]
     index = _index(first, row)
     label = int(first.label[index])
-    # where things move, visual change says little
+    # Δv is not meaningful for geometric corruptions.
     moved = samples.entry is not None and samples.entry.geometric
     return ExampleImage(
         corruption=samples.name,

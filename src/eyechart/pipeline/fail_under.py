@@ -1,6 +1,6 @@
-"""`--fail-under`: which models miss the scores that a run must reach.
+"""`--fail-under`: find the models that miss a required score.
 
-What follows from it is for the caller: an exit status, or an exception.
+The caller decides what follows: an exit status, or an exception.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from eyechart.scores.registry import SCORES
 
 
 def failures(results: Results, floors: Sequence[tuple[str, float]]) -> list[str]:
-    """Return a sentence for each model and score that is worse than its floor.
+    """Return one sentence for each model and score that is worse than its floor.
 
     Raises:
-        UsageError: if a model has no such score.
+        UsageError: If a model lacks such a score.
     """
     return [text for name, floor in floors for text in _below(results, name, floor)]
 
@@ -32,6 +32,7 @@ def _below(results: Results, name: str, floor: float) -> list[str]:
                 f"--fail-under {name}: {model.name} has no {name}, see the notes above; results"
                 " were written."
             )
+        # The primary label space comes first.
         space, mean = next(iter(known.items()))
         is_high = not SCORES[name].higher_is_better
         if (mean > floor) if is_high else (mean < floor):

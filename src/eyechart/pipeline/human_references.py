@@ -1,4 +1,4 @@
-"""The human references of an evaluation: which there are, or why none, and their experiments."""
+"""Human references of an evaluation, and records of their experiments."""
 
 from dataclasses import replace
 
@@ -17,10 +17,10 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 
 def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
-    """Return the human references to compare with, or None and the reason why there are none.
+    """Return the human references to compare with, or None and the reason.
 
-    Humans who responded with something else than the 16 categories are rejected where those were
-    asked for; elsewhere they are left aside.
+    References with another number of choices than 16 are rejected if the 16 categories were
+    requested, and left out otherwise.
     """
     similar = find_classes(settings.similar_names)
     if not settings.human_names:
@@ -68,7 +68,7 @@ def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]
 
 
 def experiments_of(references: References | Reference, fit: Fit) -> tuple[HumanExperiment, ...]:
-    """Return the experiments with humans, fitted as they are when models are compared with them."""
+    """Return the human experiments, fitted as they are when models are compared with them."""
     return tuple(
         _experiment(reference, name, fit, names_reference=len(references.parts) > 1)
         for reference in references.parts
@@ -99,7 +99,7 @@ def _human_curve(reference: Reference, name: str, metric: str, fit: Fit) -> Huma
     curve, _ = human_curve(reference, name, metric, fit)
     if curve is None:
         return None
-    # rates of conditions are not corrected for chance
+    # Rates of conditions are not corrected for chance, so they would not match the curve.
     points = () if reference.corrected else reference.points(name, metric)
     return HumanCurve(
         line=sample_curve(curve),

@@ -1,4 +1,4 @@
-"""Where the pictures of an evaluation come from: found out before the work, read when it begins."""
+"""Data source of an evaluation: resolved before the run, read when it begins."""
 
 import os
 from dataclasses import dataclass
@@ -23,10 +23,14 @@ from eyechart.testsets.samples import choose_pictures
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Pictures to be corrupted, or published corrupted ones with clean ones beside them, if given.
+    """Images to be corrupted, or published corrupted images with optional clean ones.
 
-    `images`: class folders, a manifest, a published folder, or pictures that are loaded; None for
-    the demo photographs. `leave_out`: where results go, which are no pictures.
+    Attributes:
+        images: Class folders, a manifest, a published folder or loaded images; None for the demo.
+        stimulus: Size of the stimulus.
+        clean: Clean images of published corrupted ones.
+        leave_out: Folder of results, which contains no input images.
+        published: The published dataset, if `images` is one.
     """
 
     images: Path | ImageSet | None
@@ -36,7 +40,7 @@ class ImageSource:
     published: Published | None = None
 
     def settings(self, settings: EvaluateSettings) -> EvaluateSettings:
-        """Return the settings for these images: published files have a suite of their own."""
+        """Return the settings for these images: published files determine the suite."""
         suite = None if settings.suite is None else os.fspath(as_path(settings.suite, "suite"))
         if self.published is None:
             if suite is not None and is_read(suite):
@@ -55,7 +59,7 @@ class ImageSource:
         return settings.with_plan(self.published.plan(settings.plan))
 
     def load(self, plan: Plan, progress: Progress) -> ImageSet:
-        """Return the pictures that a plan is about."""
+        """Return the images that a plan uses."""
         if self.published is not None:
             begin = partial(progress.begin, "clean pictures")
             return load_published(self.published, plan, self.clean, self.stimulus, begin)
@@ -77,7 +81,7 @@ def find_source(
     clean: FilePath | None = None,
     leave_out: FilePath | None = None,
 ) -> ImageSource:
-    """Return where pictures come from, if that can be; nothing is listed or read yet."""
+    """Return the data source after checking that it is valid; nothing is listed or read yet."""
     find_stimulus(stimulus)
     beside = None if clean is None else Path(as_path(clean, "clean"))
     results = None if leave_out is None else Path(as_path(leave_out, "out"))

@@ -1,6 +1,6 @@
-"""Whether a model gets its input as it wants it: top-1 against what is promised, and alternatives.
+"""Check a model's preprocessing: top-1 against its published accuracy, and alternatives.
 
-A wrong normalisation costs accuracy without any error, so others are tried on the same pictures.
+A wrong normalization lowers accuracy without any error, so others are tried on the same images.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,15 @@ from eyechart.predictions.batches import BatchSize, StimulusSource, predict_clas
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 TOLERANCE = 0.01
-"""How far below the promise a model's interval may end: other files, other ways of resizing."""
+"""Accepted gap between the interval of top-1 and the published accuracy, for other image files and
+other resizing.
+"""
 
 LEAST_GAIN, LARGEST_P = 0.02, 0.001
-"""When an alternative is clearly better."""
+"""Minimum gain and maximum p-value for an alternative to count as better."""
 
 SAME = 0.01
-"""Means and deviations nearer to each other than this are not worth telling apart."""
+"""Means and standard deviations closer than this count as equal."""
 
 BATCH = 32
 USUAL = ModelCheckSettings()
@@ -43,15 +45,20 @@ NORMALISATIONS: dict[str, tuple[Channels, Channels]] = {
     "(level − 127)/128": ((127 / 255,) * 3, (128 / 255,) * 3),
     "0…255": ((0.0, 0.0, 0.0), (1 / 255,) * 3),
 }
-"""The means and deviations that networks are usually trained with."""
+"""Means and standard deviations that networks are usually trained with."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Another way to feed a model or to read its outputs, on `pictures` pictures.
+    """Alternative preprocessing or output order, tried on `pictures` images.
 
-    `advice`: what to write into a card. `before` and `after`: how many are right. `p_value`: of the
-    exact McNemar test, times the number of trials.
+    Attributes:
+        name: Description.
+        advice: What to write into a model card.
+        pictures: Number of images.
+        before: Number of correct predictions without the change.
+        after: Number of correct predictions with the change.
+        p_value: P-value of the exact McNemar test, times the number of trials (Bonferroni).
     """
 
     name: str
@@ -63,14 +70,14 @@ class Trial:
 
     @property
     def is_clearly_better(self) -> bool:
-        """Whether it is better by more than chance, and by enough to matter."""
+        """Whether the gain is significant and large enough to matter."""
         gain = (self.after - self.before) / self.pictures
         return self.p_value < LARGEST_P and gain >= LEAST_GAIN
 
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """How a model did: `right` of `pictures`; `promises` by who makes them; what else was tried."""
+    """Result of a check: `right` of `pictures` correct, `promises` by source, and alternatives."""
 
     model: Model
     pictures: int
@@ -80,22 +87,22 @@ class ModelCheck:
 
     @property
     def top1(self) -> float:
-        """The share of pictures whose best answer is right."""
+        """Top-1 accuracy."""
         return self.right / self.pictures
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of it."""
+        """95 % Wilson interval of top-1."""
         return wilson_interval(self.top1, self.pictures, CONFIDENCE)
 
     @property
     def better(self) -> tuple[Trial, ...]:
-        """The alternatives that are clearly better, the best first."""
+        """Alternatives that are significantly better, best first."""
         better = (trial for trial in self.trials if trial.is_clearly_better)
         return tuple(sorted(better, key=lambda trial: -trial.after))
 
     def breaks(self, promise: float) -> bool:
-        """Whether top-1 is lower than a promise, beyond chance and a point."""
+        """Whether top-1 is significantly lower than a published accuracy, by more than a point."""
         return self.interval[1] < promise - TOLERANCE
 
 
@@ -105,9 +112,9 @@ def check_model(
     settings: ModelCheckSettings = USUAL,
     step: Advance = no_advance,
 ) -> ModelCheck:
-    """Return how well a model knows labelled pictures, and up to `n` of them fed otherwise.
+    """Return a model's accuracy on labelled images, and on up to `n` of them with alternatives.
 
-    `step` is told of each picture that was answered.
+    `step` is called for each image predicted.
     """
     settings.check()
     model(images.batch([0]))
@@ -132,7 +139,7 @@ def check_model(
 
 
 def passes(model: Model, images: ImageSet, n: int) -> int:
-    """Return how many answers `check_model` will ask a model for."""
+    """Return the number of predictions that `check_model` computes."""
     count = sum(label is not None for label in images.labels)
     return count + min(n, count) * len(list(_alternatives(model.preprocessing)))
 
@@ -150,7 +157,7 @@ def _answers(
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Some of the images by their indices, with their labels and what the model predicts."""
+    """Indices of some images with their labels and predictions."""
 
     indices: IntArray
     labels: IntArray
@@ -164,8 +171,9 @@ def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tup
             answers = _answers(model.with_steps(steps), images, known.indices, step)
             tried.append((name, advice, answers))
         except UsageError:
-            # Such an input it cannot even answer, so it is no better.
+            # The model rejects this input, so it is no better.
             continue
+    # Shifted outputs: some networks have a background class, or lack one.
     for offset, where in ((1, "after"), (-1, "before")):
         advice = f"outputs: FILE, a line per output; it seems to be the one {where}"
         tried.append((f"the output {where} the best", advice, known.answers + offset))
@@ -180,13 +188,14 @@ def _compared(
     name: str, advice: str, before: NDArray[np.bool_], after: NDArray[np.bool_], tried: int
 ) -> Trial:
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    # Exact McNemar test: under the null hypothesis, changes go either way with equal probability.
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     counts = (len(before), int(before.sum()), int(after.sum()))
     return Trial(name, advice, *counts, min(1.0, p * tried))
 
 
 def _alternatives(steps: Preprocessing) -> Iterator[tuple[str, str, Preprocessing]]:
-    """Yield other ways to make the input: a name, what to write into a card, and the steps."""
+    """Yield alternative preprocessing: a name, the line for a model card, and the steps."""
     seen = [(steps.mean, steps.std)]
     for name, (mean, std) in NORMALISATIONS.items():
         if any(_is_near(mean, other[0]) and _is_near(std, other[1]) for other in seen):
@@ -199,7 +208,7 @@ def _alternatives(steps: Preprocessing) -> Iterator[tuple[str, str, Preprocessin
 
 
 def _is_near(one: Channels, other: Channels) -> bool:
-    # Deviations as small as 1/255 differ by factors, not by hundredths.
+    # Relative, with a floor: deviations as small as 1/255 differ by factors, not by hundredths.
     return all(abs(a - b) < SAME * max(a, b, 0.05) * 2 for a, b in zip(one, other, strict=True))
 
 

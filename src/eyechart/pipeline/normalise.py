@@ -1,4 +1,4 @@
-"""A model's errors divided by a baseline's: CE and relative CE, and their means over a suite."""
+"""Divide a model's errors by a baseline's: CE and relative CE, and their means over a suite."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from eyechart.testsets.plan import Plan
 
 @dataclass(frozen=True)
 class Divisor:
-    """A baseline's error under one corruption, and that of clean pictures; tables do not vary."""
+    """Error of a baseline under one corruption and on clean images; constant for tables."""
 
     error: Estimate
     clean: Estimate | None
@@ -39,15 +39,15 @@ def normalise(
     plan: Plan,
     human_errors: Mapping[str, Mapping[str, Divisor]],
 ) -> list[ModelResults]:
-    """Return the models with CE and relative CE in every label space that the baseline has.
+    """Return the models with CE and relative CE in every label space the baseline covers.
 
-    `human_errors`: by label space and corruption.
+    `human_errors` holds human errors by label space and corruption.
     """
     if not choice.name:
         return list(models)
     suite = plan.all_names()
     if choice.table is not None and set(choice.table.corruptions) <= set(suite):
-        # of the candidates of ImageNet-NOC, the eight that it is made of
+        # Of NOC's candidate corruptions, only the eight of ImageNet-NOC enter the mean.
         suite = list(choice.table.corruptions) or suite
     normalized = []
     for model in models:
@@ -63,7 +63,7 @@ def normalise(
 def human_error(
     references: References | Reference, corruption: str, outcomes: Predictions, fit: Fit
 ) -> Divisor | None:
-    """Return how often people would be wrong on these pictures, None where nobody was asked."""
+    """Return the human error rate expected on these samples; None without a human curve."""
     reference = references.source(corruption)
     if reference is None or reference.corrected:
         return None
@@ -83,6 +83,7 @@ def _divisors(
     if choice.name == HUMANS:
         return human_errors.get(space, {})
     if choice.table is not None:
+        # Tables were measured in the dataset's classes.
         if space != "native":
             return {}
         table = choice.table
@@ -105,7 +106,7 @@ def _constant(value: float) -> Estimate:
 def _normalize(
     space: SpaceResults, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
 ) -> NormalizedErrors | None:
-    """Return the errors of one model divided by the baseline's, None if it has none of these."""
+    """Return the errors of one model divided by the baseline's; None without common corruptions."""
     ratios: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
     reasons: dict[bool, dict[str, None]] = {False: {}, True: {}}
     both = [
@@ -143,6 +144,7 @@ def _divided(
     value = corruption_error(
         {corruption: error.value}, table, None if clean is None else clean.value, relative
     ).values[corruption]
+    # The baseline relative to itself is 1, also in replicates without any error.
     if divisor.error is error:
         # a baseline next to itself, also in draws in which it never errs
         return make_estimate(1.0, np.ones(len(error.replicates)))
@@ -158,7 +160,7 @@ def _divided(
     estimate = make_estimate(value, drawn)
     if relative or np.isnan(drawn).any() or (len(divisor.error.replicates) > 1 and error.value):
         return estimate
-    # a table does not vary, nor does a model that never errs: at least the error's own interval
+    # Tables are constant, and so is a model without errors: use at least the interval of the error.
     base = divisor.error.value
     wide, narrow = (
         (min(interval[0], least[0] / base), max(interval[1], least[1] / base))
@@ -171,7 +173,7 @@ def _divided(
 
 
 def _mean(values: Mapping[str, Estimate], suite: Sequence[str]) -> Estimate | None:
-    """Return the mean over a whole suite; ImageNet-C's extras have none, nor do single ones."""
+    """Return the mean over the whole suite; None for ImageNet-C's extras and incomplete suites."""
     if not set(suite) <= set(values) or _are_extras(suite):
         return None
     return mean_estimate([values[name] for name in suite])
@@ -186,7 +188,7 @@ def _note(
     suite: Sequence[str],
     reasons: Mapping[bool, Mapping[str, None]],
 ) -> str:
-    """Return why there is no mCE, or no relative one, in one sentence."""
+    """Return why there is no mCE, or no relative mCE, in one sentence."""
     if _are_extras(suite):
         return "No mCE: the extra corruptions are no part of it."
     for relative, title in ((False, "mCE"), (True, "relative mCE")):

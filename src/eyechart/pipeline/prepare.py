@@ -1,4 +1,4 @@
-"""Before the work: everything that can be wrong is looked at, and the rows are drawn."""
+"""Prepare a run: check everything that can fail early, and draw the samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,12 +29,12 @@ from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
 from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
 
 CIFAR = (10, 100)
-"""How many classes CIFAR-10 and CIFAR-100 have."""
+"""Numbers of classes of CIFAR-10 and CIFAR-100."""
 
 FIXED_BY_TESTSET = (
     "suite", "n", "seed", "sampling", "balanced", "definition", "corruptions", "delta_v", "jpeg",
 )  # fmt: skip
-"""What a test set has already, so that nothing else can be asked for."""
+"""Settings that a given test set determines, so that other values are rejected."""
 
 TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
 PREDICTIONS = "predictions"
@@ -42,12 +42,12 @@ RUN_FILES = (
     *("results.json", "results.csv", "scores.parquet"),
     *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
 )
-"""What a run writes besides; without its record they belong to something else."""
+"""Other files of a run; in a folder without a run record they belong to something else."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationInputs:
-    """The models and the images of an evaluation, loaded, and the device that predicts."""
+    """Loaded models and images of an evaluation, and the device."""
 
     models: Sequence[Model]
     images: ImageSet
@@ -57,7 +57,11 @@ class EvaluationInputs:
 def prepare(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> EvaluationRun:
-    """Return the run that predicts into a folder in `out`; what cannot be done is rejected."""
+    """Return the run that predicts into a folder in `out`.
+
+    Raises:
+        UsageError: If the run is not possible with these settings.
+    """
     models, images, device = inputs.models, inputs.images, inputs.device
     check_models(models, images, device)
     refuse_unused(settings.loaded_maps, models)
@@ -79,7 +83,7 @@ def prepare(
 
 
 def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> None:
-    """Reject a baseline that does not hold for these images."""
+    """Raise a UsageError if the baseline is not valid for these images."""
     names = [model.name for model in inputs.models]
     has_testset = settings.testset is not None
     choose_baseline(settings.baseline_name, plan, inputs.images, names, has_testset)
@@ -93,9 +97,10 @@ def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationIn
 
 
 def _check_same(plan: Plan, asked: Plan) -> None:
-    """Reject what was asked for and is otherwise in the plan of a test set that was given."""
+    """Raise a UsageError if a requested setting differs from that of the given test set."""
     usual, settings = Plan(), plan.settings()
     for name in FIXED_BY_TESTSET:
+        # A setting at its default counts as not requested.
         is_asked = getattr(asked, name) != getattr(usual, name)
         if is_asked and asked.settings()[name] != settings[name]:
             raise UsageError(
@@ -105,7 +110,7 @@ def _check_same(plan: Plan, asked: Plan) -> None:
 
 
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
-    """Let every model answer once, so that one that cannot is found before the work begins."""
+    """Run every model once, so that errors appear before the run begins."""
     names = [model.name for model in models]
     if not names:
         raise UsageError("Give at least one model.")
@@ -119,7 +124,7 @@ def check_models(models: Sequence[Model], images: ImageSet, device: torch.device
 
 
 def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
-    """Refuse labels that make no sense for the models."""
+    """Raise a UsageError if the labels do not fit the models."""
     counts_of(images, plan)
     if not images.has_clean and (plan.labels == "none" or not any(images.labels)):
         raise UsageError(
@@ -144,7 +149,7 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
         )
     for model in models:
         if isinstance(images.files, PublishedArrays) and are_numbers(sorted(names)):
-            # bare numbers would be taken for outputs of any model that has as many or more
+            # Numeric labels would match the outputs of any model with at least as many classes.
             count = max(int(label) for label in names) + 1
             if (model.classes or 0) > count and count in CIFAR:
                 raise UsageError(
@@ -157,8 +162,9 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
 def _uniform(
     plan: Plan, images: ImageSet, device: torch.device, out: Path, progress: Progress
 ) -> TestSet:
-    """Return the test set whose strengths had to be found, kept in `out`."""
+    """Return the test set with strengths found by search, stored in `out`."""
     target, parts = out / TESTSET, out / TESTSET_PARTS
+    # Several processes may start on the same folder; one searches strengths, the others wait.
     with lock_file(target):
         if target.exists():
             kept = read_testset(target)
@@ -174,7 +180,7 @@ def _uniform(
 
 
 def open_run(out: Path, settings: Settings) -> Path:
-    """Return the folder for predictions in `out`, which is new, empty, or of the same run."""
+    """Return the folder for predictions in `out`, which must be new, empty, or of the same run."""
     record = out / RECORD
     if record.is_file():
         _check_models(out, read_settings(record), settings)
@@ -183,7 +189,7 @@ def open_run(out: Path, settings: Settings) -> Path:
 
 
 def _check_models(out: Path, before: Settings, now: Settings) -> None:
-    """Raise a UsageError if, first of all, a model of the same name has changed since."""
+    """Raise a UsageError if the first difference is a changed model of the same name."""
     old, new = before.get("models"), now["models"]
     if not isinstance(old, dict) or not isinstance(new, dict) or list(old) != list(new):
         return

@@ -1,4 +1,4 @@
-"""After the predictions: they become the scores of every model and the results of the run."""
+"""Score a run: from recorded predictions to the scores of every model and the results."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -30,7 +30,7 @@ from eyechart.testsets.coverage import CorruptionCoverage, coverage_of
 
 
 def score_run(run: EvaluationRun, progress: Progress) -> Results:
-    """Return the results of a run whose predictions are all there."""
+    """Return the results of a run whose predictions are complete."""
     fit, references, task = run.settings.fit, run.humans[0], _with_left_out(run)
     names = [model.name for model in task.models]
     has_testset = run.settings.testset is not None
@@ -83,6 +83,7 @@ def _score_models(
                 identity=model.identity,
                 classes=model.classes or 0,
                 category=category_of_model(model.name),
+                # ImageNet's 1,000 names are not repeated in every results.json.
                 outputs=() if outputs == class_names() else outputs,
                 spaces=spaces,
                 trained_on=model.trained_on,
@@ -93,7 +94,7 @@ def _score_models(
 
 
 def _config(run: EvaluationRun, baseline: str) -> RunConfig:
-    """Return the settings of the run as its results hold them."""
+    """Return the settings of the run in the form stored in results."""
     settings = run.settings
     compared = {field.name: getattr(settings, field.name) for field in fields(ComparisonSettings)}
     names = settings.human_names
@@ -116,6 +117,7 @@ def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
     columns = ["row", "picture", "model", "corruption", "delta_v"]
     for entry in run.entries:
         table = read_rows(run.folder, entry.name, columns)
+        # Δv is the same for all models: one of them is enough.
         samples = table.filter(pc.equal(table["model"], table["model"][0]))
         (covered,) = coverage_of(samples, int(run.settings.fit.least))
         coverage[entry.name] = covered.of_corruption
@@ -123,7 +125,7 @@ def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
 
 
 def _with_left_out(run: EvaluationRun) -> PredictionTask:
-    """Return the task with the images of which a file could not be read among the damaged."""
+    """Return the task with images whose file could not be read added to the damaged ones."""
     more = left_out(run.folder)
     if not more:
         return run.task

@@ -1,4 +1,4 @@
-"""One model in one label space: recorded predictions become its scores under every corruption."""
+"""Score one model in one label space: from predictions to scores under every corruption."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,9 +38,9 @@ class SpaceScorer:
     space: LabelSpace
 
     def score(self, step: Advance) -> tuple[SpaceResults, dict[str, Divisor]]:
-        """Return the scores, and how often humans would err where errors are divided by theirs.
+        """Return the scores, and the expected human errors if these are the baseline.
 
-        `step` is told of each corruption.
+        `step` is called for each corruption.
         """
         fit, clean = self._fit, self._clean
         by_class = ByClass(clean, fit.replicates, fit.seed, self.space.class_names)
@@ -88,7 +88,7 @@ class SpaceScorer:
 
     @cached_property
     def _clean(self) -> Predictions:
-        """The predictions for the clean images that count."""
+        """Predictions for the clean images that count."""
         return self._counted(self._reader.clean(self.model.name))
 
     @cached_property
@@ -97,12 +97,12 @@ class SpaceScorer:
 
     @property
     def _is_in_categories(self) -> bool:
-        """Whether labelled images are scored among the 16 categories."""
+        """Whether labelled images are scored in the 16 categories."""
         return self.space.name == ENTRY16 and self._has_labels
 
     @property
     def _is_uneven(self) -> bool:
-        """Whether the 16 categories have uneven shares, as images were sampled by other classes."""
+        """Whether the 16 categories are unbalanced, as images were sampled by other classes."""
         return self._is_in_categories and self.run.task.plan.labels != ENTRY16
 
     @property
@@ -112,13 +112,15 @@ class SpaceScorer:
         return self.run.humans
 
     def _counted(self, predictions: Predictions) -> Predictions:
-        """Return the predictions for images that count: among the 16 categories those of one."""
+        """Return the predictions that count; in the 16 categories, those with a category."""
         if not self._is_in_categories:
             return predictions
         return predictions.take(predictions.label != NONE)
 
     def _predictions(self, corruption: str) -> Predictions:
         predictions = self._counted(self._reader.outcomes(self.model.name, corruption))
+        # Otherwise dogs and birds would make up three quarters of ImageNet's images in the
+        # categories.
         weights = class_weights(predictions.label) if self._is_uneven else None
         return replace(predictions, universe=self._clean.picture, weights=weights)
 
@@ -147,7 +149,7 @@ class SpaceScorer:
         if not self._has_labels or not task.images.has_clean:
             return None
         labelled = replace(clean.take(clean.label != NONE), universe=clean.picture)
-        # as the curves start: every class counts as much, if images were sampled so
+        # Same weighting as the curves, which start at this accuracy.
         if self._is_uneven or (task.plan.balanced and self.run.is_sampled):
             labelled = replace(labelled, weights=class_weights(labelled.label))
         return estimate_mean(labelled.correct, labelled, self._fit)
@@ -156,7 +158,7 @@ class SpaceScorer:
 def _means(
     scores: Mapping[str, CorruptionResults], corruptions: Sequence[str], n_images: int
 ) -> dict[str, Estimate]:
-    """Return the mean of every score over those corruptions that have it, by the score's name."""
+    """Return the mean of every score over the corruptions that have it, by name."""
     by_score: dict[str, list[Estimate]] = {}
     for corruption in scores:
         if corruption in corruptions:

@@ -1,7 +1,7 @@
-"""A short test of every model before a run: what it predicts must depend on the image alone.
+"""Short test of every model before a run: predictions must depend on the image alone.
 
 A dozen predictions show whether a model is deterministic, whether an image's scores depend on the
-other images of its batch, and whether they depend on the image at all.
+rest of its batch, and whether they depend on the image at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,21 +17,22 @@ from eyechart.predictions.destroyed import COUNT, destroyed_pictures
 
 N_IMAGES = 8
 N_ALONE = 2
-"""How many of them are predicted once more, each by itself."""
+"""Number of images that are predicted once more in a batch of one."""
 
 MIN_LABELS = 4
-"""With fewer labels among the images, one class for all of them may be right."""
+"""With fewer labels among the images, predicting one class for all of them may be correct."""
 
 TOLERANCE = {torch.float32: 0.02}
 HALF_TOLERANCE = 0.1
-"""By how much scores may differ between two calls, as a share of their standard deviation: other
-batches take other paths through a GPU, which round otherwise."""
+"""Accepted difference of scores between two calls, as a share of their standard deviation: other
+batch sizes use other GPU kernels, which round differently.
+"""
 
 
 def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> list[str]:
-    """Return a sentence for everything about the models that makes their scores doubtful.
+    """Return one sentence for everything that makes a model's scores doubtful.
 
-    `progress` is told each of them at once, before the long part of a run begins.
+    `progress` receives each sentence at once, before the long part of a run begins.
     """
     step = progress.begin("self-test", len(models))
     batch, labels = _some_images(images)
@@ -42,7 +43,7 @@ def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> 
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            # the run itself goes on with smaller batches
+            # Not a failed test: the run itself retries with smaller batches.
             notes = []
         doubts += notes
         step(1, "\n".join(notes))
@@ -50,9 +51,9 @@ def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> 
 
 
 def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
-    """Return a few images of one size and their labels, as many labels as can be.
+    """Return a few images of one size with their labels, covering as many labels as possible.
 
-    Without clean images they are pictures of nothing, which have none.
+    Without clean images, destroyed images without labels are used.
     """
     if not images.has_clean:
         return destroyed_pictures(*images.sizes[0])[:: COUNT // N_IMAGES], []
@@ -60,7 +61,7 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     for index, label in enumerate(images.labels):
         if images.sizes[index] == images.sizes[0]:
             by_label.setdefault(label, []).append(index)
-    # one of each label, then a second one, and so on
+    # Round-robin over labels: one image of each, then a second one, and so on.
     ranked = sorted(
         (rank, index)
         for indices in by_label.values()
@@ -107,17 +108,17 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
 
 
 def _differs_alone(model: Model, batch: Tensor, scores: Tensor, index: int) -> bool:
-    """Whether an image gets other scores by itself, or none at all."""
+    """Whether an image gets other scores in a batch of one, or an error."""
     one = slice(index, index + 1)
     try:
         return _differ(scores[one], model(batch[one]), model, scores)
     except UsageError:
-        # batch normalisation in training mode may need more than one
+        # Batch normalization in training mode may need more than one image.
         return True
 
 
 def _differ(one: Tensor, two: Tensor, model: Model, all_scores: Tensor | None = None) -> bool:
-    """Whether scores differ by more than rounding does; `all_scores`: how far they spread."""
+    """Whether scores differ by more than rounding; `all_scores` sets the scale."""
     spread = (one if all_scores is None else all_scores).std().clamp_min(1e-12)
     tolerance = TOLERANCE.get(model.dtype, HALF_TOLERANCE)
     return bool((one - two).abs().max() > tolerance * spread)

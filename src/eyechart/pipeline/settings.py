@@ -1,6 +1,6 @@
-"""The settings of an evaluation, each declared once: name, type, default, help, group, checks.
+"""Settings of an evaluation, each declared once: name, type, default, help, group, checks.
 
-`eyechart evaluate` and `ec.evaluate` are derived from them; nothing slow is imported here.
+`eyechart evaluate` and `ec.evaluate` are derived from them, so nothing slow is imported here.
 """
 
 import os
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 DEMO_SAMPLES, DEMO_BINS, DEMO_LEAST = 300, 11, 5
-"""What holds for the 20 demo images where nothing else is asked for: they are too few for more."""
+"""Defaults for the 20 demo images, which are too few for the usual ones."""
 
 MAX_BATCH = 100_000
-"""Images that are predicted at once, at most."""
+"""Maximum batch size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingSettings:
-    """What every command that loads models has in common."""
+    """Options of every command that loads models."""
 
     download: Annotated[
         bool, Option(help="Download weights that are not on this machine.", group="Models")
@@ -67,7 +67,7 @@ class LoadingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCheckSettings:
-    """What a model's input is checked for."""
+    """Options of `check_model`."""
 
     expect: Annotated[
         float | None,
@@ -78,7 +78,7 @@ class ModelCheckSettings:
     ] = 500
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense."""
+        """Raise a UsageError if a setting is invalid."""
         if self.n < 1:
             raise UsageError(f"n must be at least 1, got {self.n}.")
         if self.expect is not None and not 0 <= self.expect <= 1:
@@ -89,7 +89,7 @@ class ModelCheckSettings:
 
 @dataclass(frozen=True)
 class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, LoadingSettings):
-    """All that an evaluation is to do."""
+    """All settings of an evaluation."""
 
     model: Annotated[
         "OneModel | Sequence[OneModel] | None",
@@ -243,12 +243,12 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
     @property
     def is_demo(self) -> bool:
-        """Whether the demo images are used, since no others were named."""
+        """Whether the demo images are used, because no others were given."""
         return self.images is None
 
     @property
     def models(self) -> "list[OneModel]":
-        """The models to evaluate."""
+        """Models to evaluate."""
         if self.model is None:
             return list(DEMO_MODELS)
         if isinstance(self.model, Sequence) and not isinstance(self.model, str):
@@ -282,12 +282,12 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
-        """Return the settings of an evaluation on what that plan samples."""
+        """Return the settings with those of a plan."""
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     @property
     def floors(self) -> tuple[tuple[str, float], ...]:
-        """The scores that must be reached: name and number."""
+        """Scores that must be reached: name and value."""
         from eyechart.scores.registry import OVERALL
 
         known = [score.name for score in OVERALL if score.can_gate]
@@ -305,7 +305,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
     @cached_property
     def loaded_maps(self) -> "tuple[LabelMap, ...]":
-        """The label maps, read from their files."""
+        """Label maps, read from their files."""
         from eyechart.models.label_map import LabelMap, find_map
 
         return tuple(
@@ -317,13 +317,13 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
     @property
     def baseline_name(self) -> str:
-        """Whose errors CE divides by, once a model that is the baseline was loaded."""
+        """Name of the baseline of CE; available once a baseline model is loaded."""
         if not isinstance(self.baseline, str):
             raise TypeError("the baseline is not loaded yet: see with_baseline")
         return self.baseline
 
     def checked(self) -> Self:
-        """Return the settings, or raise a UsageError unless they make sense together."""
+        """Return the settings; raise a UsageError if they are invalid or inconsistent."""
         from eyechart.humans.consistency import check_rule
         from eyechart.labels.rules import RULES
 
@@ -332,7 +332,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         flags = ("balanced", "match_choices", "download", "trust", "check")
         for name in flags:
             as_flag(getattr(self, name), name)
-        # what can be taken for a truth value becomes one, which results can hold
+        # Values such as 1 or numpy.bool_ become bool, which results.json can store.
         settings = replace(
             self, balanced=bool(self.balanced), match_choices=bool(self.match_choices)
         )
@@ -348,7 +348,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             as_whole(self.batch, "batch", 1, MAX_BATCH)
         if as_text(self.engine, "engine") not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
-        # read once, so that what cannot be read is said before the work
+        # Evaluated here so that invalid values raise before the run.
         _ = settings.human_names, settings.similar_names, settings.floors
         settings._check_n()
         return settings
@@ -358,6 +358,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         plan, least = self.plan, self.fit.least
         if plan.is_at_levels:
             return
+        # A curve needs two usable bins.
         need = int(least * 2)
         if self.testset is None and plan.n < need:
             raise UsageError(
@@ -367,7 +368,12 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
 
 def read_floor(text: str) -> tuple[str, float]:
-    """Return the name and the number of NAME=NUMBER."""
+    """Return name and value of NAME=NUMBER.
+
+    Example:
+        >>> read_floor("hmri_a=0.8")
+        ('hmri_a', 0.8)
+    """
     name, equals, number = text.partition("=")
     try:
         floor = float(number)

@@ -1,6 +1,6 @@
-"""Formats of human data: every module here declares one, by its name, as the function `read`.
+"""Formats of human data: each module declares one by its name, with a function `read`.
 
-Nothing slow is imported here: the command line lists the formats.
+Imports nothing slow, because the command line lists the formats.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from eyechart.humans.import_settings import ImportSettings
 
 Importer = Callable[[Sequence[Path], "ImportSettings"], "HumanResponses"]
-"""Returns the responses in files of its format; the settings say what the files do not."""
+"""Function that returns the responses in files; settings supply what the files lack."""
 
 FORMATS: Registry[Importer] = Registry("format")
 
-# in the order of their file names, so that a new file is all that a new format takes
+# In order of file names; a new format needs no entry in a list.
 for _module in iter_modules(__path__):
     FORMATS.add_lazily(_module.name.replace("_", "-"), f"{__name__}.{_module.name}:read")

@@ -1,4 +1,4 @@
-"""Tables of counts by Δv: how many responses there were, and how many hits."""
+"""Import tables of counts by Δv: number of responses and number of hits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ from eyechart.humans.human_responses import HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 
 COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
-"""The column of rates, that of hits, and the property that they are of."""
+"""For each column of rates: the column of hits, and the property it measures."""
 
 CHOICES = 2
-"""How many choices people had in the experiment whose format this is."""
+"""Number of choices in the experiment that this format comes from."""
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the answers in tables of counts by Δv; the columns say which property they are of."""
+    """Return the responses in tables of counts by Δv; the columns determine the property."""
     rows: list[tuple[str, float, int, dict[str, float]]] = []
     for path in paths:
         rate = next((name for name in COUNTED if name in column_names(path)), None)

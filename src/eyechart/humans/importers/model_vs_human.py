@@ -1,4 +1,4 @@
-"""Tables of the model-vs-human toolbox: one row for each trial."""
+"""Import tables of the model-vs-human toolbox: one row per trial."""
 
 import re
 from collections.abc import Sequence
@@ -15,21 +15,22 @@ from eyechart.humans.importing import check_corruption, read_labels
 from eyechart.humans.placement import Placement, find_placement, strength_of
 
 ORIGINAL = re.compile(r"n\d{8}_\d+")
-"""The original's name inside the name of a file made from it."""
+"""Name of the original ImageNet image within the name of a stimulus file."""
 
 STIMULUS = re.compile(
     r"\d+_(?P<experiment>[^_]+)_[^_]+_(?P<condition>[^_]+)_[^_]+_\d+_(?P<image>.+)"
 )
-"""A stimulus of model-vs-human: trial, experiment, observer, condition, category, number, image."""
+"""Stimulus file of model-vs-human: trial, experiment, observer, condition, category, number, image.
+"""
 
 COLUMNS = ("subj", "object_response", "category", "condition", "imagename")
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the answers in tables of the model-vs-human toolbox, one row for each trial.
+    """Return the responses in tables of the model-vs-human toolbox, one row per trial.
 
-    Without Δv (no placement, no column delta_v) they make no curves, but error consistency κ.
-    They are then called by their files' names, unless a corruption is given.
+    Without Δv (neither placement nor column delta_v) there are no curves, only error consistency κ.
+    Experiments are then named after their files, unless a corruption is given.
     """
     placement = None if options.placement is None else find_placement(options.placement)
     rows: list[CsvRow] = []
@@ -40,7 +41,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         changes.append(_changes(file_rows, placement))
         name = options.corruption or options.placement or ""
         if not name and "corruption" not in file_rows[0] and "delta_v" in file_rows[0]:
-            # a curve needs a corruption, not a file's name
+            # A curve belongs to a corruption; a file name is not one.
             raise UsageError(f"{path} must say what was done: give a placement or a corruption.")
         names += [
             name or row.cells.get("corruption") or experiment_of(path)
@@ -66,22 +67,19 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
 
 
 def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> FloatArray:
-    """Return Δv for each row, NaN where the table does not say it and there is no placement."""
+    """Return Δv of each row; NaN if the table has none and there is no placement."""
     if "delta_v" in rows[0]:
         return np.array([row.share("delta_v", unknown=True) for row in rows])
     return np.full(len(rows), np.nan) if placement is None else _placed(rows, placement)
 
 
 def experiment_of(path: Path) -> str:
-    """Return what an experiment is called by its file: "sketch" of sketch_subject-01_session_1."""
+    """Return the experiment of a file: "sketch" for sketch_subject-01_session_1.csv."""
     return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
-    """Return Δv for each row: those of a subject's condition lie evenly over its distribution.
-
-    Which row gets which is drawn, for trials may be in an order that means something.
-    """
+    """Return Δv of each row, spread evenly over the condition's distribution, per participant."""
     groups: dict[tuple[str, float], list[int]] = {}
     for index, row in enumerate(rows):
         try:
@@ -92,16 +90,21 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
         groups.setdefault((row["subj"], strength), []).append(index)
     delta_v = np.empty(len(rows))
     for (_, strength), places in groups.items():
+        # Values are assigned in random order, because the order of trials may carry meaning.
         order = np.random.default_rng(0).permutation(len(places))
         delta_v[places] = placement.spread(strength, len(places))[order]
     return delta_v
 
 
 def stimulus_of(name: str) -> tuple[str, str, str]:
-    """Return the experiment, the condition and the image of a stimulus by its file's name.
+    """Return experiment, condition and image of a stimulus from its file name.
 
     "0001_ske_s01_0_boat_00_boat-0068.png" is ("ske", "0", "boat-0068") for every observer: trial
-    and observer are not part of it. Of any other name experiment and condition are "".
+    and observer are not part of it. For other names, experiment and condition are "".
+
+    Example:
+        >>> stimulus_of("0001_ske_s01_0_boat_00_boat-0068.png")
+        ('ske', '0', 'boat-0068')
     """
     stem = PurePath(name).stem
     match = STIMULUS.fullmatch(stem)
@@ -109,7 +112,7 @@ def stimulus_of(name: str) -> tuple[str, str, str]:
 
 
 def plain_condition(condition: str) -> str:
-    """Return a condition as it is compared: 0.10 and 0.1 are one."""
+    """Return a condition in normalized form: "0.10" becomes "0.1"."""
     try:
         return f"{float(condition):g}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tables of trials with eyechart's columns: one row for each."""
+"""Import tables of trials with eyechart's columns: one row per trial."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ COLUMNS = ("corruption", "subject", "picture", "label", "answer", "delta_v")
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the answers in eyechart's own tables of trials, one row for each."""
+    """Return the responses in eyechart's tables of trials, one row per trial."""
     rows = [row for path in paths for row in read_rows(path, COLUMNS)]
     clean = [response_of(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
     raw_responses = [row["answer"] for row in rows]

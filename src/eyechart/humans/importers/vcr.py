@@ -1,4 +1,4 @@
-"""Tables with the columns of the VCR study: one row for each response."""
+"""Import tables with the columns of the VCR study: one row per response."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +12,10 @@ COLUMNS = ("orig_pred", "transf_pred", "label", "vd_score")
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the answers in tables with the columns of the VCR study, one row for each answer.
+    """Return the responses in tables with the columns of the VCR study.
 
-    `transf_pred`: to the corrupted image; `orig_pred`: to the clean one, of whoever saw that;
-    `vd_score`: Δv, which that study's code does not keep from falling below 0.
+    `transf_pred` is the response to the corrupted image, `orig_pred` that to the clean image by
+    another participant, and `vd_score` is Δv.
     """
     rows = [row for path in paths for row in read_rows(path, COLUMNS)]
     clean = [response_of(row["orig_pred"]) for row in rows]
@@ -30,6 +30,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         label=labelled.labels,
         answer=labelled.responses,
         clean_answer=clean,
+        # The study's code does not clamp Δv at 0, so small negative values are valid.
         delta_v=[row.share("vd_score", unknown=True, below=True) for row in rows],
         choices=labelled.choices,
         label_space=labelled.label_space,
