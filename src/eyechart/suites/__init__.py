@@ -1,4 +1,4 @@
-"""Suites as data: which corruptions at which strengths; applying them; published layouts.
+"""Suites as data: which corruptions at which strengths; how they are applied; published layouts.
 
 No corruption is defined here.
 """

@@ -1,4 +1,4 @@
-"""`corrupt`: from any kind of image and a corruption's name to corrupted ones of the same kind."""
+"""`corrupt`: apply a corruption by name to images of any supported type; the type is kept."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,16 +24,16 @@ Numbers = ArrayLike | Tensor
 """One number, or one per image."""
 
 LEAST_VALUES = 100_000
-"""How many values are worth a thread of their own."""
+"""Minimum number of values for which a separate thread pays off."""
 
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
-"""What is added to a grey level before its fraction is cut off."""
+"""Added to a grey level before its fraction is truncated."""
 
 LARGEST_SHARED = 3 << 22
-"""Images with more values are worked on one after the other: several at once need much memory."""
+"""Images with more values are processed one after the other, to limit the memory."""
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
-"""How many values are worked on at once: what fits a CPU's cache, what fills a GPU."""
+"""Number of values processed at once: what fits a CPU's cache, and what fills a GPU."""
 
 
 def corrupt(
@@ -49,16 +49,42 @@ def corrupt(
     corruption_name: str | None = None,
     **parameters: Numbers,
 ) -> Any:
-    """Return the images corrupted, in the kind, data type and shape in which they came.
+    """Corrupt images; the result has the type, dtype and shape of the input.
 
-    `images`: torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), PIL (RGB or
-    L), or a list of single images; uint8, or float in 0…1. `severity`: a real number in 0…5, or one
-    per image. Instead of it, or besides it, any of the corruption's parameters, again one number or
-    one per image; what is left out keeps its value at severity 3, or is drawn for the image.
+    The random part depends only on `seed`, the image's key, the corruption and `draw`, so that the
+    same image gets the same pixels in any batch and on any device.
 
-    The random part depends on `seed`, the image's key, the corruption and `draw`, and on nothing
-    else. An image without a key is known by its pixels. `corruption_name` is `name` for callers of
-    imagecorruptions, with its default severity of 1.
+    Args:
+        images: torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), PIL (RGB
+            or L), or a list of single images; uint8, or float in [0, 1].
+        name: the corruption, such as "fog" or "vcr/fog"; `list_corruptions()` returns all names.
+        *positional: not supported; give the strength by keyword.
+        severity: a real number in [0, 5], or one per image; 0 returns the clean image.
+        seed: the random seed.
+        keys: one name or integer per image that identifies it; by default its pixels do.
+        draw: the number of the draw, for several random versions of one image.
+        variant: a variant of the corruption, such as "paper".
+        frost_textures: a folder with textures for frost, instead of the generated ones.
+        corruption_name: `name` for callers of imagecorruptions, with its default severity of 1.
+        **parameters: parameters of the corruption, each one number or one per image, instead of or
+            besides the severity; the others keep their value at severity 3, or are drawn.
+
+    Returns:
+        The corrupted images, in the type, dtype and shape of `images`.
+
+    Raises:
+        UsageError: the images, the name or a strength are invalid.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> images = np.full((2, 32, 32, 3), 128, dtype=np.uint8)
+        >>> noisy = ec.corrupt(images, "gaussian_noise", severity=3, seed=1)
+        >>> noisy.shape, noisy.dtype
+        ((2, 32, 32, 3), dtype('uint8'))
+        >>> lighter = ec.corrupt(images, "brightness", amount=0.25)
+        >>> int(lighter[0, 0, 0, 0])
+        191
     """
     if positional:
         raise UsageError('Name the strength: corrupt(images, "fog", severity=3).')
@@ -86,6 +112,7 @@ def corrupt(
     if keys is not None:
         named_keys(keys, len(images))
     strengths = _strengths(entry, severity, parameters, len(images))
+    # images of a list may differ in size: those of one size are corrupted together
     results: list[object] = [None] * len(images)
     for indices, batch, restores in each_size(images):
         some_keys = None if keys is None else [keys[index] for index in indices]
@@ -97,7 +124,7 @@ def corrupt(
 
 
 def _check_whole(name: str, value: object) -> None:
-    """Refuse what is not a whole number: 1.0 would give other random numbers than 1."""
+    """Raise unless the value is an integer: 1.0 would give other random numbers than 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise UsageError(f"{name} must be a whole number, got {brief(value)}.")
     if abs(int(value)) >> 63:
@@ -107,9 +134,9 @@ def _check_whole(name: str, value: object) -> None:
 def corrupt_batch(
     batch: Batch, entry: Entry, strengths: Strengths, random: ImageRandom, assets: Assets
 ) -> Batch:
-    """Return the corrupted batch, same type: float clipped to 0…1, uint8 by the entry's rule.
+    """Return the corrupted batch in the same dtype: floats clipped to [0, 1], uint8 as declared.
 
-    `random`: that of the batch's images, by `draw_random`.
+    `random` holds the random numbers of the images in the batch, from `draw_random`.
     """
     values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
@@ -127,7 +154,7 @@ def corrupt_batch(
     else:
         for part in parts:
             work(part)
-    # severity 0 is the clean image itself, whatever the parameters round to
+    # severity 0 is exactly the clean image, whatever the parameters round to
     untouched = (strengths.severity == 0) & (not strengths.parameters)
     if not untouched.any():
         return result
@@ -138,28 +165,29 @@ def corrupt_batch(
 def draw_random(
     entry: Entry, keys: Tensor, seed: int, draw: int | Sequence[int], device: torch.device
 ) -> ImageRandom:
-    """Return the random numbers of an entry for images (keys) and the numbers of their draws.
+    """Return the random numbers of an entry for images, given by their keys, and their draws.
 
-    `draw`: one number for all images, or one for each.
+    `draw` is one number for all images, or one for each.
     """
+    # severity is not part of the salt: the random part is the same at every strength
     draws = [draw] * len(keys) if isinstance(draw, int) else draw
     salts = {draw: hash64(int(seed), entry.name, int(draw)) for draw in set(draws)}
     return ImageRandom(keys, [salts[draw] for draw in draws], device)
 
 
 def _parts(batch: Batch) -> list[tuple[int, int]]:
-    """Return the stretches of the batch that are worked on together."""
+    """Return the ranges of the batch that are processed together."""
     count, size = batch.shape[0], batch[0].numel()
     chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
     if batch.device.type == "cpu":
-        # share out between threads, but not so little that starting costs more than working
+        # share the images between threads, unless starting a thread costs more than its work
         share = max(-(-count // torch.get_num_threads()), -(-LEAST_VALUES // size))
         chunk = min(chunk, share)
     return [(start, min(start + chunk, count)) for start in range(0, count, chunk)]
 
 
 def _as_needed(images: Tensor, takes: str) -> Tensor:
-    """The images as whole grey levels (uint8), as float32 in 0…1, or as they are."""
+    """Return the images as uint8 grey levels, as float32 in [0, 1], or unchanged."""
     if images.dtype == torch.uint8:
         return to_unit(images) if takes == "unit" else images
     return to_levels(images).to(torch.uint8) if takes == "levels" else images
@@ -170,13 +198,14 @@ def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
         return images if dtype == torch.uint8 else to_unit(images)
     if dtype != torch.uint8:
         return images.clamp(0, 1)
-    # the cast cuts off what is behind the point
+    # the cast truncates
     return (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255).to(torch.uint8)
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:
     if keys is not None:
         return named_keys(keys, batch.shape[0])
+    # without any randomness the keys do not matter, and hashing pixels is not free
     if not entry.corruption.random and DRAWN not in entry.path.values():
         return torch.zeros(batch.shape[0], dtype=torch.int64)
     levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)

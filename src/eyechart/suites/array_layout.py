@@ -1,7 +1,7 @@
-"""CIFAR-10-C's layout: CORRUPTION.npy with all images at severity 1, then 2, … 5, and labels.npy.
+"""CIFAR-10-C's layout: CORRUPTION.npy with all images at severities 1 to 5, and labels.npy.
 
-Every severity is kept in a file of its own until all five are there, so that a run that was stopped
-goes on.
+Each severity is kept in a separate file until all five are complete, so that a stopped run can
+resume.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Images of one size in their order. `labels`: the class number of each; `classes`: names."""
+    """Images of one size, with the class number of each (`labels`) and the names (`classes`)."""
 
     images: ImageSet
     labels: NDArray[np.int64]
@@ -58,7 +58,7 @@ class Stack:
 def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> Stack:
     """Return the images of class folders, a manifest, or a .npy file with labels.npy beside it.
 
-    `step` is told how many images are to be read, and what it returns of each.
+    `step` is called with the number of images to read and returns their progress callback.
     """
     if source.suffix == ".npy":
         images = _from_array(source, stimulus)
@@ -94,7 +94,7 @@ def _from_array(source: Path, stimulus: str) -> ImageSet:
 def _numbers(
     source: Path, labels: Sequence[str | None]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return class numbers, and the classes' names where those are no numbers already."""
+    """Return class numbers, and the names of the classes if the labels are not numbers."""
     names = sorted({label for label in labels if label is not None})
     if any(label is None for label in labels):
         raise UsageError(
@@ -107,9 +107,9 @@ def _numbers(
 
 
 def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advance) -> int:
-    """Write the arrays of these settings that are not there yet; return how many were written.
+    """Write the arrays of these settings that do not exist yet; return how many were written.
 
-    `step` is told of every so many images, also of those that an earlier run made.
+    `step` counts images, including those that an earlier run made.
     """
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
     files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
@@ -131,7 +131,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
 
 
 def _write_labels(stack: Stack, out: Path) -> None:
-    """Write labels, the clean images in the same order, and the classes' names, if any."""
+    """Write the labels, the clean images in the same order, and the class names, if any."""
     _save(out / LABELS, np.tile(stack.labels, len(SEVERITIES)))
     _save(out / CLEAN, stack.levels(range(len(stack.images))))
     if stack.classes:
@@ -140,7 +140,7 @@ def _write_labels(stack: Stack, out: Path) -> None:
 
 
 def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step: Advance) -> bool:
-    """Write the array of one corruption; return whether it was not there yet."""
+    """Write the array of one corruption; return False if it exists already."""
     count, size = len(stack.images), (*stack.size, 3)
     shape = (len(cells) * count, *size)
     if _is_whole(path, shape):
@@ -152,6 +152,7 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
             step(count, "")
         else:
             _save(part, _corrupted(stack, cell, step))
+    # through a memory map: the array of all severities need not fit into memory
     with atomic_file(path) as temporary:
         array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         for index, part in enumerate(parts):
@@ -163,7 +164,7 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
 
 
 def _begun(path: Path) -> Path | None:
-    """Return the array, or the folder with some of its severities, if there is either."""
+    """Return the array, or the folder with some of its severities, if either exists."""
     parts = path.parent / PARTS
     return path if path.exists() else next((parts for _ in parts.glob(f"{path.stem}.*.npy")), None)
 
@@ -193,7 +194,7 @@ def _rows(images: torch.Tensor) -> NDArray[np.uint8]:
 
 
 def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
-    """Whether an array of 8-bit numbers of this shape is there."""
+    """Return whether the file holds a uint8 array of this shape."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):

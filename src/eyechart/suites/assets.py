@@ -1,4 +1,4 @@
-"""What some corruptions need besides the picture: frost textures, a trained style transfer."""
+"""Data that some corruptions need besides the image: frost textures, a trained style transfer."""
 
 import os
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ MARK, VERSION = "eyechart_style_transfer", 1
 
 
 def assets_of(entry: Entry, frost: str | None = None) -> Assets:
-    """Return what an entry needs; `frost`: a folder of textures instead of those made here."""
+    """Return the assets of an entry; `frost` is a folder of textures to use instead of ours."""
     needs = entry.corruption.needs
     if needs == "textures":
         return Assets(textures=frost_textures(frost))
@@ -32,32 +32,32 @@ def assets_of(entry: Entry, frost: str | None = None) -> Assets:
 
 
 def is_ready(entry: Entry) -> bool:
-    """Whether an entry can be used as things are: style transfer needs a file made first."""
+    """Return whether an entry can be used: style transfer needs a trained network first."""
     return entry.corruption.needs != "styles" or bool(os.environ.get(VARIABLE))
 
 
 def ready_entries(suite: Suite) -> list[Entry]:
-    """Return the entries of a suite that can be used as things are."""
+    """Return the entries of a suite that can be used."""
     return [entry for entry in suite if is_ready(entry)]
 
 
 def assets_mark(entry: Entry) -> str:
-    """Return what tells an entry's assets from others: "" where there is nothing to choose."""
+    """Return what identifies an entry's assets; "" if there is no choice of them."""
     return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
 
 
 def entry_mark(entry: Entry) -> str:
-    """Return what tells an entry from others: what its suite says, and the assets it needs."""
+    """Return what identifies an entry: its declaration in the suite, and its assets."""
     return f"{entry.fingerprint}{assets_mark(entry)}"
 
 
 def left_out(suite: Suite) -> list[str]:
-    """Return the names of the entries that cannot be used as things are."""
+    """Return the names of the entries that cannot be used."""
     return [entry.name for entry in suite if not is_ready(entry)]
 
 
 def left_out_notes(names: Iterable[str]) -> list[str]:
-    """Return a sentence for each corruption that is left out because it lacks what it needs."""
+    """Return a note for each corruption that is left out because its assets are missing."""
     return [
         f"{name} is left out, since it needs a network of yours (see docs, structure)."
         for name in dict.fromkeys(names)
@@ -65,7 +65,7 @@ def left_out_notes(names: Iterable[str]) -> list[str]:
 
 
 def style_file() -> Path:
-    """Return the file of the trained style transfer; a UsageError says how to get one."""
+    """Return the file of the trained style transfer; raise a UsageError if none is configured."""
     name = os.environ.get(VARIABLE)
     if not name:
         raise UsageError(
@@ -76,7 +76,7 @@ def style_file() -> Path:
 
 
 def write_styles(styles: Styles, path: Path) -> None:
-    """Write a trained style transfer, whole or not at all."""
+    """Write a trained style transfer atomically."""
     channels = styles.means.shape[1]
     weights = {name: value.cpu() for name, value in styles.network.state_dict().items()}
     held = {
@@ -97,6 +97,7 @@ def read_styles(path: Path) -> Styles:
         raise UsageError(
             f"Cannot read the style transfer {path}: {error.strerror}; {VARIABLE} names it."
         ) from None
+    # the time of the last change is part of the cache key, so that a new file is read again
     return _read(path, changed)
 
 

@@ -1,4 +1,4 @@
-"""What there is: the corruptions by suite and family, and everything that is known about one."""
+"""The catalogue of corruptions: by suite and family, with a description of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,28 @@ TABLE_SIDE = 224
 
 
 def list_corruptions(suite: str | None = None, family: str | None = None) -> list[str]:
-    """Return the names of the corruptions, all of them or those of a suite or a family.
+    """Return the names of all corruptions, or of those in a suite or a family.
 
-    `family` is the kind of corruption (noise, blur, …) or the group in which it was published;
-    `suite` is a published suite's name or the path of a YAML file.
+    Args:
+        suite: the name of a published suite or the path of a YAML file.
+        family: the kind of corruption (noise, blur, …) or the group in which it was published.
+
+    Returns:
+        The names, in the order of the suites.
+
+    Raises:
+        UsageError: the suite or the family is unknown.
+
+    Example:
+        >>> import eyechart as ec
+        >>> ec.list_corruptions(suite="imagenet-c", family="noise")
+        ['gaussian_noise', 'shot_noise', 'impulse_noise']
     """
     return [entry.name for entry in select(suite, family)]
 
 
 def select(suite: str | None = None, family: str | None = None) -> list[Entry]:
-    """Return the entries behind `list_corruptions`."""
+    """Return the entries that `list_corruptions` names."""
     entries = list(all_entries().values() if suite is None else load_suite(suite))
     if family is None:
         return entries
@@ -39,12 +51,15 @@ def select(suite: str | None = None, family: str | None = None) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything that is known about one corruption; `print` it to read it.
+    """The description of one corruption; `print` it for a readable form.
 
-    `severities` has the value of each parameter that severity moves, at severities 1…5 for a
-    picture of 224 px; `towards_draw` names those that severity moves from no change towards the
-    image's own draw. `monotone` says whether the effect grows with severity, `geometric` whether
-    things move in the picture.
+    Attributes:
+        severities: the values of each parameter that depends on the severity, at severities 1 to 5
+            for an image of 224 px.
+        towards_draw: the parameters that severity moves from no change towards a random value drawn
+            for each image.
+        monotone: whether the effect grows with severity.
+        geometric: whether pixels move, so that pixel-wise comparison does not apply.
     """
 
     name: str
@@ -99,7 +114,7 @@ class Description:
 
 
 def describe_parameter(parameter: Parameter) -> str:
-    """Return one line: name, allowed values, unit, meaning."""
+    """Return one line with name, allowed values, unit and meaning."""
     if parameter.choices is not None:
         allowed = " or ".join(f"{choice:g}" for choice in parameter.choices)
     else:
@@ -111,7 +126,24 @@ def describe_parameter(parameter: Parameter) -> str:
 
 
 def describe_corruption(name: str, variant: str | None = None) -> Description:
-    """Return everything that is known about the corruption called `name`."""
+    """Return the description of a corruption: summary, parameters, severities and source.
+
+    Args:
+        name: the corruption, such as "fog" or "noc/rain@paper".
+        variant: a variant of it, such as "paper".
+
+    Returns:
+        The description; `print` it for a readable form.
+
+    Raises:
+        UsageError: the corruption or the variant is unknown.
+
+    Example:
+        >>> import eyechart as ec
+        >>> fog = ec.describe_corruption("fog")
+        >>> fog.family, fog.severities["thickness"]
+        ('weather', (1.5, 2.0, 2.5, 2.5, 3.0))
+    """
     entry = find_variant(name, variant)
     return Description(
         name=entry.name,
@@ -132,7 +164,7 @@ def describe_corruption(name: str, variant: str | None = None) -> Description:
 
 
 def moved_by_severity(entry: Entry) -> list[Parameter]:
-    """Return the parameters whose values follow from the severity alone."""
+    """Return the parameters whose values depend on the severity alone."""
     in_levels = {name for table in entry.levels.values() for name in table}
     on_path = {name for name, ends in entry.path.items() if ends != DRAWN}
     return [
@@ -143,7 +175,7 @@ def moved_by_severity(entry: Entry) -> list[Parameter]:
 
 
 def severity_table(entry: Entry, side: int = TABLE_SIDE) -> dict[str, tuple[float, ...]]:
-    """Return each such parameter's values at severities 1…5, in pixels of a picture of `side`."""
+    """Return the values of these parameters at severities 1…5, in pixels of an image of `side`."""
     severity = np.array(SEVERITIES, dtype=np.float64)
     keys = torch.zeros(len(SEVERITIES), dtype=torch.int64)
     random = ImageRandom(keys, [0] * len(SEVERITIES), torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Working through picture files: decode, corrupt in batches, write, and say what became of each."""
+"""Corrupt image files: decode, corrupt in batches, write, and report the outcome of each."""
 
 import os
 from collections.abc import Generator, Iterator, Sequence
@@ -24,12 +24,13 @@ from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 READ_AT_ONCE = 8
 HELD_PICTURES = 32
 HELD_PIXELS = 32 * 512 * 512
-"""How many decoded pictures, or pixels, wait for each other: memory never grows with the folder."""
+"""Maximum numbers of decoded images and pixels held at once: memory does not grow with the
+folder."""
 
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """What became of one picture: "written", "kept" (it was there) or "left out", and why."""
+    """The outcome for one image: "written", "kept" (it existed) or "left out", and why."""
 
     job: Job
     state: str
@@ -37,20 +38,20 @@ class FileOutcome:
 
 
 class Tally:
-    """Counts the jobs whose result is there."""
+    """Counts the jobs whose result exists."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def append(self, _: Job) -> None:
-        """Count one more."""
+        """Count one more job."""
         self.count += 1
 
 
 class Sources:
-    """Files to corrupt: what each is known by and its levels, kept for those that were used last.
+    """Reads the files to corrupt, and caches the digest and the levels of the last ones.
 
-    `stimulus`: what images are brought to, None for their files' own size.
+    `stimulus` is the size that images are brought to; None keeps the size of the file.
     """
 
     def __init__(self, stimulus: str | None = None, kept: int = 2 * HELD_PICTURES) -> None:
@@ -59,10 +60,10 @@ class Sources:
         self.levels = lru_cache(kept)(self._levels)
 
     def _levels(self, path: Path) -> Tensor:
-        """Return the image as uint8 (C, H, W), if it can be corrupted."""
+        """Return the image as uint8 (C, H, W); raise if it cannot be corrupted."""
         picture = read_picture(path)
         levels = _to_tensor(picture) if self._how is None else self._how(picture)
-        # The same refusals as in `corrupt`, but for this picture alone.
+        # the same validation as in `corrupt`, but for this image alone
         to_batch(levels)
         return levels
 
@@ -83,15 +84,21 @@ def corrupt_files(
     done: list[Job] | Tally | None = None,
     sources: Sources | None = None,
 ) -> Generator[FileOutcome]:
-    """Corrupt the pictures and yield what became of each, as soon as it is known.
+    """Corrupt the images and yield the outcome of each as soon as it is known.
 
-    A picture that cannot be read is left out and the others are done. One that was made before
-    from the same file with the same settings is kept; one that was made otherwise is left as it
-    is, or replaced with `overwrite`; `replacing` replaces only results of other settings. Damaged
-    results are made again.
+    An image that cannot be read is left out and the others are processed. A result that was made
+    before from the same file with the same settings is kept; one that was made otherwise is left as
+    it is, or replaced with `overwrite`; `replacing` replaces only results of other settings.
+    Damaged results are regenerated.
 
-    `done` gets every job whose result is there: also those that an interrupt kept from being
-    yielded. `sources`: what reads the pictures, where several calls are for the same ones.
+    Args:
+        jobs: the images and the files that they become.
+        settings: how they are corrupted.
+        overwrite: whether existing results are replaced.
+        replacing: whether results of other settings are replaced.
+        done: collects every job whose result exists, including those that an interrupt prevents
+            from being yielded.
+        sources: reads the images; share it between calls for the same images.
     """
     done = Tally() if done is None else done
     prepare = partial(

@@ -1,7 +1,7 @@
-"""A folder of corrupted pictures: what goes where, with which settings, and what is there already.
+"""A folder of corrupted images: which file goes where, with which settings, and what exists.
 
-Every picture carries a note of what made it, and the folder a record of its settings, so that a run
-that was stopped goes on where it was and never mixes settings. `file_corruption.py` does the work.
+Every image carries a note of what made it, and the folder a record of its settings, so that a
+stopped run resumes and never mixes settings. `file_corruption.py` does the work.
 """
 
 import json
@@ -37,13 +37,14 @@ SAME_FORMAT = {"jpg": "jpeg"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything besides the picture itself that decides what comes out.
+    """All settings that influence the output besides the image itself.
 
-    `style_transfer`: the digest of the trained network, where one is used. `stimulus`: what images
-    are brought to first, None for their files' own size. `layout`: the published one that the
-    folder has, None for that of the images. `images`: what all images together are known by, where
-    one file holds all of them. `corruption_versions`: of each corruption whose images were others
-    once, by its name.
+    Attributes:
+        style_transfer: the digest of the trained network, if one is used.
+        stimulus: the size that images are brought to first; None keeps the size of the file.
+        layout: the published layout of the folder; None for that of the images.
+        images: a digest of all images together, if one file holds all of them.
+        corruption_versions: the version of each corruption whose output has changed, by name.
     """
 
     corruption: str
@@ -63,10 +64,10 @@ class Settings:
     eyechart: str = __version__
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that stand for these settings."""
+        """Return 16 hexadecimal digits that identify these settings."""
         content = asdict(self)
         for name in ("stimulus", "layout", "images", "corruption_versions"):
-            # left out where there is none: results from before there was any stay what they are
+            # omitted if empty, so that results from before these settings existed stay valid
             if content[name] in (None, {}):
                 del content[name]
         return f"{hash64(json.dumps(content, sort_keys=True)):016x}"
@@ -74,14 +75,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """One picture to corrupt, and the file that it becomes."""
+    """One image to corrupt, and the file that it becomes."""
 
     source: Path
     target: Path
 
 
 def check_settings(settings: Settings) -> Settings:
-    """Return the settings with the corruption's full name, if all of them can be used."""
+    """Return validated settings with the corruption's full name; raise if any is invalid."""
     check_seed(settings.seed)
     entry = find_variant(settings.corruption, settings.variant)
     if settings.severity is None and not settings.parameters:
@@ -97,7 +98,7 @@ def check_settings(settings: Settings) -> Settings:
         settings = replace(settings, stimulus=find_stimulus(settings.stimulus).name)
     network = None
     if entry.corruption.needs == "styles":
-        # what is missing is said before a folder is made
+        # raises if the network is missing, before a folder is created
         assets_of(entry)
         network = assets_mark(entry)
     format = SAME_FORMAT.get(settings.format, settings.format)
@@ -119,9 +120,9 @@ def check_settings(settings: Settings) -> Settings:
 
 
 def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
-    """Return the pictures to corrupt, and how many were left out in each folder of results.
+    """Return the images to corrupt, and how many were left out in each folder of results.
 
-    Results are corrupted again only where their own folder, or they themselves, are named.
+    Results are corrupted again only if their folder, or they themselves, are named.
     """
     if any(path.is_dir() and path.resolve() == out.resolve() for path in pictures):
         raise UsageError(f"{out} holds the pictures themselves: choose another folder for --out.")
@@ -139,7 +140,7 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[P
 
 
 def _result_folder(image: ImageFile) -> Path | None:
-    """Return the folder of results, below the one that was searched, in which the picture lies."""
+    """Return the folder of results, below the searched one, that contains the image."""
     below = image.path.parents[: len(image.relative.parts) - 1]
     return next((folder for folder in below if _has_record(folder)), None)
 
@@ -149,7 +150,7 @@ def _has_record(folder: Path) -> bool:
 
 
 def plan(pictures: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
-    """Return what has to be done; folders keep their structure below `out`."""
+    """Return the jobs; folders keep their structure below `out`."""
     jobs: dict[Path, Job] = {}
     for image in pictures:
         target = out / image.relative.with_suffix(SUFFIX_OF[format])
@@ -167,10 +168,10 @@ def plan(pictures: Sequence[ImageFile], out: Path, format: str = "png") -> list[
 
 
 def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = False) -> bool:
-    """Make the folder `out` ready for pictures of these settings, or say why it cannot be used.
+    """Prepare the folder `out` for images of these settings; raise if it cannot be used.
 
-    Returns whether pictures of older settings are being replaced there, by this run or by one that
-    was stopped; the record says so until `complete`.
+    Returns whether images of older settings are being replaced there, by this run or by a stopped
+    one; the record says so until `complete`.
     """
     replacing = overwrite or _refuse_others(out, settings, jobs)
     if replacing:
@@ -187,7 +188,7 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
 
 
 def complete(out: Path, settings: Settings) -> None:
-    """Record that all pictures in the folder are of these settings."""
+    """Record that all images in the folder are of these settings."""
     try:
         _write_record(out, settings, replacing=False)
     except OSError as error:
@@ -203,17 +204,17 @@ def _write_record(out: Path, settings: Settings, replacing: bool) -> None:
 
 
 def note_of(digest: str, settings: Settings) -> str:
-    """Return what a result says about the file and the settings that it was made from."""
+    """Return the note that a result carries: the digests of its source file and settings."""
     return f"{digest} {settings.fingerprint()}"
 
 
 def is_of_other_settings(note: str | None, settings: Settings) -> bool:
-    """Whether a picture with this note is a result, but not of these settings."""
+    """Return whether an image with this note is a result, but of other settings."""
     return note is not None and note.split()[-1:] != [settings.fingerprint()]
 
 
 def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
-    """Refuse if results of other settings would stay beside the new ones."""
+    """Raise if results of other settings would remain beside the new ones."""
     targets = {job.target for job in jobs}
     remains = [
         image.path
@@ -231,7 +232,7 @@ def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
 
 
 def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
-    """Refuse a folder of others; else return whether an overwriting run was stopped in it."""
+    """Raise if the folder holds other work; return whether an overwriting run was stopped."""
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:
@@ -243,7 +244,7 @@ def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     record = _read_record(out / RECORD, _instead(settings))
     before, now = dict(record.settings), asdict(settings)
     of_now, of_before = now.pop("corruption_versions"), record.corruption_versions
-    if settings.layout is None:  # else `recorded_versions` is for what is there of each
+    if settings.layout is None:  # otherwise `recorded_versions` has those of each corruption
         version = f"{settings.corruption}'s version"
         now[version] = of_now.get(settings.corruption, 1)
         before[version] = of_before.get(settings.corruption, 1)
@@ -258,7 +259,7 @@ def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
 
 
 def recorded_versions(out: Path, settings: Settings) -> dict[str, int] | None:
-    """Return the versions of corruptions, where not 1, in a folder's record; None without one."""
+    """Return the versions of corruptions other than 1 in a folder's record; None without one."""
     if not _has_record(out):
         return None
     return _read_record(out / RECORD, _instead(settings)).corruption_versions
@@ -279,7 +280,7 @@ def _instead(settings: Settings) -> str:
 
 @dataclass(frozen=True)
 class _FolderRecord:
-    """What a folder's record says of the images in it."""
+    """The content of a folder's record."""
 
     settings: dict[str, object]
     corruption_versions: dict[str, int]

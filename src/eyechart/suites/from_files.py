@@ -1,6 +1,6 @@
-"""Benchmarks that are only read: corrupted images that others made, under whatever names they have.
+"""Benchmarks that are only read: corrupted images made by others, under their published names.
 
-What made them is not known here, so that nothing can be drawn, only shown at severities 1 to 5.
+Their generators are not available, so they can only be shown at severities 1 to 5.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,19 +25,19 @@ FILE_SUITES = {
         *("single_frequency_greyscale", "sparkles"),
     ),
 }
-"""Published benchmarks by the names of their corruptions, which nothing here can make."""
+"""Published benchmarks with the names of their corruptions, none of which we can generate."""
 
 OTHERS = "files"
-"""The suite of corruptions that belong to no benchmark known here."""
+"""The suite of corruptions that belong to no known benchmark."""
 
 
 @dataclass(frozen=True)
 class FileEntry(Entry):
-    """A corruption that is known by its files only."""
+    """A corruption that exists only as files."""
 
     @property
     def corruption(self) -> Corruption:
-        """A function without parameters, which rejects every image."""
+        """A function without parameters that rejects every image."""
 
         def reject(images: Tensor, random: ImageRandom, **_: Values) -> Tensor:
             raise UsageError(f"{self.name} is read from files and cannot be applied to images.")
@@ -46,14 +46,14 @@ class FileEntry(Entry):
 
 
 def is_read(suite: str) -> bool:
-    """Whether a suite's corruptions come from files alone."""
+    """Return whether a suite's corruptions exist only as files."""
     return suite == OTHERS or suite in FILE_SUITES
 
 
 def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
-    """Return corruptions that are read from files; those that are known here keep their meaning."""
+    """Return entries for corruptions read from files; known ones keep their declaration."""
     known = {entry.name: entry for suite_name in WITH_LEVELS for entry in load_suite(suite_name)}
-    # a level at which nothing is said: files are shown at severities 1 to 5
+    # an empty table of levels: files are shown at severities 1 to 5
     return [
         known.get(name) or FileEntry(name, suite, name, "", levels={0: {}})
         for name in names or FILE_SUITES.get(suite, ())
@@ -61,7 +61,7 @@ def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
 
 
 def suite_of(names: Sequence[str]) -> str:
-    """Return the suite that corruptions of these names belong to, "files" if to none."""
+    """Return the suite that these corruptions belong to, "files" if there is none."""
     benchmark, extra = ([entry.name for entry in load_suite(suite)] for suite in WITH_LEVELS)
     if set(names) <= {*benchmark, *extra}:
         return WITH_LEVELS[0] if set(names) & set(benchmark) else WITH_LEVELS[1]
@@ -71,20 +71,20 @@ def suite_of(names: Sequence[str]) -> str:
 
 
 def known_names() -> list[str]:
-    """Return the names of all corruptions that files are recognised by, in the suites' order."""
+    """Return the names of all corruptions recognized in files, in the order of the suites."""
     return [name for benchmark in _benchmarks() for name in benchmark]
 
 
 def _benchmarks() -> list[list[str]]:
-    """Return the names of each benchmark; ImageNet-C's extras belong to it."""
+    """Return the names of each benchmark; ImageNet-C includes its extra corruptions."""
     computed = [entry.name for suite in WITH_LEVELS for entry in load_suite(suite)]
     return [computed, *map(list, FILE_SUITES.values())]
 
 
 def of_one_benchmark(names: Collection[str]) -> list[str]:
-    """Return those of these names that are of one known benchmark, in its order.
+    """Return those of the names that belong to one known benchmark, in its order.
 
-    That is one of which nothing is missing, else ImageNet-C; of parts of others, all.
+    A complete benchmark is preferred, then ImageNet-C, then whatever is found of the others.
     """
     parts = [[name for name in benchmark if name in names] for benchmark in _benchmarks()]
     extra = {entry.name for entry in load_suite(WITH_LEVELS[1])}
@@ -95,7 +95,7 @@ def of_one_benchmark(names: Collection[str]) -> list[str]:
 
 
 def together_with(suite: str) -> set[str]:
-    """Return all names of a suite's benchmark; of "files", those of every benchmark."""
+    """Return all names of a suite's benchmark; for "files", those of every benchmark."""
     if suite in WITH_LEVELS:
         return set(_benchmarks()[0])
     return set(FILE_SUITES.get(suite, known_names()))

@@ -1,7 +1,7 @@
 """Whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
 
-Only what goes where and with which settings is decided here; `file_corruption.py` corrupts and
-writes images, `array_layout.py` arrays.
+This module decides which file goes where and with which settings; `file_corruption.py` corrupts
+and writes images, `array_layout.py` arrays.
 """
 
 import os
@@ -36,10 +36,10 @@ from eyechart.suites.suite import find_entry, load_suite
 
 FOLDERS, ARRAYS = "imagenet-c", "cifar-c"
 STIMULI = {FOLDERS: "224", ARRAYS: "native"}
-"""What images are brought to in each layout where nothing else is said."""
+"""The default stimulus of each layout."""
 
 SEVERAL = "several"
-"""What stands for the corruption in the record of a folder that has more than one."""
+"""Stands for the corruption in the record of a folder with more than one."""
 
 
 def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -58,14 +58,14 @@ def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], 
 
 
 def check_layout(name: str | None) -> str:
-    """Return the name of a layout, if it is one."""
+    """Return the name of a layout; raise if it is unknown."""
     if name not in STIMULI:
         raise unknown_name("layout", str(name), STIMULI)
     return name
 
 
 def cells(settings: Settings, corruptions: Sequence[str]) -> list[Settings]:
-    """Return the settings of every corruption at every severity, in the order of the work."""
+    """Return the settings of every corruption at every severity, in the order of processing."""
     usual = STIMULI[check_layout(settings.layout)]
     common = replace(settings, stimulus=settings.stimulus or usual)
     return [
@@ -78,7 +78,7 @@ def cells(settings: Settings, corruptions: Sequence[str]) -> list[Settings]:
 def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Path]) -> Settings:
     """Return the settings that all parts of a folder have in common, for its record.
 
-    `begun`: what is there of a corruption, which must be of the same version.
+    `begun` holds what exists of each corruption, which must be of the same version.
     """
     now = {name: number for cell in parts for name, number in cell.corruption_versions.items()}
     recorded = recorded_versions(out, parts[0])
@@ -99,7 +99,7 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
 
 
 def folder_name(corruption: str) -> str:
-    """Return what a corruption's folder or array is called: vcr/fog is not ImageNet-C's fog."""
+    """Return the name of a corruption's folder or array: vcr/fog differs from ImageNet-C's fog."""
     return corruption.replace("/", "-")
 
 
@@ -119,7 +119,7 @@ def check_classes(pictures: Sequence[ImageFile]) -> None:
 
 
 def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
-    """Make the folder ready for images of these settings, or say why it cannot be used."""
+    """Prepare the folder for images of these settings; raise if it cannot be used."""
     tops = {cell.corruption: out / folder_name(cell.corruption) for cell in parts}
     begun = {name: top for name, top in tops.items() if top.exists()}
     common = common_settings(parts, out, begun)
@@ -132,10 +132,10 @@ def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
 def corrupt_folders(
     pictures: Sequence[ImageFile], parts: Sequence[Settings], out: Path, done: Tally
 ) -> Generator[FileOutcome]:
-    """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield what became of each file.
+    """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield the outcome of each file.
 
     A few images at a time are read once and corrupted in every way. An image that cannot be read is
-    left out everywhere, and told of once.
+    left out everywhere, and reported once.
     """
     sources = Sources(parts[0].stimulus)
     for start in range(0, len(pictures), HELD_PICTURES):
@@ -152,7 +152,7 @@ def corrupt_folders(
 
 
 def _problems(pictures: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
-    """Read images and return a sentence for each, "" where it can be used."""
+    """Read the images and yield a problem for each, "" if it can be used."""
 
     def read(image: ImageFile) -> str:
         try:
@@ -169,13 +169,13 @@ def _problems(pictures: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
 
 
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:
-    """Return the file of an image: under its own name, where that names the right format."""
+    """Return the file of an image: under its own name if that has the right suffix."""
     assert cell.severity is not None
     name = image.relative.name
     if cell.format != "jpeg":
         name = image.relative.with_suffix(SUFFIX_OF[cell.format]).name
     elif image.relative.suffix.lower() not in (".jpg", ".jpeg"):
-        # as ImageNet's own are called
+        # the suffix of ImageNet's own files
         name = image.relative.with_suffix(".JPEG").name
     severity = str(int(cell.severity))
     return out / folder_name(cell.corruption) / severity / image.relative.parent / name

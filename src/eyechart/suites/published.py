@@ -7,7 +7,7 @@ TITLES = {
     "noc-candidates": "ImageNet-NOC candidates",
     "imagenet-noc": "ImageNet-NOC",
 }
-"""What tables and charts call a suite; the YAML file has the full title."""
+"""Short titles for tables and charts; the YAML file has the full title."""
 
 PUBLISHED = tuple(TITLES)
 

@@ -1,7 +1,7 @@
-"""From a severity in 0…5 to concrete parameter values, for one corruption at one image size.
+"""Map a severity in [0, 5] to parameter values, for one corruption at one image size.
 
-0 is the clean image. Published levels sit at 1…5; where there are none, 1…5 runs over the range
-from its mild to its strong end and 0…1 leads up to the mild end.
+0 is the clean image. Published levels are at 1…5; without published levels, 1…5 covers the range
+from its mild to its strong end, and 0…1 leads from the clean image to the mild end.
 """
 
 import math
@@ -19,15 +19,18 @@ from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
 DEFAULT_SEVERITY = 3.0
 DRAWN_LEVELS = 10
+"""Number of distinct severities that are drawn from a range."""
 LARGEST_TABLE = 299
 """Side in px up to which lengths come from the published tables."""
 
 
 class Strengths(NamedTuple):
-    """How strongly each image of a batch is corrupted.
+    """The strength of the corruption for each image of a batch.
 
-    `severity`: one per image; NaN where `parameters` say it all. `parameters`: those whose values
-    are set, one per image; the others follow from the severity, or are drawn for the image.
+    Attributes:
+        severity: one per image; NaN if `parameters` determine everything.
+        parameters: the parameters with given values, one per image; the others follow from the
+            severity, or are drawn for the image.
     """
 
     severity: Values
@@ -40,7 +43,7 @@ class Strengths(NamedTuple):
 
 
 def check_severity(severity: Values) -> None:
-    """Raise a UsageError unless every severity lies in 0…5."""
+    """Raise a UsageError unless every severity lies in [0, 5]."""
     bad = severity[~((severity >= 0) & (severity <= STRONGEST))]
     if bad.size:
         raise UsageError(f"severity must be in [0, 5], got {bad[0]:.10g}.")
@@ -49,9 +52,9 @@ def check_severity(severity: Values) -> None:
 def resolve(
     entry: Entry, severity: Values, fixed: Mapping[str, Values], side: int, random: ImageRandom
 ) -> dict[str, Values]:
-    """Return every parameter's value per image, lengths in pixels of a picture of this `side`.
+    """Return every parameter's value per image, lengths in pixels of an image of this `side`.
 
-    Values in `fixed` stand; the others follow from the severity or are drawn for the image.
+    Values in `fixed` are used as they are; the others follow from the severity or are drawn.
     """
     values = {}
     for parameter in entry.corruption.parameters:
@@ -71,17 +74,17 @@ def resolve(
 
 
 def draw_from_domain(entry: Entry, random: ImageRandom) -> dict[str, Values]:
-    """Return parameters drawn uniformly over the paper's domain, in the entry's own units."""
+    """Return parameters drawn uniformly from the paper's domain, in the entry's units."""
     return {
         parameter.name: _draw(entry, parameter, random) for parameter in entry.corruption.parameters
     }
 
 
 def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
-    """Return how strong each picture is corrupted where nobody says: for `corrupt_batch`.
+    """Return random strengths for `corrupt_batch`.
 
-    Severities, evenly over the entry's range of them, or one of the five published levels; where
-    there are neither, NaN and the parameters as drawn from the domain.
+    They are severities, uniform on the entry's range or one of the five published levels; without
+    either, NaN and parameters drawn from the domain.
     """
     if entry.severity is not None:
         return Strengths(draw_severities(random, *entry.severity))
@@ -91,10 +94,10 @@ def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
 
 
 def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
-    """Return a severity for each picture, one of so many that lie evenly in low … high.
+    """Return a severity for each image, one of `DRAWN_LEVELS` evenly spaced in low … high.
 
-    Many corruptions do all pictures of one strength at once: a strength for each picture of its own
-    would leave a GPU waiting.
+    Many corruptions process all images of one strength at once: a different strength for every
+    image would leave a GPU idle.
     """
     level = np.floor(random.scalar("drawn severity") * DRAWN_LEVELS)
     return low + (level + 0.5) / DRAWN_LEVELS * (high - low)
@@ -134,7 +137,7 @@ def _along_path(
 def _along_levels(entry: Entry, parameter: Parameter, severity: Values, side: int) -> Values:
     """Interpolate the published tables in severity, then in log(side).
 
-    Beyond the smallest and the largest table lengths grow with the side.
+    Beyond the smallest and the largest table lengths scale with the side.
     """
     sides = sorted(entry.levels)
     inner = min(max(side, sides[0]), sides[-1])
@@ -155,6 +158,7 @@ def _along_levels(entry: Entry, parameter: Parameter, severity: Values, side: in
 
 def _in_table(parameter: Parameter, levels: tuple[float, ...], severity: Values) -> Values:
     clean = levels[0] if parameter.clean is None else parameter.clean
+    # severity 0 is the clean value, before the five levels
     knots = np.array([clean, *levels])
     below = np.minimum(np.floor(severity), STRONGEST - 1).astype(int)
     return parameter.interpolate(knots[below], knots[below + 1], severity - below)

@@ -1,6 +1,6 @@
 """Suites as data: which corruptions belong together, at which strengths, and how they are stored.
 
-The published suites are YAML files beside this module; users' own files have the same form.
+The published suites are YAML files beside this module; custom suites have the same format.
 """
 
 import os
@@ -21,27 +21,32 @@ from eyechart.suites.published import PUBLISHED
 
 SUITE_SUFFIXES = (".yaml", ".yml")
 AT = "@"
-"""Stands between the name of a suite and that of a variant: `vcr@paper`."""
+"""Separates the name of a suite from that of a variant: `vcr@paper`."""
 DRAWN = "drawn"
 STRONGEST = 5.0
 """The largest severity."""
 
 Range = tuple[float, float]
 Fields = dict[str, Any]
-"""What a YAML file says of an entry, by the names of the entry's fields."""
+"""The fields of an entry in a YAML file, by name."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """One corruption of one suite.
 
-    `levels` holds published severities 1…5 by image side in px; `path` the mild and the strong end
-    of each parameter that strength moves ("drawn": from clean towards the image's own draw), those
-    in `logarithmic` by equal factors;
-    `domain` the range that the paper samples uniformly; `severity` the range from which severities
-    are drawn instead of parameters from the domain, or of published levels. Lengths are in pixels
-    of a picture whose shorter side is `reference_side`, or in pixels as they are where that is
-    None. `version` grows when the same parameters begin to give other pixels.
+    Lengths are in pixels of an image whose shorter side is `reference_side`, or in actual pixels if
+    that is None.
+
+    Attributes:
+        levels: published values at severities 1…5, by image side in px.
+        path: the mild and the strong end of each parameter that severity moves ("drawn": from clean
+            towards a value drawn for the image).
+        logarithmic: the parameters that move by equal factors along the path.
+        domain: the range that the paper samples uniformly.
+        severity: the range from which severities are drawn, instead of parameters from the domain
+            or published levels.
+        version: increases when the same parameters give different pixels.
     """
 
     name: str
@@ -69,17 +74,17 @@ class Entry:
 
     @property
     def at_levels(self) -> bool:
-        """Whether pictures are shown at each of the published levels, and no strength is drawn."""
+        """Whether images are shown at each published level, so that no strength is drawn."""
         return bool(self.levels) and self.severity is None
 
     @property
     def fingerprint(self) -> str:
-        """A text that is the same for entries that do the same."""
-        # left out where there is none: test sets from before there was any stay what they are
+        """A text that is equal for entries that do the same."""
+        # omitted if None, so that test sets from before this field existed stay valid
         return repr(self).replace(", severity=None", "", 1)
 
     def in_variant(self, variant: str | None) -> "Entry":
-        """Return the entry as another source has it ("paper" where paper and code differ)."""
+        """Return the entry in a variant ("paper" where paper and code differ)."""
         if variant is None:
             return self
         if as_text(variant, "variant") not in self.variants:
@@ -111,9 +116,9 @@ class Suite:
         return tuple(dict.fromkeys(variant for entry in self for variant in entry.variants))
 
     def in_variant(self, variant: str) -> "Suite":
-        """Return the suite with every corruption in this variant that has it.
+        """Return the suite with every corruption in this variant, if it has it.
 
-        The others stay as they are: there the sources agree.
+        The others are unchanged, because their sources agree.
         """
         if variant not in self.variants:
             known = f"it has: {', '.join(self.variants)}" if self.variants else "it has none"
@@ -131,8 +136,8 @@ class Suite:
 
 
 def split_variant(name: str) -> tuple[str, str | None]:
-    """Return the name of a suite and the variant behind its @, if there is one."""
-    # the path of a file may have an @ of its own
+    """Return the name of a suite and the variant after its @, if there is one."""
+    # the path of a file may contain an @
     if name.endswith(SUITE_SUFFIXES) or AT not in name:
         return name, None
     suite, _, variant = name.rpartition(AT)
@@ -140,9 +145,13 @@ def split_variant(name: str) -> tuple[str, str | None]:
 
 
 def load_suite(name: str) -> Suite:
-    """Return a published suite by name, or the suite in a user's YAML file.
+    """Return a published suite by name, or the suite in a YAML file.
 
-    `name@variant` is the suite with every corruption in that variant which has it: `vcr@paper`.
+    `name@variant` is the suite with every corruption in that variant, if it has it: `vcr@paper`.
+
+    Example:
+        >>> len(load_suite("imagenet-c"))
+        15
     """
     plain, variant = split_variant(os.fspath(as_path(name, "suite")))
     suite = _published(plain) if plain in PUBLISHED else _read(plain)
@@ -150,7 +159,7 @@ def load_suite(name: str) -> Suite:
 
 
 def _read(name: str) -> Suite:
-    """The suite in a user's YAML file."""
+    """Return the suite in a custom YAML file."""
     path = Path(name)
     if path.suffix not in SUITE_SUFFIXES:
         if path.is_file():
@@ -172,7 +181,7 @@ def _published(name: str) -> Suite:
 
 
 def parse_suite(text: str, where: str) -> Suite:
-    """Return the suite that a YAML text describes; `where` names it in errors."""
+    """Return the suite described by a YAML text; `where` names it in errors."""
     try:
         return _suite(parse_yaml(text))
     except (ValueError, TypeError) as error:
@@ -204,7 +213,7 @@ KEYS = {
 }  # fmt: skip
 
 BESIDE_SAME_AS = ("same_as", "severity", "variant")
-"""What an entry may say that is otherwise that of another suite."""
+"""The keys allowed in an entry that refers to another suite."""
 
 
 def _entry(item: object, suite: str, shared: Fields) -> Entry:
@@ -234,7 +243,7 @@ def _entry(item: object, suite: str, shared: Fields) -> Entry:
 
 
 def _same_as(item: Fields, suite: str) -> Entry:
-    """The entry of another suite, as it is there, in a variant, or with a range of severities."""
+    """Return the entry of another suite, in a variant or with a range of severities if given."""
     for key in item:
         if key not in BESIDE_SAME_AS:
             raise ValueError(
@@ -248,7 +257,7 @@ def _same_as(item: Fields, suite: str) -> Entry:
 
 
 def _named(text: str) -> Entry:
-    """The entry that "suite:name" stands for."""
+    """Return the entry that "suite:name" refers to."""
     source, colon, name = text.partition(":")
     if not colon:
         raise ValueError(f"same_as must be suite:name, got {text}")
@@ -259,7 +268,7 @@ def _named(text: str) -> Entry:
 
 
 def _tuples(fields: Fields) -> Fields:
-    """The nested tables of an entry with tuples for lists."""
+    """Return the nested tables of an entry with tuples instead of lists."""
     tables: Fields = {}
     if "levels" in fields:
         tables["levels"] = {
@@ -295,7 +304,7 @@ def _numbers(name: str, values: object) -> tuple[float, ...]:
 
 
 def _check(entry: Entry) -> None:
-    """Refuse an entry that cannot be worked with, saying why."""
+    """Raise a ValueError if an entry is inconsistent."""
     named = {*entry.path, *entry.domain, *entry.logarithmic}
     for side, table in entry.levels.items():
         if set(table) != set(next(iter(entry.levels.values()))):
@@ -318,7 +327,7 @@ def _check(entry: Entry) -> None:
 
 
 def _check_range(entry: Entry, parameter: Parameter) -> None:
-    """Refuse numbers that the parameter itself would refuse."""
+    """Raise a ValueError for numbers outside the parameter's range."""
     numbers = [value for table in entry.levels.values() for value in table.get(parameter.name, ())]
     for ends in (entry.path.get(parameter.name), entry.domain.get(parameter.name)):
         numbers += [float(end) for end in ends or () if ends != DRAWN]
@@ -332,7 +341,7 @@ def _check_range(entry: Entry, parameter: Parameter) -> None:
 
 @cache
 def all_entries() -> dict[str, Entry]:
-    """Return every published corruption once, by name, in the suites' order."""
+    """Return every published corruption once, by name, in the order of the suites."""
     entries: dict[str, Entry] = {}
     for name in PUBLISHED:
         for entry in _published(name):
@@ -341,9 +350,9 @@ def all_entries() -> dict[str, Entry]:
 
 
 def find_entry(name: str, variant: str | None = None) -> Entry:
-    """Return the corruption called `name`: bare for ImageNet-C's, `vcr/…`, `noc/…` for others.
+    """Return the corruption called `name`: bare for ImageNet-C, `vcr/…` or `noc/…` for others.
 
-    A bare name that ImageNet-C does not have is taken for the one suite that has it.
+    A bare name that ImageNet-C does not have is resolved if only one suite has it.
     """
     entries = all_entries()
     if as_text(name, "The corruption's name") not in entries and "/" not in name:
@@ -358,7 +367,7 @@ def find_entry(name: str, variant: str | None = None) -> Entry:
 
 
 def find_variant(name: str, variant: str | None = None) -> Entry:
-    """Return the corruption called `name`, which may name its variant: `noc/rain@paper`."""
+    """Return the corruption called `name`, which may include its variant: `noc/rain@paper`."""
     plain, named_variant = split_variant(as_text(name, "The corruption's name"))
     if named_variant is not None and variant not in (None, named_variant):
         raise UsageError(f"'{name}' names a variant, and variant is '{variant}': give it once.")

@@ -1,4 +1,4 @@
-"""Suites as files: benchmarks put together from others, written so that they read back the same."""
+"""Suites as files: benchmarks composed of others, written so that they read back the same."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
@@ -22,9 +22,9 @@ def choose_entries(
     title: str,
     source: str,
 ) -> Suite:
-    """Return a suite of the corruptions called `names`, in their order, out of these suites.
+    """Return a suite of the corruptions called `names`, in this order, from these suites.
 
-    The part of a name behind its slash will do where only one of them has it.
+    The part of a name after the slash suffices if only one suite has it.
     """
     if not names:
         raise UsageError("Name at least one corruption: a suite cannot be empty.")
@@ -37,7 +37,7 @@ def choose_entries(
 
 
 def _find(suites: Sequence[Suite], name: str) -> Entry:
-    """Return the one corruption of this name; the same one in two suites is one."""
+    """Return the corruption of this name; the same one in two suites counts once."""
     every = [entry for suite in suites for entry in suite]
     matches = [entry for entry in every if entry.name == name]
     if not matches and "/" not in name:
@@ -59,7 +59,7 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
 def write_suite(suite: Suite, path: Path) -> None:
     """Write a suite as a file that `load_suite` reads back to the same entries.
 
-    Takes the place of a suite that is there, and of nothing else.
+    An existing suite is replaced; any other file is not.
     """
     check_suite_path(path)
     text = suite_text(suite)
@@ -71,7 +71,7 @@ def write_suite(suite: Suite, path: Path) -> None:
 
 
 def check_suite_path(path: Path) -> None:
-    """Refuse a path at which no suite can be written."""
+    """Raise unless a suite can be written at this path."""
     if path.suffix not in SUITE_SUFFIXES:
         raise UsageError(f"A suite's file must end in .yaml, got {path}.")
     if not path.parent.is_dir():
@@ -96,14 +96,14 @@ def suite_text(suite: Suite) -> str:
     text = yaml.dump(
         content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, indent=2
     )
-    # what nobody can read back must not take the place of what can be read
+    # a file that cannot be read back must not replace one that can
     if parse_suite(text, suite.name).entries != suite.entries:
         raise UsageError(f"The suite {suite.name} has entries that a file cannot hold.")
     return text
 
 
 def _item(entry: Entry) -> dict[str, object]:
-    """Return what a file says of an entry: whose it is, or all that is not usual."""
+    """Return the YAML of an entry: a reference to a published one, or all non-default fields."""
     published = _published_as(entry)
     if published is not None:
         item: dict[str, object] = {"same_as": f"{published.suite}:{published.name}"}
@@ -128,7 +128,7 @@ def _item(entry: Entry) -> dict[str, object]:
 
 
 def _published_as(entry: Entry) -> Entry | None:
-    """Return the published entry that this one is, but for its variant and severities."""
+    """Return the published entry that equals this one except for variant and severities."""
     for suite in PUBLISHED:
         for published in load_suite(suite):
             if published.name != entry.name:
@@ -148,7 +148,7 @@ class _Flow(dict[str, object]):
 
 
 def _plain(value: object) -> object:
-    """Return a value as YAML has it: lists for tuples, whole numbers without a point."""
+    """Return a value as YAML: lists instead of tuples, integers without a decimal point."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, tuple | list):
@@ -162,7 +162,7 @@ def _plain(value: object) -> object:
 
 class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indent lists below their names, as people do."""
+        """Indent lists below their keys, which PyYAML does not do by default."""
         super().increase_indent(flow, indentless=False)
 
 

@@ -1,7 +1,8 @@
-"""Frost textures: made from published statistics, or read from a folder of photographs.
+"""Frost textures: generated from published statistics, or read from a folder of images.
 
-Each made texture is a random field with the contrast of one of ImageNet-C's frost photographs in
-every octave of detail, bent to its grey-level percentiles and tinted with its colours.
+Each generated texture is a random field with the contrast of one of ImageNet-C's frost photographs
+in every octave of detail, mapped to its grey-level percentiles and tinted with its colors. The
+photographs themselves have no clear license and are not shipped.
 """
 
 from dataclasses import dataclass
@@ -17,22 +18,29 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.image_files import find_pictures, read_picture
 
 WIDTHS = (0.0, 0.7, 1.4, 2.8, 5.6, 11.2, 22.4)
-"""Standard deviations in px of the Gaussians between which the octaves of detail lie."""
+"""Standard deviations in px of the Gaussians that separate the octaves of detail."""
 SLOW = 90.0
-"""That of the slow changes of brightness across the texture, in px."""
+"""Standard deviation in px of the slow changes of brightness across the texture."""
 CALM, SPREAD, FALL = 6.0, 250.0, -1.6
-"""Smallest and largest size in px of the patches of equal contrast, and how their sizes weigh."""
+"""Smallest and largest size in px of the patches of equal contrast, and the exponent of their
+spectrum."""
 PERCENTILES = (0.0, 1.0, 25.0, 50.0, 75.0, 99.0, 100.0)
 
 
 @dataclass(frozen=True)
 class FrostStatistics:
-    """What was measured on one frost photograph, and what makes a texture that equals it.
+    """The statistics of one frost photograph, and the parameters of a texture that matches it.
 
-    Grey levels; percentiles 1, 25, 50, 75, 99. `octaves`: how strong the detail is between
-    neighbouring WIDTHS, fine to coarse, beside slow changes of strength 1; `unevenness`: standard
-    deviation of the logarithm of the local contrast. Both were fitted so that the contrast of every
-    octave, its unevenness and the visual change Δv of frosted images are those of the photograph.
+    Attributes:
+        size: height and width in px.
+        mean: mean of red, green and blue in grey levels.
+        deviation: standard deviation of red, green and blue in grey levels.
+        grey: percentiles 1, 25, 50, 75 and 99 of the grey levels.
+        octaves: strength of the detail between adjacent WIDTHS, fine to coarse, relative to slow
+            changes of strength 1.
+        unevenness: standard deviation of the logarithm of the local contrast. It was fitted
+            together with `octaves`, so that the contrast of every octave, its unevenness and the
+            visual change Δv of frosted images are those of the photograph.
     """
 
     size: tuple[int, int]
@@ -48,7 +56,7 @@ FROST = (
         (600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177),
         (0.226, 0.68, 0.346, 0.19, 0.25, 0.4), 0.28,
     ),
-    # two of the published photographs are the same, so this one is drawn twice as often
+    # two of the published photographs are identical, so this one is drawn twice as often
     *[
         FrostStatistics(
             (315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244),
@@ -67,7 +75,7 @@ FROST = (
 
 
 def frost_textures(folder: str | None = None) -> tuple[Tensor, ...]:
-    """Return the frost textures as uint8 tensors (3, H, W): made, or the pictures of `folder`."""
+    """Return the frost textures, uint8 (3, H, W): generated, or the images in `folder`."""
     return _made() if folder is None else _read(folder)
 
 
@@ -85,6 +93,7 @@ def _read(folder: str) -> tuple[Tensor, ...]:
 def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
     """Return one texture, uint8 (3, H, W), the same on every machine."""
     field = _field(statistics, number)
+    # histogram matching by rank: the field's values are mapped to the photograph's percentiles
     ranks = np.empty(field.size)
     ranks[np.argsort(field, axis=None, kind="stable")] = (np.arange(field.size) + 0.5) / field.size
     grey = np.interp(ranks * 100, PERCENTILES, _ends(statistics.grey))
@@ -97,7 +106,7 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
 
 
 def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
-    """A random field: detail, stronger in some places than in others, on slow changes.
+    """Return a random field: detail of locally varying strength on slow changes.
 
     Photographs of frost are not rough everywhere: crystals lie between smooth ice.
     """
@@ -117,7 +126,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
 
     gain = np.zeros_like(frequency)
     for strength, fine, coarse in zip(statistics.octaves, WIDTHS, WIDTHS[1:], strict=False):
-        # an octave of white noise is the weaker the coarser it is
+        # white noise has less power in a coarser octave, which `coarse` compensates
         gain += strength * coarse * (blur(fine) - blur(coarse))
     detail = shaped("detail", gain)
     slow = shaped("slow", blur(SLOW))
@@ -127,7 +136,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
 
 
 def _ends(grey: tuple[float, ...]) -> list[float]:
-    """The five percentiles with a darkest and a brightest value beyond them."""
+    """Return the five percentiles with a darkest and a brightest value around them."""
     low = max(0.0, grey[0] - (grey[1] - grey[0]) / 2)
     high = min(255.0, grey[-1] + (grey[-1] - grey[-2]) / 4)
     return [low, *grey, high]

@@ -1,4 +1,4 @@
-"""From pictures to the grey levels on which VIF is defined."""
+"""Convert images to the grey levels on which VIF is defined."""
 
 import torch
 from torch import Tensor
@@ -7,22 +7,22 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.kernels.arithmetic import to_levels
 
 WEIGHTS = (9798, 19235, 3735)
-"""Red, green and blue in 1/32768: Rec. 601 in whole numbers, as OpenCV has it."""
+"""Weights of red, green and blue in 1/32768: Rec. 601 in integers, as in OpenCV."""
 
 HALF, SHIFT = 1 << 14, 15
 
 
 def to_grey(batch: Tensor) -> Tensor:
-    """Return the whole grey levels (B, H, W), uint8, of pictures (B, C, H, W).
+    """Return the integer grey levels (B, H, W), uint8, of images (B, C, H, W).
 
-    Floats in 0…1 are first brought to 8 bits, as a file would hold them.
+    Floats in [0, 1] are first rounded to 8 bits, as in a file.
     """
     levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
     if levels.shape[1] == 1:
         return levels[:, 0]
     if levels.device.type != "cpu":
         return _weighted(levels)
-    # one picture at a time stays within a CPU's cache
+    # one image at a time stays within a CPU's cache
     grey = torch.empty_like(levels[:, 0])
 
     def work(index: int) -> None:
@@ -41,7 +41,7 @@ def _weighted(levels: Tensor) -> Tensor:
 
 
 def to_grey_with_gradient(batch: Tensor) -> Tensor:
-    """Return grey levels (B, H, W), float64, of pictures in 0…1, without rounding any."""
+    """Return unrounded grey levels (B, H, W), float64, of images in [0, 1]."""
     levels = batch.to(torch.float64) * 255
     if levels.shape[1] == 1:
         return levels[:, 0]

@@ -1,6 +1,6 @@
-"""`vif` and `delta_v`: from any kind of pictures to one number per picture.
+"""`vif` and `delta_v`: one number per image for images of any supported type.
 
-Also `measure_change`, which says besides how far those numbers can be trusted.
+`measure_change` also says how reliable those numbers are.
 """
 
 import warnings
@@ -26,24 +26,47 @@ from eyechart.visual_change.vif.statistics import CleanStatistics
 
 Statistics = CleanStatistics | PixelStatistics
 Values = Tensor | NDArray[np.generic]
-"""One value per image: in a tensor if the corrupted images are one."""
+"""One value per image: a tensor if the corrupted images are one, otherwise a NumPy array."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class LowInformationWarning(UserWarning):
-    """A clean picture holds too little information for its loss to mean anything."""
+    """A clean image contains too little information for its visual change to be defined.
+
+    Example:
+        >>> import warnings
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> constant = np.full((32, 32), 128, dtype=np.uint8)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", ec.LowInformationWarning)
+        ...     ec.delta_v(constant, constant)
+        nan
+    """
 
 
 @dataclass(frozen=True)
 class Change:
-    """How much was changed, one value per picture: tensors for tensors, else NumPy arrays.
+    """VIF and visual change with their diagnostics, one value per image.
 
-    `vif`: the share of the clean picture's information that is left; above 1 where contrast was
-    raised. `delta_v`: the share that is lost, max(0, 1 − VIF), NaN where not `measurable`.
-    `information`: how much the clean picture varies within windows, in bits per coefficient.
-    `scales`: how many of the pyramid's were used. `measurable`: False for clean pictures that are
-    nearly constant or a pure grating. `ill_conditioned`: True where float32 was not enough, so that
-    float64 was used.
+    The values are tensors if the corrupted images are, otherwise NumPy arrays.
+
+    Attributes:
+        vif: the share of the clean image's information that is left; above 1 if contrast was
+            raised.
+        delta_v: the share that is lost, max(0, 1 − VIF); NaN if not `measurable`.
+        information: the variation of the clean image within windows, in bits per coefficient.
+        scales: the number of scales of the pyramid.
+        measurable: False for clean images that are nearly constant or a pure grating.
+        ill_conditioned: True if float32 was not sufficient, so that float64 was used.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> clean = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
+        >>> change = ec.measure_change(clean, clean)
+        >>> change.measurable.tolist(), change.scales.tolist()
+        ([True], [2])
     """
 
     vif: Values
@@ -62,17 +85,33 @@ def vif(
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
-    """Return the visual information fidelity of corrupted pictures, one number per picture.
+    """Return the visual information fidelity (VIF) of corrupted images, one number per image.
 
-    Pictures come as `corrupt` takes them, or the clean side as what `clean_statistics` returned;
-    one clean picture serves for all. The result is in the kind of `corrupted`: a tensor for a
-    tensor (of no dimension for a single picture), a NumPy array for a batch array or a list, a
-    float for a single array or PIL picture. Colour is brought to grey, and floats to 8 bits, as a
-    file would hold them.
+    Color is converted to grey, and floats are rounded to 8 bits, as in a file.
 
-    `definition`: "vcr", "sheikh2006" or "pixel"; their values cannot be compared with each other.
-    `dtype`: "float32" is faster on a GPU; statistics keep their own. With `differentiable`, tensors
-    are not rounded to 8 bits and the result has a gradient with respect to `corrupted`.
+    Args:
+        clean: images as `corrupt` takes them, or the result of `clean_statistics`; a single clean
+            image serves for all corrupted ones.
+        corrupted: images of the same size.
+        definition: "vcr", "sheikh2006" or "pixel"; their values are not comparable.
+        dtype: "float32" is faster on a GPU; given statistics keep their own.
+        differentiable: whether tensors stay unrounded and the result has a gradient with respect to
+            `corrupted`.
+
+    Returns:
+        1 for identical images, near 0 if nothing is left. A tensor for a tensor (0-dimensional for
+        a single image), a NumPy array for a batch array or a list, a float for a single array or
+        PIL image.
+
+    Raises:
+        UsageError: the images are too small, or do not match.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> clean = np.random.default_rng(0).integers(0, 256, (32, 32), dtype=np.uint8)
+        >>> round(ec.vif(clean, clean), 6)
+        1.0
     """
     change = _measure(clean, corrupted, definition, dtype, differentiable)
     return _plain(change.vif, corrupted)
@@ -86,11 +125,31 @@ def delta_v(
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
-    """Return the visual change Δv = max(0, 1 − VIF) in 0…1, one number per picture.
+    """Return the visual change Δv = max(0, 1 − VIF) in [0, 1], one number per image.
 
-    The arguments and the kind of the result are those of `vif`. Where the clean picture is constant
-    or holds next to no information, Δv is NaN, and a warning says how often. Rulers that are not
-    made of VIF have no `dtype` and no gradient.
+    If the clean image is constant or contains almost no information, Δv is NaN, and a
+    LowInformationWarning says for how many images.
+
+    Args:
+        clean: as for `vif`.
+        corrupted: images of the same size.
+        definition: "vcr", "sheikh2006" or "pixel"; their values are not comparable.
+        dtype: as for `vif`; rulers that are not based on VIF ignore it.
+        differentiable: as for `vif`; rulers that are not based on VIF have no gradient.
+
+    Returns:
+        0 for identical images, 1 if all information is lost; the type is as for `vif`.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> clean = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+        >>> mild, strong = (
+        ...     ec.delta_v(clean, ec.corrupt(clean, "gaussian_noise", severity=severity))
+        ...     for severity in (1, 5)
+        ... )
+        >>> mild.shape, bool((mild < strong).all())
+        ((2,), True)
     """
     ruler = find_ruler(definition)
     if not isinstance(ruler, VifRuler):
@@ -101,7 +160,7 @@ def delta_v(
 
 
 def _change_by(ruler: Ruler, clean: Images | Statistics, corrupted: Images) -> Values:
-    """Return Δv by any ruler: it sees 8-bit images in color."""
+    """Return Δv by any ruler, which gets 8-bit color images."""
     before, after = to_rgb_levels(clean), to_rgb_levels(corrupted)
     if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:
         raise UsageError(
@@ -121,7 +180,25 @@ def measure_change(
     definition: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
 ) -> Change:
-    """Return VIF, Δv and how far they can be trusted; the arguments are those of `vif`."""
+    """Return VIF and Δv together with how reliable they are.
+
+    Args:
+        clean: as for `vif`.
+        corrupted: images of the same size.
+        definition: "vcr", "sheikh2006" or "pixel"; their values are not comparable.
+        dtype: as for `vif`.
+
+    Returns:
+        A `Change` with one value per image in each field.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> clean = np.random.default_rng(0).integers(0, 256, (2, 32, 32), dtype=np.uint8)
+        >>> change = ec.measure_change(list(clean), list(clean))
+        >>> change.vif.round(6).tolist(), change.measurable.tolist()
+        ([1.0, 1.0], [True, True])
+    """
     return _measure(clean, corrupted, definition, dtype, differentiable=False)
 
 
@@ -132,11 +209,27 @@ def clean_statistics(
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Statistics:
-    """Return what `vif` and `delta_v` need of clean pictures, to be used for many corrupted ones.
+    """Return what `vif` and `delta_v` need of clean images, to reuse it for many corrupted ones.
 
-    All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32 (1.4
-    MB by definition "pixel"). `differentiable` as in `vif`: both sides are then rounded to 8 bits,
-    or neither.
+    At 224 px the statistics take 1.3 MB per image, 0.8 MB in float32 (1.4 MB with the definition
+    "pixel").
+
+    Args:
+        clean: images of one size, as `corrupt` takes them.
+        definition: "vcr", "sheikh2006" or "pixel".
+        dtype: "float32" takes less memory and is faster on a GPU.
+        differentiable: as for `vif`; use the same value in both calls.
+
+    Returns:
+        Statistics to pass as `clean` to `vif`, `delta_v` and `measure_change`.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> clean = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+        >>> statistics = ec.clean_statistics(clean)
+        >>> ec.vif(statistics, clean).round(6).tolist()
+        [1.0, 1.0]
     """
     ruler = find_vif(definition)
     greys = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
@@ -159,7 +252,7 @@ def _measure(
     if isinstance(clean, Statistics):
         before: Statistics | list[Tensor] = _of_definition(clean, ruler)
     else:
-        # what the clean side is made of never changes: there is no gradient for it
+        # the clean side is constant: its gradient would pass through degenerate eigenvectors
         before = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
     n_corrupted = sum(len(grey) for grey in after)
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
@@ -180,7 +273,7 @@ def _measure(
 def _compare(
     before: Statistics | Tensor, after: Tensor, ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
-    """Compare grey pictures of one size."""
+    """Compare grey images of one size."""
     check_pair(before, after, ruler)
     described = ruler.describe_grey(before, dtype) if isinstance(before, Tensor) else before
     value = ruler.fidelity(described, after)
@@ -198,7 +291,7 @@ def _compare(
 def _compare_list(
     before: Statistics | list[Tensor], after: list[Tensor], ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
-    """Compare the pictures of a list, those of one size together."""
+    """Compare the images of a list, those of one size together."""
     if isinstance(before, Statistics):
         for grey in after:
             check_pair(before, grey, ruler)
@@ -218,6 +311,7 @@ def _compare_list(
         )
         for group in indices.values()
     ]
+    # back from the order of the groups to that of the list
     order = np.argsort([index for group in indices.values() for index in group])
     return Change(
         *(
@@ -228,7 +322,7 @@ def _compare_list(
 
 
 def _greys(images: object, role: str, differentiable: bool) -> list[Tensor]:
-    """Return one batch of grey pictures (B, H, W), or one batch for each picture of a list."""
+    """Return one batch of grey images (B, H, W), or one batch for each image of a list."""
     differentiable = as_flag(differentiable, "differentiable")
     if isinstance(images, list | tuple):
         if not images:
@@ -248,7 +342,7 @@ def _greys(images: object, role: str, differentiable: bool) -> list[Tensor]:
 
 
 def _batch(images: object, role: str) -> Tensor:
-    """Return the pictures as one batch; what cannot be used is refused by its role."""
+    """Return the images as one batch; errors name them by their role."""
     if isinstance(images, Statistics):
         raise UsageError("Clean statistics come first: vif(statistics, corrupted).")
     try:
@@ -261,7 +355,7 @@ def _batch(images: object, role: str) -> Tensor:
 
 
 def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> None:
-    """Raise a UsageError unless grey pictures (B, H, W) can be compared."""
+    """Raise a UsageError unless grey images (B, H, W) can be compared."""
     size = tuple(after.shape[1:])
     if isinstance(before, Tensor):
         clean_size, device = tuple(before.shape[1:]), before.device
@@ -288,7 +382,7 @@ def _of_definition(statistics: Statistics, ruler: VifRuler) -> Statistics:
 
 
 def find_vif(name: str) -> VifRuler:
-    """Return the ruler that measures VIF by the definition of that name."""
+    """Return the VIF ruler with the definition of that name."""
     ruler = find_ruler(name)
     if not isinstance(ruler, VifRuler):
         known = [ruler.name for ruler in RULERS.values() if isinstance(ruler, VifRuler)]
@@ -314,7 +408,7 @@ def _in_kind(change: Change, corrupted: Images) -> Change:
 
 
 def _plain(values: Values, corrupted: Images) -> Any:
-    """Return all values, or the only one if a single picture was given."""
+    """Return all values, or a scalar if a single image was given."""
     if isinstance(corrupted, list | tuple):
         return values
     if isinstance(corrupted, Tensor):

@@ -1,6 +1,6 @@
-"""How visual change is measured of picture files, declared once.
+"""How the visual change of image files is measured, declared once.
 
-Nothing slow is imported here: the command line is made from these.
+Nothing slow is imported here, because the command line is built from these.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ DTYPE = "float64"
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureSettings:
-    """By which definition, how precisely and where; see `vif`."""
+    """The definition, the precision and the device; see `vif`."""
 
     definition: Annotated[str, Option(help=f"{one_of(RULERS)}.", group="Curves and statistics")] = (
         DEFAULT_RULER

@@ -1,4 +1,4 @@
-"""Clean and corrupted picture files: matched by name, measured in batches."""
+"""Clean and corrupted image files: matched by name, measured in batches."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +20,14 @@ from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
 MEASURED_PIXELS = 8 * 512 * 512
-"""How many pairs are read, and how many pixels measured, at once: memory never grows with the
-folder, and what is done is soon known.
+"""Numbers of pairs read and of pixels measured at once: memory does not grow with the folder, and
+results appear early.
 """
 
 
 @dataclass(frozen=True)
 class ImagePair:
-    """A clean picture and the corrupted one of the same name."""
+    """A clean image and the corrupted one of the same name."""
 
     name: str
     clean: Path
@@ -36,7 +36,7 @@ class ImagePair:
 
 @dataclass(frozen=True)
 class PairOutcome:
-    """What became of a pair: its row of the table, measured or `kept`, or `why` there is none."""
+    """The outcome for a pair: its row of the table, measured or `kept`, or `why` there is none."""
 
     pair: ImagePair
     row: Row | None
@@ -53,9 +53,9 @@ class _LoadedPair:
 
 
 def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path]]:
-    """Return the pairs of two pictures or two folders, and the pictures that have no partner.
+    """Return the pairs of two images or two folders, and the images without a partner.
 
-    In folders, names are compared with the path below the folder and without the suffix.
+    In folders, names are compared with their path below the folder and without the suffix.
     """
     for path in (clean, corrupted):
         if not path.exists():
@@ -91,10 +91,10 @@ def _by_name(pictures: Sequence[ImageFile]) -> dict[str, Path]:
 def measure_pairs(
     pairs: Sequence[ImagePair], settings: MeasureSettings, known: Mapping[str, Row] | None = None
 ) -> Generator[PairOutcome]:
-    """Measure the pairs and yield what became of each, as soon as it is known.
+    """Measure the pairs and yield the outcome of each as soon as it is known.
 
-    A pair that cannot be read or compared is left out and the others are done. Rows of `known` are
-    kept; one that was measured from other files or in another way is an error.
+    A pair that cannot be read or compared is left out and the others are measured. Rows of `known`
+    are kept; it is an error if one was measured from other files or in another way.
     """
 
     def prepare(pair: ImagePair) -> PairOutcome | _LoadedPair:
@@ -116,7 +116,7 @@ def measure_pairs(
 
 
 def grey_of(picture: Image.Image) -> Tensor:
-    """Return the whole grey levels (1, H, W) of a picture in mode RGB or L."""
+    """Return the integer grey levels (1, H, W) of an image in mode RGB or L."""
     return to_grey(to_batch(picture)[0])
 
 

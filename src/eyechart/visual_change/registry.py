@@ -1,4 +1,4 @@
-"""The rulers by name. A new ruler is its module and one line here."""
+"""The rulers by name. A new ruler is a module and one line here."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry
 
 if TYPE_CHECKING:
-    # the command line lists the rulers, and does not wait for torch
+    # the command line lists the rulers without waiting for torch
     from eyechart.visual_change.ruler import Ruler
 
 DEFAULT_RULER = "vcr"
-"""The ruler of the VCR study, by which human responses are placed."""
+"""The ruler of the VCR study, by which human responses are placed on the Δv axis."""
 
 RULERS: "Registry[Ruler]" = Registry("definition")
 RULERS.add_lazily("vcr", "eyechart.visual_change.vif.rulers:VCR_RULER")

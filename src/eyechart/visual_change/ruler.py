@@ -1,6 +1,6 @@
-"""What measures visual change: the `Ruler` protocol. Implementations are in modules of their own.
+"""The `Ruler` protocol, which measures visual change. Implementations are in separate modules.
 
-A ruler sees images, never which corruption was applied to them.
+A ruler gets images, never the corruption that was applied to them.
 """
 
 from typing import Protocol, Self
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 class CleanDescription(Protocol):
-    """What a ruler keeps of clean images of one size, so that each serves many corrupted ones."""
+    """What a ruler keeps of clean images of one size, to reuse it for many corrupted ones."""
 
     def __len__(self) -> int:
         """Return the number of images."""
 
     @property
     def measurable(self) -> Tensor:
-        """Which images hold enough for its loss to mean anything: bool (B,)."""
+        """Which images contain enough information for their loss to be defined, bool (B,)."""
 
     @property
     def n_scales(self) -> int:
@@ -39,7 +39,7 @@ class Ruler(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows when the ruler gives other values for the same images."""
+        """Increases when the ruler gives different values for the same images."""
 
     @property
     def smallest_side(self) -> int:
@@ -47,7 +47,7 @@ class Ruler(Protocol):
 
     @property
     def full_side(self) -> int:
-        """From this shorter side on it uses all its scales; Δv of smaller images is another."""
+        """The shorter side from which all scales are used; Δv of smaller images differs."""
 
     @property
     def limits(self) -> str:

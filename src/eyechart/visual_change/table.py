@@ -1,4 +1,4 @@
-"""The table of measured pairs as a CSV file that a stopped run can go on with."""
+"""The table of measured pairs as a CSV file that a stopped run can resume."""
 
 import csv
 import io
@@ -16,10 +16,10 @@ from eyechart.core.version import __version__
 
 @dataclass(frozen=True)
 class Row:
-    """One pair of pictures.
+    """One pair of images.
 
-    Δv (empty where not measurable) and VIF; bits per coefficient of the clean picture; scales of
-    the pyramid; flags; how it was measured; digests of both files.
+    Δv (empty if not measurable) and VIF; bits per coefficient of the clean image; scales of the
+    pyramid; flags; how it was measured; digests of both files.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Row:
     eyechart: str = __version__
 
     def is_of(self, clean: str, corrupted: str, definition: str, dtype: str) -> bool:
-        """Whether this version measured the row from files of these digests, in this way."""
+        """Return whether this version measured the row from these files in this way."""
         measured = self.clean_digest, self.corrupted_digest, self.definition, self.dtype
         return measured == (clean, corrupted, definition, dtype) and self.eyechart == __version__
 
@@ -45,15 +45,17 @@ COLUMNS = [field.name for field in fields(Row)]
 
 
 def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
-    """Return the rows of an earlier run by name, or none if there is no file.
+    """Return the rows of an earlier run by name, empty if there is no file.
 
-    A file of another kind, or with rows for other pictures than `names`, is refused. A last line
-    that was cut off is left out.
+    A truncated last line is ignored.
+
+    Raises:
+        UsageError: the file is not such a table, or has rows for other images than `names`.
     """
     if not path.exists():
         return {}
     try:
-        # names of files need not be text
+        # names of files need not be valid UTF-8
         text = _whole_lines(path).decode("utf-8", "surrogateescape")
         lines = list(csv.reader(io.StringIO(text, newline="")))
     except (OSError, csv.Error):
@@ -71,9 +73,9 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
 
 @contextmanager
 def appending(path: Path) -> Iterator[Callable[[Row], None]]:
-    """Give a function that adds a row to the file; the row is on disk when it returns.
+    """Yield a function that appends a row to the file; the row is on disk when it returns.
 
-    Until the first one the file is left as it is.
+    The file is not touched before the first row.
     """
     file: TextIO | None = None
 
@@ -93,7 +95,7 @@ def appending(path: Path) -> Iterator[Callable[[Row], None]]:
 
 
 def write_table(path: Path, rows: Iterable[Row]) -> None:
-    """Write the whole file at once; it appears whole or not at all."""
+    """Write the whole file atomically."""
     with (
         _sentences(path),
         atomic_file(path) as temporary,
@@ -103,7 +105,7 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _opened_after(path: Path, kept: bytes) -> TextIO:
-    """Return the file, holding what is kept of it or at least the head, open at its end."""
+    """Return the file, cut to the bytes to keep or with a new header, open at its end."""
     if path.exists():
         os.truncate(path, len(kept))
     file = path.open("a", newline="", encoding="utf-8", errors="surrogateescape")

@@ -1,7 +1,7 @@
-"""What VIF computes for each block of a subband, as Triton kernels.
+"""Triton kernels for the computations of VIF on each block of a subband.
 
-Bands may be float32; their sums are float64, for the noise of the channel is a small difference of
-large variances. Numbers go in as constants, because a kernel takes other numbers as float32.
+Bands may be float32; their sums are float64, because the channel's noise is a small difference of
+large variances. Constants are passed as constexpr, because Triton takes other floats as float32.
 """
 
 import torch
@@ -15,10 +15,10 @@ from eyechart.visual_change.vif.filters import BLOCK, dropped_blocks
 from eyechart.visual_change.vif.statistics import Scale
 
 LANES = 128
-"""How many blocks one program works on."""
+"""Number of blocks that one program processes."""
 
 LONGEST_LINE, LINES = 256, 4
-"""How many coefficients of how many rows of a band a program multiplies at once."""
+"""Numbers of coefficients per row and of rows of a band that a program multiplies at once."""
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -29,7 +29,7 @@ def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constex
     """
     plane = tl.program_id(1).to(tl.int64)
     one, row_of_three = tl.program_id(0) // 3, tl.program_id(0) % 3
-    # the rest follows by symmetry
+    # the other products follow by symmetry
     if one // 3 <= row_of_three:
         source = bands + plane * height * width
         first = source + (one // 3) * width + one % 3
@@ -64,7 +64,7 @@ def _describe(  # type: ignore[no-untyped-def]
     height, width, rows, columns, NOISE_VARIANCE: tl.constexpr, ROUNDING: tl.constexpr,
     WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Describe the clean picture's blocks: moments of the window, multiplier, information."""
+    """Describe the clean image's blocks: moments of the window, multiplier, information."""
     plane = tl.program_id(1).to(tl.int64)
     block = tl.program_id(0) * LANES + tl.arange(0, LANES)
     inside = block < rows * columns
@@ -92,7 +92,7 @@ def _describe(  # type: ignore[no-untyped-def]
             value = tl.load(source + offset, mask=inside, other=0.0).to(tl.float64)
             white += value * tl.load(whitening + plane * 81 + component * 9 + coefficient)
         strength += white * white
-    # as it will be read again
+    # rounded to the stored type, so that this sum agrees with what is read back later
     strength = (strength / 9).to(bands.dtype.element_ty).to(tl.float64)
     information = _log_terms(strength / NOISE_VARIANCE, eigenvalues + plane * 9)
     variation = tl.log(1 + spread / NOISE_VARIANCE)
@@ -154,7 +154,7 @@ def _keep(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _log_terms(ratio, eigenvalues):  # type: ignore[no-untyped-def]
-    """Sum log(1 + ratio·λ) over nine eigenvalues, three factors to a logarithm."""
+    """Sum log(1 + ratio·λ) over nine eigenvalues, with three factors per logarithm."""
     total = ratio * 0
     for group in tl.static_range(3):
         product = 1 + ratio * tl.load(eigenvalues + 3 * group)

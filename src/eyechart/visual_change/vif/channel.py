@@ -1,4 +1,4 @@
-"""How the corrupted picture came of the clean one: in each window, a gain and noise of its own."""
+"""The distortion channel of VIF: in each window, the corrupted image is gain · clean + noise."""
 
 from functools import lru_cache
 
@@ -8,13 +8,13 @@ from torch import Tensor
 from eyechart.visual_change.vif.filters import window_means
 
 ROUNDING = 1e-13
-"""What rounding may add to a variance, as a share of the squared mean: an even slope has none."""
+"""Variances below this share of the squared mean are rounding error, as on an even slope."""
 
 
 def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
     """Return mean and variance (B, 2, n, m) over the windows of the inner blocks, in float64.
 
-    A variance that may be nothing but the rounding of the bands is zero.
+    A variance that may be rounding error only is set to zero.
     """
     exact = bands.to(torch.float64)
     mean = _averaged(exact, window)
@@ -25,7 +25,7 @@ def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
 def window_covariance(
     one: Tensor, one_mean: Tensor, two: Tensor, two_mean: Tensor, window: int
 ) -> Tensor:
-    """Return the covariance of two pictures' bands over the same windows."""
+    """Return the covariance of two images' bands over the same windows."""
     products = one.to(torch.float64) * two.to(torch.float64)
     return _averaged(products, window) - one_mean * two_mean
 
@@ -38,10 +38,10 @@ def gain_and_noise(
     least_noise: float,
     gainless: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gain g ≥ 0 and the variance σ_v² of the noise that explain the corrupted windows.
+    """Return the gain g ≥ 0 and the noise variance σ_v² that explain the corrupted windows.
 
-    `variance` is the clean picture's, `own_variance` the corrupted one's; one below `flat` means
-    that there is no structure. Where there is no gain, all of the corrupted picture is noise:
+    `variance` is that of the clean image, `own_variance` that of the corrupted one; a value below
+    `flat` means that there is no structure. Without a gain, the whole corrupted image is noise, of
     `gainless` times its variance.
     """
     gain = covariance / (variance + flat)
@@ -55,7 +55,7 @@ def gain_and_noise(
 
 def _averaged(bands: Tensor, window: int) -> Tensor:
     rows, columns = (_means(side, window, bands.device) for side in bands.shape[-2:])
-    # in this order the larger product is one of two matrices, not of many
+    # in this order the larger product is one of two matrices instead of many
     return rows @ (bands @ columns.T)
 
 

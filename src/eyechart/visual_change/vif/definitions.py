@@ -1,4 +1,4 @@
-"""The definitions of VIF in use: they differ far more than their common name suggests."""
+"""The definitions of VIF in use, which differ far more than their common name suggests."""
 
 from dataclasses import dataclass
 
@@ -6,18 +6,21 @@ import torch
 from torch import Tensor
 
 FLAT = 1e-15
-"""A window whose variance (grey levels²) is below this has no structure."""
+"""A window whose variance (in squared grey levels) is below this has no structure."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What sets one definition apart from another.
+    """The parameters that distinguish one definition from another.
 
-    `noise_variance`: σ_n² of the eye's own noise, in squared grey levels. `equal_bands`: every
-    subband weighs the same (means over its blocks), or as much as it has blocks (sums).
-    `stabiliser`: added to the information of each subband. `sample_covariance`: divided by N − 1,
-    or by N. `summed_noise`: sums over the window, not means, decide what is flat, and are the noise
-    where the channel has no gain, as in the first published code.
+    Attributes:
+        noise_variance: σ_n² of the visual noise, in squared grey levels.
+        equal_bands: whether every subband has the same weight (means over its blocks), rather than
+            a weight in proportion to its blocks (sums).
+        stabiliser: added to the information of each subband.
+        sample_covariance: whether covariances are divided by N − 1 instead of N.
+        summed_noise: whether sums over the window, not means, decide what is flat and are the noise
+            if the channel has no gain, as in the first published code.
     """
 
     name: str
@@ -28,7 +31,7 @@ class Definition:
     summed_noise: bool = False
 
     def pooled(self, sums: Tensor, blocks: int) -> Tensor:
-        """Return what the subbands (B, 2) of one scale add to numerator or denominator, (B,)."""
+        """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
         weighted = sums / blocks if self.equal_bands else sums
         return (weighted + self.stabiliser).sum(dim=-1)
 
@@ -37,21 +40,21 @@ class Definition:
         return FLAT / window**2 if self.summed_noise else FLAT
 
     def gainless(self, window: int) -> float:
-        """Return how many variances of the corrupted image its noise is where gain is nil."""
+        """Return the factor from the corrupted image's variance to its noise without a gain."""
         return float(window**2) if self.summed_noise else 1.0
 
 
 def share(kept: Tensor, total: Tensor) -> Tensor:
-    """Return kept / total; 1 where there is nothing, for then nothing can be lost."""
+    """Return kept / total; 1 if the total is 0, because then nothing can be lost."""
     is_positive = total > 0
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 
 
 VCR = Definition("vcr", 0.1, equal_bands=True, stabiliser=1e-4, sample_covariance=True)
-"""As VCR-Bench uses it."""
+"""As used by VCR-Bench."""
 
 SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
-"""As in the authors' first code, vifvec: the finest scale dominates."""
+"""As in the authors' first code, vifvec; the finest scale dominates."""
 
 PIXEL = Definition("pixel", 2.0)
-"""VIFp: no pyramid; what piq, torchmetrics and sewar compute on each grey image."""
+"""VIFp, without a pyramid: what piq, torchmetrics and sewar compute on each grey image."""

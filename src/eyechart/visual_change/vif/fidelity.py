@@ -1,4 +1,4 @@
-"""VIF on a steerable pyramid: what of the clean picture's information is left in another one."""
+"""VIF on a steerable pyramid: the share of a clean image's information left in a corrupted one."""
 
 from collections.abc import Callable
 from math import log
@@ -17,10 +17,10 @@ from eyechart.visual_change.vif.pyramid import count_scales, subbands
 from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
 
 CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
-"""How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
+"""Number of pixels processed at once: what fits a CPU's cache, and what fills a GPU."""
 
 MOST_PICTURES = 16_384
-"""However small, not more pictures at once: a GPU counts no further in one direction."""
+"""Maximum number of images at once, however small: a CUDA grid is limited in its second axis."""
 
 Result = TypeVar("Result")
 
@@ -28,10 +28,10 @@ Result = TypeVar("Result")
 def describe_clean(
     grey: Tensor, definition: Definition, dtype: torch.dtype = torch.float64
 ) -> CleanStatistics:
-    """Return the statistics of grey pictures (B, H, W), given in grey levels 0 … 255.
+    """Return the statistics of grey images (B, H, W) in grey levels 0 … 255.
 
-    `dtype` is that of the subbands that are kept; the pyramid and the covariances are always
-    computed in float64.
+    `dtype` is that of the stored subbands; the pyramid and the covariances are always computed in
+    float64.
     """
     statistics = join(_each_part(grey, lambda part: _describe(grey[part], definition, dtype)))
     if dtype == torch.float64:
@@ -43,9 +43,9 @@ def describe_clean(
 
 
 def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
-    """Return VIF (B,), in float64, of corrupted grey pictures (B, H, W) in grey levels.
+    """Return VIF (B,), in float64, of corrupted grey images (B, H, W) in grey levels.
 
-    There are as many clean pictures as corrupted ones, or one for all.
+    There are as many clean images as corrupted ones, or one for all.
     """
     kept = torch.cat(_each_part(corrupted, lambda part: _kept(clean, part, corrupted[part])))
     vif = share(kept, clean.total)
@@ -79,7 +79,7 @@ def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
     count = count_scales(height, width)
     bands = subbands(grey, count, dtype)
     covariances = [covariance(band, definition.sample_covariance) for band in bands]
-    # all at once, for a GPU is slow to begin with each
+    # all at once, because each decomposition has a high launch cost on a GPU
     eigenvalues, whitening, condition = decompose(torch.stack(covariances, dim=1))
     scales, totals, bits = [], [], []
     for level, scale_bands in enumerate(bands):
@@ -135,7 +135,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
 
 
 def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
-    """Return what `work` makes of each part of the batch, on all cores if on a CPU."""
+    """Return the results of `work` for each part of the batch, on all cores if on a CPU."""
     count, pixels = len(grey), grey[0].numel()
     fitting = CLEAN_PIXELS.get(grey.device.type, CLEAN_PIXELS["cpu"]) // pixels
     size = min(max(1, fitting), MOST_PICTURES)
@@ -145,7 +145,7 @@ def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     def one(part: slice) -> None:
         results[part.start] = work(part)
 
-    # torch records gradients by thread, so they are taken in this one
+    # gradients are recorded per thread, so they need this one
     if grey.device.type == "cpu" and not grey.requires_grad:
         on_all_cores(one, parts)
     else:

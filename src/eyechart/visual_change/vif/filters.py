@@ -1,6 +1,6 @@
-"""The filters of the steerable pyramid and the windows of the channel, as plain numbers.
+"""The filters of the steerable pyramid and the windows of the channel, as arrays.
 
-Only what VIF needs: of the six orientations of the fifth-order pyramid, the two along the axes.
+VIF uses only two of the six orientations of the fifth-order pyramid, those along the axes.
 """
 
 import numpy as np
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 Kernel = NDArray[np.float64]
 
 BLOCK = 3
-"""A subband is modelled in blocks of 3 × 3 coefficients."""
+"""A subband is modeled in blocks of 3 × 3 coefficients."""
 
-# The coefficients of `sp5_filters` in pyrtools (MIT licence), which has them from Simoncelli's
-# matlabPyrTools. Each of the two low-pass filters is symmetric under all reflections and
-# transposition, so a triangle of one quadrant, from the corner to the centre, is all of it.
+# The coefficients of `sp5_filters` in pyrtools (MIT license), originally from Simoncelli's
+# matlabPyrTools. Both low-pass filters are symmetric under all reflections and transposition, so a
+# triangle of one quadrant, from the corner to the center, determines them.
 _FIRST_LOW = (
     (0.00341614,),
     (-0.01551246, 0.05586982),
@@ -50,10 +50,10 @@ def _band() -> Kernel:
 
 
 FIRST_LOW = _mirrored(_FIRST_LOW)
-"""5 × 5: what the pyramid keeps of the picture."""
+"""5 × 5: the initial low-pass filter of the pyramid."""
 
 LOW = _mirrored(_LOW)
-"""9 × 9: from one scale to the next, before every second row and column is left out."""
+"""9 × 9: the low-pass filter from one scale to the next, before subsampling by two."""
 
 ACROSS = _band()
 """7 × 7: the band that differentiates along rows."""
@@ -77,14 +77,14 @@ def window_side(level: int, scales: int) -> int:
 
 
 def dropped_blocks(window: int) -> int:
-    """Return how many blocks along each border are left out: those whose window might not fit."""
+    """Return how many blocks along each border are left out because their window may not fit."""
     return -(-(window // 2) // BLOCK)
 
 
 def window_means(side: int, window: int) -> Kernel:
     """Return the matrix (blocks, side) that averages a line over the windows of its inner blocks.
 
-    Blocks whose window might not fit are left out, so that nothing reaches over the border.
+    Blocks whose window may not fit are left out, so that no window crosses the border.
     """
     dropped = dropped_blocks(window)
     blocks = np.arange(dropped, side // BLOCK - dropped)

@@ -1,4 +1,4 @@
-"""Where in an image information was lost."""
+"""Maps of where in an image information was lost."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from eyechart.visual_change.vif.statistics import CleanStatistics
 
 
 def find_mapped(name: str) -> SubbandRuler:
-    """Return the ruler of that name, or raise a UsageError if it cannot draw maps."""
+    """Return the ruler of that name; raise a UsageError if it does not support maps."""
     ruler = find_ruler(name)
     if not isinstance(ruler, SubbandRuler):
         mapped = [known.name for known in RULERS.values() if isinstance(known, SubbandRuler)]
@@ -23,10 +23,10 @@ def find_mapped(name: str) -> SubbandRuler:
 
 
 def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
-    """Return what every inner block (B, n, m) of each scale adds to 1 − VIF, finest scale first.
+    """Return the contribution of every inner block (B, n, m) to 1 − VIF, finest scale first.
 
-    The means over the blocks of a scale, summed over scales, give 1 − VIF. The sum is negative
-    where contrast was raised.
+    The means over the blocks of a scale, summed over scales, give 1 − VIF. The sum is negative if
+    contrast was raised.
     """
     count = len(clean.scales)
     losses = []
@@ -43,10 +43,10 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
 
 
 def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
-    """Return where information was lost (B, H, W): about 1 − VIF on average over the picture.
+    """Return a map (B, H, W) of the lost information, whose mean is about 1 − VIF.
 
-    1 stands for as much as the clean picture holds per pixel, on average. Between the blocks of a
-    scale values are interpolated; beyond the outermost ones, which VIF leaves out, they go on.
+    A value of 1 is the clean image's average information per pixel. Values are interpolated between
+    the blocks of a scale and constant beyond the outermost ones, which VIF leaves out.
     """
     count = len(clean.scales)
     height, width = corrupted.shape[1:]

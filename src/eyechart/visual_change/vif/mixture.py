@@ -1,4 +1,4 @@
-"""The clean picture's model: each block of a subband is Gaussian, times a strength of its own.
+"""The Gaussian scale mixture that models the clean image's subbands.
 
 Blocks are 3 × 3 coefficients. All of them share one covariance C; block i has the multiplier
 s_i = yᵢᵀ C⁻¹ yᵢ / 9.
@@ -12,15 +12,15 @@ from eyechart.visual_change.vif.filters import BLOCK
 
 SMALLEST_EIGENVALUE = 1e-15
 NO_STRUCTURE = 1e-10
-"""A subband whose variance (grey levels²) is below this everywhere says nothing."""
+"""A subband whose variance (in squared grey levels) is below this everywhere has no structure."""
 
 COEFFICIENTS = BLOCK * BLOCK
 
 STRIP = 1 << 19
-"""About so many coefficients of a large picture are multiplied at once."""
+"""Approximate number of coefficients of a large image multiplied at once, to limit the memory."""
 
 MATRICES = 1024
-"""How many are decomposed at once: a GPU's library takes 0.6 MB for each of them."""
+"""Number of matrices decomposed at once: cuSOLVER takes 0.6 MB for each of them."""
 
 
 def covariance(bands: Tensor, sample: bool) -> Tensor:
@@ -40,7 +40,7 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
 
 
 def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Return Σ y yᵀ and Σ y over overlapping blocks y, and how many there are."""
+    """Return Σ y yᵀ and Σ y over overlapping blocks y, and their number."""
     height, width = bands.shape[-2:]
     products = bands.new_zeros((*bands.shape[:2], COEFFICIENTS, COEFFICIENTS), dtype=torch.float64)
     sums = bands.new_zeros((*bands.shape[:2], COEFFICIENTS), dtype=torch.float64)
@@ -64,7 +64,7 @@ def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
 def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return eigenvalues (…, 9), whitening matrices (…, 9, 9) and condition numbers (…).
 
-    A whitening matrix W has WᵀW = C⁻¹. Eigenvalues are kept above 1e-15.
+    A whitening matrix W satisfies WᵀW = C⁻¹. Eigenvalues are clamped to at least 1e-15.
     """
     parts = torch.split(covariances.flatten(0, -3), MATRICES)
     values, vectors = (
@@ -74,6 +74,7 @@ def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     vectors = vectors.reshape(covariances.shape)
     largest, smallest = values[..., -1], values[..., 0]
     condition = torch.where(smallest > 0, largest / smallest, torch.inf)
+    # an empty subband is harmless, not singular
     condition = torch.where(largest < NO_STRUCTURE, 1.0, condition)
     values = values.clamp_min(SMALLEST_EIGENVALUE)
     whitening = (vectors / values.sqrt()[..., None, :]).transpose(-1, -2)
@@ -104,6 +105,6 @@ def log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
         ratio[:, :, None].to(torch.float64),
         eigenvalues[..., None, None],
     )
-    # logarithms are dear: three factors at a time stay far from overflow
+    # logarithms are expensive: products of three factors are far from overflow
     three = factors[:, :, 0:3] * factors[:, :, 3:6] * factors[:, :, 6:9]
     return three.log().sum(dim=2)

@@ -13,14 +13,15 @@ from eyechart.visual_change.vif.statistics import INFORMATION_FLOOR
 
 SCALES = 4
 SMALLEST_SIDE = 41
-"""The fourth scale's window then fits once."""
+"""The window of the fourth scale then fits once."""
 
 FLAT = 1e-10
+"""A window whose variance (in squared grey levels) is below this has no structure."""
 
 
 @dataclass(frozen=True, eq=False)
 class PixelScale:
-    """One size of clean images: `planes` (B, h, w), and over windows `mean` and `variance`."""
+    """One size of clean images: `planes` (B, h, w), with `mean` and `variance` over windows."""
 
     planes: Tensor
     mean: Tensor
@@ -29,10 +30,12 @@ class PixelScale:
 
 @dataclass(frozen=True, eq=False)
 class PixelStatistics:
-    """All that VIFp needs to know of clean images of one size.
+    """The statistics of clean images of one size that VIFp needs.
 
-    `total`: the denominator of VIFp. `information`: how much the images vary within windows, next
-    to the eye's noise, in bits per pixel.
+    Attributes:
+        total: the denominator of VIFp.
+        information: the variation of the images within windows, relative to the visual noise, in
+            bits per pixel.
     """
 
     definition: Definition
@@ -52,17 +55,17 @@ class PixelStatistics:
 
     @property
     def measurable(self) -> Tensor:
-        """Which images hold enough information for its loss to mean anything."""
+        """Which images contain enough information for their loss to be defined."""
         return self.information >= INFORMATION_FLOOR
 
     @property
     def ill_conditioned(self) -> Tensor:
-        """Which images needed float64 although float32 was asked for: none, it is always used."""
+        """Which images needed float64 instead of float32: none, because it is always used."""
         return torch.zeros_like(self.measurable)
 
     @property
     def bytes(self) -> int:
-        """How much memory the statistics take."""
+        """The memory that the statistics take, in bytes."""
         tensors = (getattr(scale, field.name) for scale in self.scales for field in fields(scale))
         return sum(int(tensor.nbytes) for tensor in tensors)
 
@@ -77,7 +80,7 @@ class PixelStatistics:
 
 
 def describe_pixels(grey: Tensor, definition: Definition) -> PixelStatistics:
-    """Return the statistics of clean grey images (B, H, W), given in grey levels 0 … 255."""
+    """Return the statistics of clean grey images (B, H, W) in grey levels 0 … 255."""
     planes = grey.to(torch.float64)
     total, bits = planes.new_zeros(len(planes)), planes.new_zeros(len(planes))
     scales = []
@@ -128,7 +131,7 @@ def _without_flat(variance: Tensor) -> Tensor:
 
 
 def _smooth(planes: Tensor, window: int) -> Tensor:
-    """Return weighted means over the windows that lie wholly inside."""
+    """Return weighted means over the windows that lie entirely inside."""
     rows, columns = (_weights(side, window, planes.device) for side in planes.shape[1:])
     return rows @ planes @ columns.T
 

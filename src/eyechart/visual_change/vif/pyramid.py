@@ -1,4 +1,4 @@
-"""The steerable pyramid, as far as VIF needs it: two bands of every scale, cut to whole blocks."""
+"""The part of the steerable pyramid that VIF needs: two bands per scale, cut to whole blocks."""
 
 from functools import lru_cache
 
@@ -12,18 +12,18 @@ from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
 
 SMALLEST_SIDE = 18
-"""Two scales, the second of which has one inner block: less would say nothing."""
+"""The smallest side with two scales, the second of which has one inner block."""
 
 MOST_SCALES = 4
 FULL_SIDE = len(LOW) << (MOST_SCALES - 1)
-"""From this shorter side on there are so many scales: 72 px."""
+"""The shorter side from which there are `MOST_SCALES` scales: 72 px."""
 
 PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
 """Even or odd rows, even or odd columns."""
 
 
 def count_scales(height: int, width: int) -> int:
-    """Return how many scales fit a picture: 4 from 72 px on the shorter side, 3 from 36, 2 from 18.
+    """Return how many scales fit an image: 4 from 72 px on the shorter side, 3 from 36, 2 from 18.
 
     A scale fits if the 9 × 9 low-pass filter does.
     """
@@ -32,13 +32,13 @@ def count_scales(height: int, width: int) -> int:
 
 
 def subbands(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
-    """Return the bands (B, 2, h, w) of each scale of grey pictures (B, H, W), finest first.
+    """Return the bands (B, 2, h, w) of each scale of grey images (B, H, W), finest first.
 
-    Whatever their `dtype`, they are computed in float64: far from an edge a band is far smaller
-    than the picture, and where both pictures are nearly flat VIF depends on that small rest.
+    They are computed in float64 whatever their `dtype`: far from an edge a band is much smaller
+    than the image, and where both images are nearly flat VIF depends on that small remainder.
 
-    The same bands come from OpenCV on a CPU, from Triton on a GPU, and from torch's convolution
-    where neither is there or a gradient is wanted; they agree within rounding.
+    OpenCV computes them on a CPU, Triton on a GPU, and torch's convolution if neither is available
+    or a gradient is required; the results agree within rounding.
     """
     if not grey.requires_grad:
         if grey.device.type == "cpu" and opencv() is not None:
@@ -69,9 +69,9 @@ def _by_opencv(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
 
 
 def _every_second(plane: Kernel) -> Kernel:
-    """Return the low-passed plane without every second row and column.
+    """Return the low-passed plane subsampled by two along each axis.
 
-    Even and odd rows and columns are filtered apart: what is left out is never computed.
+    Even and odd rows and columns are filtered separately, so that no dropped value is computed.
     """
     cv2 = opencv()
     reach = len(LOW) // 2

@@ -1,4 +1,4 @@
-"""The pyramid as Triton kernels: the CUDA builds of torch bring Triton along."""
+"""The pyramid as Triton kernels; CUDA builds of torch include Triton."""
 
 from functools import lru_cache
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, sides_of_bands
 
 LINE = 128
-"""How many results of one row a program, of one warp, computes."""
+"""Number of results in one row that a program, of one warp, computes."""
 
 
 @triton.jit
 def _mirror(position, side):  # type: ignore[no-untyped-def]
-    """Reflect a place beyond the border without repeating the edge."""
+    """Reflect a position beyond the border without repeating the edge."""
     position = tl.where(position < 0, -position, position)
     return tl.where(position >= side, 2 * side - 2 - position, position)
 
@@ -64,7 +64,7 @@ def _both_bands(  # type: ignore[no-untyped-def]
 
 
 def subbands_by_triton(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
-    """Return the bands (B, 2, h, w) of each scale of grey pictures (B, H, W), finest first."""
+    """Return the bands (B, 2, h, w) of each scale of grey images (B, H, W), finest first."""
     first, low_pass, both = _weights(grey.device)
     low = _filtered(grey.contiguous(), first, len(FIRST_LOW), step=1)
     bands = []

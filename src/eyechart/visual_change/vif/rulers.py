@@ -24,12 +24,12 @@ class VifRuler(ABC):
 
     @property
     def name(self) -> str:
-        """The definition's name."""
+        """The name of the definition."""
         return self.definition.name
 
     @property
     def version(self) -> int:
-        """Grows when VIF gives other values for the same images."""
+        """Increases when VIF gives different values for the same images."""
         return 1
 
     @property
@@ -51,7 +51,7 @@ class VifRuler(ABC):
         )
 
     def describe(self, clean: Tensor) -> CleanStatistics | PixelStatistics:
-        """Return what VIF needs of clean images, uint8 (B, C, H, W)."""
+        """Return the statistics of clean images, uint8 (B, C, H, W), that VIF needs."""
         self.check_size(clean)
         return self.describe_grey(to_grey(clean))
 

@@ -1,4 +1,4 @@
-"""What is kept of clean pictures, so that each serves every corruption and strength of it."""
+"""The statistics of clean images, kept so that they serve every corruption and strength."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,17 +16,22 @@ SINGULAR = 1e12
 """From this condition number on, as of a pure grating, float64 is not enough either."""
 
 INFORMATION_FLOOR = 0.2
-"""Below so many bits per coefficient, VIF of a noisy picture may exceed 1, or reach thousands."""
+"""Below this many bits per coefficient, VIF of a noisy image may exceed 1, or reach thousands."""
 
 PER_PICTURE = ("total", "information", "condition")
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Two subbands of one scale of clean pictures, and their model.
+    """Two subbands of one scale of clean images, and their model.
 
-    `bands` (B, 2, h, w); over the windows of the inner blocks, `mean` and `variance` (B, 2, n, m);
-    the mixture's `multiplier` s (B, 2, n, m) and `eigenvalues` λ (B, 2, 9).
+    Attributes:
+        bands: (B, 2, h, w); kept in full, because the covariance with a corrupted image needs every
+            coefficient.
+        mean: over the windows of the inner blocks, (B, 2, n, m).
+        variance: over the same windows, (B, 2, n, m).
+        multiplier: s of the mixture, (B, 2, n, m).
+        eigenvalues: λ of the mixture, (B, 2, 9).
     """
 
     bands: Tensor
@@ -37,22 +42,37 @@ class Scale:
 
     @property
     def blocks(self) -> int:
-        """How many inner blocks a subband has."""
+        """The number of inner blocks of a subband."""
         return self.multiplier.shape[2] * self.multiplier.shape[3]
 
     def part(self, part: slice) -> "Scale":
-        """Return the scale of some of the pictures; a single one serves for all."""
+        """Return the scale for some of the images; a single one serves for all."""
         return Scale(*(_part(getattr(self, field.name), part) for field in fields(Scale)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CleanStatistics:
-    """All that VIF needs to know of clean pictures of one size.
+    """The statistics of clean images of one size that VIF needs; see `clean_statistics`.
 
-    `height` and `width` are theirs in pixels. `total`: the denominator of VIF. `information`: how
-    much they vary within windows, next to the eye's noise, in bits per coefficient. `condition`:
-    the largest condition number of a covariance. `exact`: the places of pictures whose covariance
-    is too ill-conditioned for float32, and their statistics in float64.
+    Attributes:
+        definition: the definition of VIF.
+        height: the height of the images in pixels.
+        width: the width of the images in pixels.
+        scales: the subbands and their model, finest scale first.
+        total: the denominator of VIF.
+        information: the variation within windows, relative to the visual noise, in bits per
+            coefficient.
+        condition: the largest condition number of a covariance.
+        exact: the indices of images whose covariance is too ill-conditioned for float32, and their
+            statistics in float64.
+
+    Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
+        >>> clean = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+        >>> statistics = ec.clean_statistics(clean)
+        >>> len(statistics), statistics.n_scales
+        (2, 2)
     """
 
     definition: Definition
@@ -76,27 +96,27 @@ class CleanStatistics:
 
     @property
     def n_scales(self) -> int:
-        """The number of the pyramid's scales in use."""
+        """The number of scales of the pyramid."""
         return len(self.scales)
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the bands that are kept."""
+        """The dtype of the stored bands."""
         return self.scales[0].bands.dtype
 
     @property
     def ill_conditioned(self) -> Tensor:
-        """Which pictures' covariances need float64, and got it."""
+        """Which images' covariances need float64, and got it."""
         return self.condition > ILL_CONDITIONED
 
     @property
     def measurable(self) -> Tensor:
-        """Which pictures hold enough information for its loss to mean anything."""
+        """Which images contain enough information for their loss to be defined."""
         return (self.information >= INFORMATION_FLOOR) & (self.condition < SINGULAR)
 
     @property
     def bytes(self) -> int:
-        """How much memory the statistics take."""
+        """The memory that the statistics take, in bytes."""
         arrays = (getattr(scale, field.name) for scale in self.scales for field in fields(Scale))
         n_bytes = sum(int(array.nbytes) for array in arrays)
         return n_bytes + (self.exact[1].bytes if self.exact else 0)
@@ -112,14 +132,14 @@ class CleanStatistics:
         if self.exact is None:
             return chosen
         among, exact = self.exact
-        # (picture, its place among the exact ones) for each chosen picture that is ill-conditioned
+        # (image, its index among the exact ones) for each selected image that is ill-conditioned
         pairs = (indices[:, None] == among[None, :]).nonzero()
         if not len(pairs):
             return chosen
         return replace(chosen, exact=(pairs[:, 0], exact.select(pairs[:, 1])))
 
     def with_exact(self, places: Tensor, exact: "CleanStatistics") -> "CleanStatistics":
-        """Return these statistics with the pictures at `places` described more exactly."""
+        """Return these statistics with the images at `places` replaced by float64 statistics."""
         better: dict[str, Any] = {
             name: getattr(self, name).index_copy(0, places, getattr(exact, name))
             for name in PER_PICTURE
