@@ -2,7 +2,7 @@
 
 import type { Problem } from "./wire";
 
-/** The server's refusal: its code, its sentence, and in how many ms to ask again if it said so. */
+/** An error reply: its code, its message, and after how many ms to retry if the server said so. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -13,7 +13,7 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** Whether the same request may well succeed later. */
+  /** Whether the same request may succeed later. */
   get passing(): boolean {
     return this.status >= 500 || this.status === 429 || this.status === 408;
   }
@@ -29,7 +29,7 @@ export interface Asked {
 
 const PATIENCE = 20_000;
 
-/** Send one request; an ApiError for a refusal, a TypeError or DOMException if nothing came back. */
+/** Send one request. Throws ApiError if rejected, TypeError or DOMException without a reply. */
 export async function send(request: Asked): Promise<Response> {
   const headers = new Headers();
   if (request.token) headers.set("Authorization", `Bearer ${request.token}`);

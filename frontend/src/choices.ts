@@ -1,4 +1,4 @@
-// The buttons of an answer: a grid of categories, or two. The last one pressed counts.
+// The response buttons: a grid of categories, or two. The last one pressed counts.
 
 import { make } from "./dom";
 import { icon } from "./icons";
@@ -11,7 +11,7 @@ export interface Choice {
   printed: string;
 }
 
-/** A cell that looks like the button of a category; for pictures of the grid, and feedback. */
+/** A cell that looks like the button of a category; for previews of the grid, and feedback. */
 export function cell(choice: Choice, tag: "button" | "span" = "span"): HTMLElement {
   const key = make("kbd", {}, choice.printed);
   const name = make("span", { class: "name" }, choice.name);
@@ -29,7 +29,7 @@ export function cell(choice: Choice, tag: "button" | "span" = "span"): HTMLEleme
 
 type Pick = (choice: string, timestamp: number) => void;
 
-/** Buttons that are pressed by pointer or key while they listen. */
+/** Buttons that respond to pointer and keys while they are listening. */
 export class Choices {
   private pick: Pick | null = null;
   private pressed: HTMLElement | null = null;
@@ -42,11 +42,11 @@ export class Choices {
   ) {
     this.buttons = choices.map(build);
     root.append(...this.buttons);
-    // a press counts when the finger goes down, which is when a key's does
+    // Use pointerdown, not click: key presses are timed at the press too.
     root.addEventListener("pointerdown", (event) => {
       if (event.isPrimary && event.button === 0) this.choose(this.placeIn(event), event.timeStamp);
     });
-    // a click without a pointer: Enter or space on a focused button, or a screen reader
+    // A click without a pointer: Enter or space on a focused button, or a screen reader.
     root.addEventListener("click", (event) => {
       if (event.detail === 0) this.choose(this.placeIn(event), event.timeStamp);
     });

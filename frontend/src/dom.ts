@@ -1,4 +1,4 @@
-// Making elements. Text goes in as text only, so that nothing from outside can become markup.
+// Create elements. Text is inserted as text only, so that no external input becomes markup.
 
 type Child = Node | string | null;
 
@@ -13,12 +13,12 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A button that robots and tests find by its `action`, and people by its text. */
+/** A button that robots and tests find by its `action`, and participants by its text. */
 export function button(action: string, text: string, kind = "primary"): HTMLButtonElement {
   return make("button", { type: "button", class: `button ${kind}`, "data-action": action }, text);
 }
 
-/** Paragraphs of a text whose paragraphs are apart by an empty line. */
+/** Split a text into paragraphs at empty lines. */
 export function paragraphs(text: string): HTMLParagraphElement[] {
   return text
     .split(/\n\s*\n/)

@@ -1,16 +1,16 @@
-// The one canvas of a trial: fixation, pictures side by side, or nothing but the background.
+// The canvas of a trial: fixation, images side by side, or only the background.
 
 import { make } from "./dom";
 
-/** Grey 0.454 of full scale, as in the laboratory; the style sheet has the same. */
+/** Gray 0.454 of full scale, as in the laboratory; the style sheet has the same. */
 const BACKGROUND = "rgb(116, 116, 116)";
 const SHARE_OF_HEIGHT = 0.36;
 const SHARE_OF_SPACE = 0.8;
 
 /**
- * Return how many CSS pixels wide one pixel of a picture is shown: a whole number of the screen's
- * own pixels, so that no pixel is blurred or doubled, as large as about a third of the window's
- * height allows; smaller only for pictures that would not fit into the window.
+ * Return the width in CSS pixels of one image pixel: a whole number of device pixels, so that no
+ * pixel is blurred or doubled, such that the image takes about a third of the window's height;
+ * smaller only for images that would not fit into the window.
  */
 export function scale(
   size: { width: number; height: number },
@@ -24,7 +24,7 @@ export function scale(
   return Math.min(crisp, across, down);
 }
 
-/** A row of `count` pictures of one side, in pixels, with gaps of `gap` between them. */
+/** A row of `count` images of one side, in pixels, with gaps of `gap` between them. */
 export class Easel {
   readonly canvas: HTMLCanvasElement;
   private readonly context: CanvasRenderingContext2D;
@@ -42,7 +42,7 @@ export class Easel {
     this.clear();
   }
 
-  /** Size the canvas for the window as it is; to be called between trials only. */
+  /** Size the canvas for the current window; call it between trials only. */
   fit(): void {
     const { width, height } = this.canvas;
     const view = { width: innerWidth, height: innerHeight };

@@ -1,4 +1,4 @@
-// The next trials with their pictures, fetched before they are needed.
+// Prefetches the next trials with their images.
 
 import { ApiError } from "./api";
 import type { Gate } from "./gate";
@@ -10,7 +10,7 @@ import type { NextTrial, TrialInfo, TrialKey } from "./wire";
 
 type Next = NextTrial["next"];
 
-/** How many trials are kept ready beside the one that is shown; the server lends three in all. */
+/** Number of prefetched trials besides the one shown; the server hands out three in total. */
 const AHEAD = 2;
 const MOMENT = 1_000;
 
@@ -21,12 +21,12 @@ export interface Ready {
 
 export type Ending = Exclude<Next, "trial" | "wait">;
 
-/** `flush` is to wait until the server has every answer that was given. */
+/** `flush` must wait until the server has every response. */
 export class Feed {
   private ready: Ready[] = [];
   private fetching: Promise<Next> | null = null;
   private life = 0;
-  // the same key again gets the same trial: a new one only once a trial has come
+  // The same key returns the same trial, so a new one is made only after a trial has arrived.
   private key = uuid();
 
   constructor(
@@ -36,14 +36,14 @@ export class Feed {
     private readonly flush: () => Promise<void>,
   ) {}
 
-  /** Fetch ahead in the background, until enough is ready or the server has no more for now. */
+  /** Prefetch in the background, until enough is ready or the server has no more for now. */
   poke(): void {
     if (this.ready.length >= AHEAD) return;
     this.fetch().then(
       (said) => {
         if (said === "trial") this.poke();
       },
-      // what goes wrong here goes wrong again when the trial is needed, and is told then
+      // An error here recurs when the trial is needed, and is reported then.
       () => undefined,
     );
   }
@@ -53,7 +53,7 @@ export class Feed {
     while (this.fetching) await this.fetching.catch(() => undefined);
   }
 
-  /** Forget what is ready: it belongs to somebody else now. */
+  /** Discard prefetched trials: they were given to another tab or participant. */
   reset(): void {
     this.life += 1;
     this.fetching = null;
@@ -61,7 +61,7 @@ export class Feed {
     this.key = uuid();
   }
 
-  /** Return the next trial as soon as it is ready, or how the session ends. */
+  /** Return the next trial once it is ready, or how the session ends. */
   async next(): Promise<Ready | Ending> {
     for (let asked = 0; ; asked += 1) {
       const first = this.ready.shift();
@@ -74,7 +74,7 @@ export class Feed {
     }
   }
 
-  // one at a time: asking with the same key twice would give the same trial twice
+  // One at a time: two requests with the same key would return the same trial twice.
   private fetch(): Promise<Next> {
     if (!this.fetching) {
       const mine: Promise<Next> = this.fetchOne().finally(() => {
@@ -109,7 +109,7 @@ export class Feed {
       }
       return { trial, pictures };
     } catch (error) {
-      // its time was over before its picture came: the server has given it to somebody else
+      // Its lease expired before its image arrived: the server gave it to another participant.
       if (error instanceof ApiError && error.code === "no_picture") return null;
       throw error;
     }

@@ -1,4 +1,4 @@
-// A visit from the first page to the last, with what can keep somebody from taking part.
+// A visit from the first page to the last, including the reasons that prevent taking part.
 
 import { ApiError, send } from "./api";
 import { Participation } from "./participation";
@@ -22,7 +22,7 @@ export async function* visit(world: World): Steps<void> {
     yield* new Participation(world, study).steps();
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
-      // it went on in another browser; whoever agrees again goes on in this one
+      // The session continued in another browser; renewed consent resumes it in this one.
       yield show(anotherTab());
       location.reload();
       return;

@@ -1,4 +1,4 @@
-// Frames of the screen: how long one lasts here, and which phase of a trial each belongs to.
+// Display frames: their duration on this screen, and the phase of a trial each belongs to.
 
 const USUAL = 1000 / 60;
 const ENOUGH = 60;
@@ -10,7 +10,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Measure how long a frame lasts, in ms; null if the screen showed too few to tell. */
+/** Measure the duration of a frame in ms; null if there were too few frames. */
 export function measurePeriod(intervals: number = ENOUGH): Promise<number | null> {
   return new Promise((resolve) => {
     const found: number[] = [];
@@ -23,7 +23,7 @@ export function measurePeriod(intervals: number = ENOUGH): Promise<number | null
     };
     const timer = setTimeout(stop, PATIENCE);
     const tick = (timestamp: number): void => {
-      // some browsers call twice for one frame
+      // Some browsers call back twice for one frame.
       if (last !== null && timestamp > last) found.push(timestamp - last);
       last = timestamp;
       if (found.length >= intervals) stop();
@@ -34,8 +34,8 @@ export function measurePeriod(intervals: number = ENOUGH): Promise<number | null
 }
 
 /**
- * A part of a trial and how long it is meant to last, in ms; Infinity: until something happens.
- * `punctual`: begins only with a frame that the browser is not late for.
+ * A phase of a trial and its planned duration in ms; Infinity: until an event ends it.
+ * `punctual`: begins only in a frame that is on time.
  */
 export interface Phase<Name extends string> {
   name: Name;
@@ -43,23 +43,23 @@ export interface Phase<Name extends string> {
   punctual?: boolean;
 }
 
-// a browser that is never on time must not keep the trial from going on
+// A browser that is never on time must not block the trial.
 const MOST_WAITS = 10;
 
-// of a frame: the message that it is painted comes a little later than the painting
+// In frames: the message that a frame was painted arrives slightly after the painting.
 const SLACK = 0.1;
 
 /**
- * Says at each frame which phase is to be drawn in it, and when it came to the screen.
+ * Decides in each frame which phase to draw, and when it appeared on the screen.
  *
- * What is drawn in a frame is seen when the next one begins, or later if the browser is busy before
- * it has painted; `painted` tells. A phase is followed by the next as soon as that would be seen at
- * least the phase's length minus half a frame after it was seen itself. So it lasts the nearest
- * whole number of frames, and neither lateness within a phase nor that of its first frame changes
- * how long the others are seen. Phases of no length are left out.
+ * What is drawn in a frame is visible when the next one begins, or later if the browser is busy
+ * before painting; `painted` reports that. The next phase starts as soon as it would be visible at
+ * least the phase's duration minus half a frame after the phase itself became visible. So a phase
+ * lasts the nearest whole number of frames, and a delay within a phase or in its first frame does
+ * not change the duration of the others. Phases of duration 0 are skipped.
  */
 export class PhaseClock<Name extends string> {
-  /** When each phase came to the screen, ms since the first one did. */
+  /** When each phase became visible, in ms since the first one. */
   readonly onsets = new Map<Name | "end", number>();
   dropped = 0;
   longest = 0;
@@ -83,14 +83,14 @@ export class PhaseClock<Name extends string> {
     return this.phases[this.current]?.name ?? null;
   }
 
-  /** When the phase that runs came to the screen, on the clock of the frames; null: not yet. */
+  /** When the current phase became visible, on the frames' clock; null: not yet. */
   get seen(): number | null {
     return this.onset;
   }
 
   /**
-   * Take note of a frame that begins at `timestamp` and is worked on since `now`; returns the phase
-   * to be drawn in it, "end" after the last, or null if nothing changes.
+   * Register a frame that begins at `timestamp` and is processed since `now`; returns the phase to
+   * draw in it, "end" after the last, or null if nothing changes.
    */
   tick(timestamp: number, now: number = timestamp): Name | "end" | null {
     if (this.current >= 0) {
@@ -107,24 +107,24 @@ export class PhaseClock<Name extends string> {
     return this.advance(timestamp);
   }
 
-  /** Tell that the browser has painted the frame in which a phase was drawn. */
+  /** Report that the browser has painted the frame in which a phase was drawn. */
   painted(now: number): void {
     if (this.onset !== null) return;
     const frames = Math.max(1, Math.ceil((now - this.drawn) / this.period - SLACK));
     this.confirm(this.drawn + frames * this.period);
   }
 
-  /** End the phase that runs with the next frame, whatever its length. */
+  /** End the current phase with the next frame, whatever its duration. */
   hurry(): void {
     this.hurried = true;
   }
 
-  /** End everything as if the last phase were over. */
+  /** End the trial as if the last phase were over. */
   end(timestamp: number): void {
     this.onsets.set("end", timestamp + this.period - (this.first ?? timestamp));
   }
 
-  /** How many frames a phase lasted; null if it did not end. */
+  /** Number of frames that a phase lasted; null if it did not end. */
   frames(name: Name): number | null {
     const names: (Name | "end")[] = [...this.phases.map((phase) => phase.name), "end"];
     const from = this.onsets.get(name);
@@ -133,7 +133,7 @@ export class PhaseClock<Name extends string> {
     return Math.round((to - from) / this.period);
   }
 
-  /** Whether a phase was more than one frame shorter or longer than meant. */
+  /** Whether a phase was more than one frame shorter or longer than planned. */
   off(name: Name): boolean {
     const meant = this.phases.find((phase) => phase.name === name)?.ms ?? 0;
     const frames = this.frames(name);
@@ -171,13 +171,13 @@ export class PhaseClock<Name extends string> {
   }
 }
 
-/** Call back once the frame that is being worked on has been painted. */
+/** Call back once the current frame has been painted. */
 export function afterPaint(callback: (now: number) => void): void {
   const channel = new MessageChannel();
   channel.port1.onmessage = () => {
     channel.port1.close();
     callback(performance.now());
   };
-  // a message comes after the frame's own work, unlike a promise, and sooner than a timer
+  // A message arrives after the frame's work, unlike a promise, and sooner than a timer.
   channel.port2.postMessage(null);
 }

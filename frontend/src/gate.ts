@@ -1,4 +1,4 @@
-// While pictures flash, nothing else may cost time: work waits here until the gate is open.
+// While an image is flashed, nothing else may use CPU time: work waits here until the gate opens.
 
 export class Gate {
   private waiting: (() => void)[] = [];

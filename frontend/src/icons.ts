@@ -1,5 +1,5 @@
 // Sixteen silhouettes, drawn for this page on a field of 64 × 64. The first path of an icon is
-// filled with the colour of the text, those after it with the colour behind ("cut").
+// filled with the text color, those after it with the background color ("cut").
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -82,7 +82,7 @@ const ICONS: Record<string, Icon> = {
   },
 };
 
-/** Return the drawing of a category; an empty field for one that has none. */
+/** Return the icon of a category; an empty one if it has none. */
 export function icon(name: string): SVGSVGElement {
   const drawing = document.createElementNS(NAMESPACE, "svg");
   drawing.setAttribute("viewBox", "0 0 64 64");

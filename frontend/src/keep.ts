@@ -1,4 +1,4 @@
-// Small things that survive a reload, wherever the browser lets us keep them, and random names.
+// Small values that survive a reload, in whatever storage the browser allows, and random ids.
 
 type Shelf = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
@@ -9,7 +9,7 @@ function usable(shelf: () => Storage): Storage | null {
     found.removeItem("eyechart.try");
     return found;
   } catch {
-    return null; // forbidden, as in some frames of other sites, or full
+    return null; // not allowed, as in some iframes of other sites, or full
   }
 }
 
@@ -22,7 +22,7 @@ function memory(): Shelf {
   };
 }
 
-/** Return the shelf that lasts longest here. */
+/** Return the most persistent storage available. */
 export function bestShelf(): Shelf {
   return usable(() => localStorage) ?? usable(() => sessionStorage) ?? memory();
 }

@@ -1,10 +1,10 @@
-// Keys by their place on the keyboard, so that the grid of answers lies under one hand on any
-// layout; what is printed on them is asked from the browser where it tells.
+// Keys by their position on the keyboard, so that the response grid is under one hand on any
+// layout; their labels come from the browser if it provides them.
 
 import type { Choice } from "./choices";
 import type { StudyInfo } from "./wire";
 
-/** Codes of the 4 × 4 block of keys, in the order of the grid's cells: column by column. */
+/** Codes of the 4 × 4 block of keys, in the order of the grid's cells, column by column. */
 export const BLOCK: readonly string[] = [
   "Digit1",
   "KeyQ",
@@ -36,7 +36,7 @@ function plain(code: string): string {
   return code.replace(/^(Digit|Key)/, "");
 }
 
-/** Return what is printed on a key here, or what an English keyboard has. */
+/** Return the label of a key here, or that of an English keyboard. */
 async function printedKeys(): Promise<Printed> {
   const keyboard = (navigator as { keyboard?: { getLayoutMap?: () => Promise<LayoutMap> } })
     .keyboard;
@@ -44,18 +44,18 @@ async function printedKeys(): Promise<Printed> {
     const layout = await keyboard?.getLayoutMap?.();
     return (code) => (layout?.get(code) ?? plain(code)).toUpperCase();
   } catch {
-    return plain; // in a frame of another site it may not tell
+    return plain; // not available in another site's iframe
   }
 }
 
-/** Return the place of an event's key among some codes, or −1. */
+/** Return the index of an event's key among some codes, or −1. */
 export function placeOf(event: KeyboardEvent, codes: readonly string[]): number {
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return -1;
   if (event.code !== "") return codes.indexOf(event.code);
   return codes.map(plain).indexOf(event.key.toUpperCase());
 }
 
-/** Return the answers of a study with their keys. */
+/** Return the choices of a study with their keys. */
 export async function choicesOf(study: StudyInfo): Promise<Choice[]> {
   const codes = study.kind === "categorise" ? BLOCK : TWO;
   const printed = await printedKeys();

@@ -1,4 +1,4 @@
-// Where the page begins: who comes to which study, and what this browser can keep.
+// Entry point of the page: the participant, the study, and the browser's storage.
 
 import "./styles/app.css";
 
@@ -13,7 +13,7 @@ import { run } from "./timeline";
 
 const CLIENT = "eyechart.client";
 
-/** This browser's own random name, by which someone who comes by a plain link is known again. */
+/** This browser's random id, which identifies a participant who uses a plain link. */
 function clientOf(shelf: Shelf): string {
   const kept = shelf.getItem(CLIENT);
   if (kept) return kept;

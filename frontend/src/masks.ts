@@ -1,8 +1,8 @@
-// Masks made before they are needed: the arithmetic of one takes about a frame.
+// Masks computed in advance: one takes about a frame to compute.
 
 import { emptyFields, fieldSize, greyBytes, pinkFields, type Fields } from "./noise";
 
-/** Gives a fresh mask for every trial; each is used once. */
+/** Returns a new mask for every trial; each is used once. */
 export class Masks {
   private readonly ready: ImageBitmap[] = [];
   private readonly size: number;
@@ -16,7 +16,7 @@ export class Masks {
     this.space = emptyFields(this.size);
   }
 
-  /** Make some more if there is none. To be awaited between trials. */
+  /** Make more if there is none. To be awaited between trials. */
   async prepare(): Promise<void> {
     if (this.ready.length > 0) return;
     for (const field of pinkFields(this.size, this.random, this.space)) {

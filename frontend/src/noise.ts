@@ -1,7 +1,7 @@
 // 1/f noise for masks: white noise in the frequency domain, its amplitude divided by the frequency.
-// Pure arithmetic; pictures of it are made in masks.ts.
+// Pure arithmetic; masks.ts turns it into images.
 
-/** In-place Fourier transform of a length that is a power of two, e^(−2πi…), without scaling. */
+/** In-place unnormalized FFT, e^(−2πi…), of a length that is a power of two. */
 export function transform(re: Float64Array, im: Float64Array): void {
   const n = re.length;
   for (let i = 1, j = 0; i < n; i += 1) {
@@ -51,14 +51,14 @@ function transformBoth(re: Float64Array, im: Float64Array, size: number): void {
   }
 }
 
-/** Two numbers from the normal distribution with variance 1. */
+/** Return two standard normal numbers. */
 function normals(random: () => number): [number, number] {
   const radius = Math.sqrt(-2 * Math.log(1 - random()));
   const angle = 2 * Math.PI * random();
   return [radius * Math.cos(angle), radius * Math.sin(angle)];
 }
 
-/** The power of two that holds a picture of this side, with a margin against its wrapping round. */
+/** The power of two that holds an image of this side, with a margin against wrap-around. */
 export function fieldSize(side: number): number {
   return 2 ** Math.ceil(Math.log2(side + 1));
 }
@@ -72,9 +72,9 @@ export function emptyFields(size: number): Fields {
 
 /**
  * Return two independent fields of size × size with mean 0 and variance 1, whose amplitude falls
- * with 1/f. A complex field without symmetry has two real ones in it: its real and imaginary parts.
- * They are made in `space`, which may be used again: memory given up again and again would have to
- * be collected, at a moment that nobody chooses.
+ * with 1/f. The real and imaginary parts of a complex field without symmetry are two real ones.
+ * They are computed in `space`, which is reused: garbage collection of new buffers could otherwise
+ * happen during a trial.
  */
 export function pinkFields(
   size: number,
@@ -107,7 +107,7 @@ function standardised(field: Float64Array): Float64Array {
 
 /**
  * Return side × side opaque RGBA bytes, the upper left of a field. Two standard deviations on each
- * side of mid-grey fill the range, so that black and white are both reached.
+ * side of mid-gray fill the range, so that black and white are both reached.
  */
 export function greyBytes(
   field: Float64Array,

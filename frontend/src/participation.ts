@@ -1,5 +1,5 @@
-// The way of a participant through a study: what is shown next follows from what was done and what
-// the server says. How it is shown is the timeline's business.
+// A participant's path through a study: the next step follows from the actions so far and the
+// server's replies. The timeline decides how it is shown.
 
 import { ApiError } from "./api";
 import type { Choice } from "./choices";
@@ -52,7 +52,7 @@ export class Participation {
     window.addEventListener("beforeunload", (event) => {
       if (this.queue.size === 0) return;
       event.preventDefault();
-      event.returnValue = true; // asked for by browsers of a few years ago
+      event.returnValue = true; // required by older browsers
     });
   }
 
@@ -74,17 +74,17 @@ export class Participation {
       state = await this.claim();
       state = yield* this.work(state);
     }
-    // the code is to be copied, and the way back leads to another page
+    // No warning on leaving: the code is copied, and the link back opens another page.
     if (document.fullscreenElement) await document.exitFullscreen().catch(() => undefined);
     const last = state.state === "failed" ? failed : debrief;
     yield show(last(this.study, state, RECRUITERS[this.world.who.platform].back ?? ""));
   }
 
-  /** Return how far this person is; null for one who has not agreed, or must do so again. */
+  /** Return the participant's progress; null without consent, or if it must be given again. */
   private async resume(): Promise<SessionState | null> {
     if (!this.session.known) return null;
     try {
-      // answers first: claiming the tab gives up trials whose answers are not there
+      // Send responses first: claiming the tab drops trials without a response.
       await this.queue.sendKept();
       return await this.session.state();
     } catch (error) {
@@ -101,15 +101,15 @@ export class Participation {
     return state;
   }
 
-  /** A page on which the participant says to be ready. */
+  /** A page on which the participant confirms to be ready. */
   private async *ready(page: Page): Steps<void> {
     const { action } = yield show(page);
-    // the window changes its size now, which must not happen in the middle of a picture
+    // The window is resized now, which must not happen while an image is shown.
     if (action === "start-full") await pause(FULL_SCREEN_MS);
     this.world.interrupted = false;
   }
 
-  /** Trials until there are no more; returns the final state. */
+  /** Run trials until there are no more; returns the final state. */
   private async *work(begun: SessionState): Steps<SessionState> {
     let state = begun;
     let last: TrialInfo["phase"] | null = isFresh(state) ? null : phaseOf(state);
@@ -144,7 +144,7 @@ export class Participation {
     }
   }
 
-  // What is on its way is let in first, if it comes soon: handling it must not delay a picture.
+  // Let pending replies arrive first, if they come soon: handling them must not delay an image.
   private calm(): Promise<unknown> {
     const quiet = Promise.all([this.queue.flush(), this.feed.rest()]);
     return Promise.race([quiet, pause(CALM_MS)]);
@@ -191,7 +191,7 @@ export class Participation {
       const said = await sent;
       if (said?.feedback) yield show(feedback(this.study, said.feedback, outcome.choice));
     } else {
-      // it goes on by itself, and what cannot be sent now is sent later
+      // The session continues, and what cannot be sent now is sent later.
       sent.catch(() => undefined);
     }
     if (trial.phase === "main") this.done += 1;
@@ -204,7 +204,7 @@ export class Participation {
     return state;
   }
 
-  // the server counts; an answer that it could not use must not bring the break twice
+  // The server counts: a response that it could not use must not cause the break twice.
   private count(state: SessionState): void {
     const { block } = this.study;
     this.done = state.answered.main;

@@ -1,8 +1,8 @@
-// Answers that the server has not confirmed yet, kept in IndexedDB so that a reload loses none.
+// Responses not yet confirmed by the server, kept in IndexedDB so that a reload loses none.
 
 import type { ResponseBody } from "./wire";
 
-/** `owner`: the study and the person it belongs to. `order`: when it was given, in ms. */
+/** `owner`: its study and participant. `order`: when it was given, in ms. */
 export interface Pending {
   trial: string;
   owner: string;
@@ -20,7 +20,7 @@ const DATABASE = "eyechart";
 const STORE = "answers";
 const PATIENCE = 2_000;
 
-/** Return the store in IndexedDB, or one in memory where the browser has none for us. */
+/** Return a store in IndexedDB, or in memory if that is not available. */
 export async function openPending(): Promise<PendingStore> {
   try {
     return inDatabase(await withPatience(openDatabase()));
@@ -49,7 +49,7 @@ function withPatience<T>(promise: Promise<T>): Promise<T> {
 }
 
 function inDatabase(database: IDBDatabase): PendingStore {
-  const spare = inMemory(); // for what the database refuses, such as when the disk is full
+  const spare = inMemory(); // for writes that IndexedDB rejects, such as when the disk is full
   const change = async (work: (store: IDBObjectStore) => void): Promise<void> => {
     const transaction = database.transaction(STORE, "readwrite");
     const over = finished(transaction);

@@ -1,4 +1,4 @@
-// Pictures as they come from the server, red-green-blue bytes, made ready to be drawn at once.
+// Images as sent by the server, RGB bytes, converted so that they can be drawn immediately.
 
 /** Return opaque RGBA bytes from RGB bytes. */
 export function withAlpha(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
@@ -12,7 +12,7 @@ export function withAlpha(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
   return rgba;
 }
 
-/** Return a square picture that needs no decoding any more. */
+/** Return a square image that is already decoded. */
 export function pictureFrom(bytes: ArrayBuffer, side: number): Promise<ImageBitmap> {
   if (bytes.byteLength !== side * side * 3) throw new Error("a picture of another size came");
   const image = new ImageData(withAlpha(new Uint8Array(bytes)), side, side);

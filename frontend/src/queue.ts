@@ -1,4 +1,4 @@
-// Answers on their way to the server: stored first, then sent one after the other until confirmed.
+// The queue of responses: stored first, then sent one after the other until confirmed.
 
 import { ApiError } from "./api";
 import type { Pending, PendingStore } from "./pending";
@@ -6,37 +6,37 @@ import type { Acknowledgement, ResponseBody } from "./wire";
 
 type Send = (trial: string, body: ResponseBody) => Promise<Acknowledgement>;
 
-/** Answers of one person in one study. `size`: how many are not confirmed. */
+/** Responses of one participant in one study. `size`: number not yet confirmed. */
 export class AnswerQueue {
   size = 0;
   private line: Promise<unknown> = Promise.resolve();
 
-  /** `send` is expected to go on until the server has answered. */
+  /** `send` must retry until the server has replied. */
   constructor(
     private readonly store: PendingStore,
     private readonly owner: string,
     private readonly send: Send,
   ) {}
 
-  /** Keep an answer and send it; null if the server can no longer use it. */
+  /** Store a response and send it; null if the server can no longer use it. */
   add(trial: string, body: ResponseBody): Promise<Acknowledgement | null> {
     const answer: Pending = { trial, owner: this.owner, order: Date.now(), body };
     this.size += 1;
     return this.deliver(answer, this.store.put(answer));
   }
 
-  /** Send what an earlier page left behind. */
+  /** Send responses that an earlier page left unsent. */
   async sendKept(): Promise<void> {
     const kept = await this.store.of(this.owner);
     this.size += kept.length;
     const sent = await Promise.allSettled(kept.map((answer) => this.deliver(answer)));
     const failed = sent.filter((each) => each.status === "rejected");
-    // they are still kept, and are counted when they are sent the next time
+    // They stay stored, and are counted when they are sent the next time.
     this.size -= failed.length;
     if (failed[0]) throw failed[0].reason;
   }
 
-  /** Wait until nothing is on its way. */
+  /** Wait until nothing is being sent. */
   async flush(): Promise<void> {
     let line: Promise<unknown>;
     do {
@@ -45,7 +45,7 @@ export class AnswerQueue {
     } while (line !== this.line);
   }
 
-  // in the line at once, so that a flush from now on waits for it
+  // Enqueue immediately, so that a flush from now on waits for it.
   private deliver(answer: Pending, kept?: Promise<void>): Promise<Acknowledgement | null> {
     const sent = this.line.then(() => kept).then(() => this.trySend(answer));
     this.line = sent.catch(() => undefined);
@@ -59,7 +59,7 @@ export class AnswerQueue {
       return said;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 401) throw error;
-      // gone, of nobody's session, answered already: asking again would change nothing
+      // Expired, of an unknown session, or already answered: retrying would change nothing.
       await this.forget(answer);
       return null;
     }

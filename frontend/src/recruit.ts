@@ -1,12 +1,12 @@
-// Where a participant comes from, read off the page's address.
+// The participant's recruiting site, parsed from the page's address.
 
 import { RECRUITERS } from "./recruiters";
 import type { Ids } from "./recruiters/recruiter";
 import type { Platform } from "./wire";
 
 /**
- * `person` tells participants of this platform apart, within this browser; `errand` what they came
- * for: someone who takes up a second task must be able to hand in that one.
+ * `person` identifies the participant within this browser; `errand` identifies the task: someone
+ * who accepts a second task must be able to submit that one.
  */
 export interface Arrival {
   study: string;
@@ -17,7 +17,7 @@ export interface Arrival {
   preview: boolean;
 }
 
-/** Return who comes to which study; `client` is the browser's own id, for plain links. */
+/** Return the participant and the study; `client` is the browser's random id, for plain links. */
 export function arrival(pathname: string, search: string, client: string): Arrival {
   const study = decoded(pathname.replace(/\/+$/, "").split("/").pop() ?? "");
   const query = new URLSearchParams(search);
@@ -30,7 +30,7 @@ export function arrival(pathname: string, search: string, client: string): Arriv
   return { study, platform, ids, person, errand, preview: recruiter.isPreview?.(ids) ?? false };
 }
 
-// a site is known by the first of its ids: the others may have been lost on the way
+// A site is recognized by the first of its ids: the others may be missing.
 function platformOf(query: URLSearchParams): Platform {
   const names = Object.keys(RECRUITERS) as Platform[];
   const found = names.find((name) => query.has(RECRUITERS[name].parameters[0] ?? ""));

@@ -1,5 +1,5 @@
-// Asking until there is an answer: longer and longer pauses, cut short when the browser is back
-// online. Whoever shows the state of the connection listens here.
+// Retries with exponential backoff, cut short when the browser is back online; also reports the
+// state of the connection.
 
 import { ApiError } from "./api";
 
@@ -8,12 +8,12 @@ const LONGEST = 15_000;
 
 type Listener = (lost: boolean) => void;
 
-/** Whether the server could be reached last time, and who wants to know. */
+/** Whether the last request reached the server, with listeners. */
 export class Connection {
   lost = false;
   private readonly listeners = new Set<Listener>();
 
-  /** Call `listener` whenever the connection is lost or found; returns how to stop that. */
+  /** Call `listener` when the connection is lost or restored; returns a function to stop. */
   listen(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -26,12 +26,12 @@ export class Connection {
   }
 }
 
-/** Pause before the attempt after `failed` failures, in ms, with some chance in it. */
+/** Pause before the next attempt after `failed` failures, in ms, with random jitter. */
 export function backOff(failed: number, chance: number = Math.random()): number {
   return Math.min(LONGEST, FIRST * 2 ** (failed - 1)) * (0.75 + chance / 2);
 }
 
-/** Wait so many ms, or until the browser says that it is online again. */
+/** Wait this many ms, or until the browser is online again. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -44,7 +44,7 @@ export function pause(ms: number): Promise<void> {
   });
 }
 
-/** Return what `attempt` gives, however often it takes; a refusal that stays is thrown. */
+/** Return the result of `attempt`, retrying as needed; a permanent error is thrown. */
 export async function persist<T>(attempt: () => Promise<T>, connection: Connection): Promise<T> {
   for (let failed = 1; ; failed += 1) {
     try {
@@ -65,7 +65,7 @@ export async function persist<T>(attempt: () => Promise<T>, connection: Connecti
   }
 }
 
-// fetch says TypeError for a lost connection, and AbortError once our patience is over
+// fetch throws TypeError for a lost connection, and AbortError after our timeout.
 function unreachable(error: unknown): boolean {
   return error instanceof TypeError || error instanceof DOMException;
 }

@@ -1,4 +1,4 @@
-// One participant's session as this page sees it: the token, the tab, and who else uses them.
+// A participant's session in this page: the token, the tab, and other tabs that use it.
 
 import { ApiError, send } from "./api";
 import { uuid, type Shelf } from "./keep";
@@ -15,7 +15,7 @@ import type {
 
 type Call = { method: "GET" | "POST" | "PUT"; path: string; body?: unknown; tab?: boolean };
 
-/** `superseded`: another tab of this browser said that it goes on with the session. */
+/** `superseded`: another tab of this browser continues the session. */
 export class Session {
   readonly tab = uuid();
   readonly owner: string;
@@ -38,12 +38,12 @@ export class Session {
     });
   }
 
-  /** Whether this person has agreed here before. */
+  /** Whether this participant has given consent here before. */
   get known(): boolean {
     return this.token !== null;
   }
 
-  /** Agree and join, or join again; refusals (preview, full, closed) are thrown. */
+  /** Give consent and join, or rejoin; errors (preview, full, closed) are thrown. */
   async join(): Promise<void> {
     const body: JoinRequest = {
       platform: this.who.platform,
@@ -64,7 +64,7 @@ export class Session {
     this.shelf.setItem(this.key, joined.token);
   }
 
-  /** Make this tab the one that counts; trials that were out elsewhere are dropped. */
+  /** Make this tab the current one; live trials of other tabs are dropped. */
   async claim(hz: number | null): Promise<SessionState> {
     const body: TabClaim = { tab: this.tab, hz };
     const state = await this.json<SessionState>({ method: "POST", path: "/api/session/tab", body });
@@ -90,7 +90,7 @@ export class Session {
     return this.ask({ method: "GET", path }, (response) => response.arrayBuffer());
   }
 
-  /** Ask until there is an answer and read it; joins again once if the token no longer holds. */
+  /** Request with retries and parse the reply; rejoins once if the token is no longer valid. */
   private async ask<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     for (let renewed = 0; ; renewed += 1) {
       const token = this.token;
@@ -107,9 +107,9 @@ export class Session {
     }
   }
 
-  // Another request or another tab may have joined again meanwhile: its token is the valid one. A
-  // token that is void for another reason is forgotten: whoever had their answers deleted has to
-  // agree again, and whoever went on in another browser can.
+  // Another request or tab may have rejoined meanwhile: its token is the valid one. A token that is
+  // invalid for another reason is discarded: a participant whose data were deleted must give
+  // consent again, and one who continued in another browser can resume here.
   private async renew(old: string | null, error: ApiError): Promise<void> {
     const stored = this.shelf.getItem(this.key);
     if (stored !== null && stored !== old) {

@@ -1,4 +1,4 @@
-// What a visit is made of, for those who decide on the next step and those who show it.
+// The steps of a visit, shared by the code that chooses the next step and the code that shows it.
 
 import type { Choice } from "./choices";
 import type { Ready } from "./feed";
@@ -10,7 +10,7 @@ import type { Connection } from "./retry";
 import type { Session } from "./session";
 import type { StudyInfo } from "./wire";
 
-/** What comes next: a page, or a trial with everything that it needs. */
+/** The next step: a page, or a trial with everything that it needs. */
 export type Step =
   | { kind: "page"; page: Page }
   | {
@@ -23,12 +23,12 @@ export type Step =
       onPhase: (phase: string) => void;
     };
 
-/** What came of a step: what was done on a page, or a trial's outcome. */
+/** The result of a step: the action on a page, or a trial's outcome. */
 export type Result = { action?: string; outcome?: Outcome };
 
 export type Steps<T> = AsyncGenerator<Step, T, Result>;
 
-/** `interrupted`: whether a page said that the connection is lost since the last trial. */
+/** `interrupted`: whether a page reported a lost connection since the last trial. */
 export interface World {
   who: Arrival;
   session: Session;

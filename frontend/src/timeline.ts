@@ -1,4 +1,4 @@
-// The jsPsych timeline: one loop that asks for the next step and shows it.
+// The jsPsych timeline: one loop that requests the next step and shows it.
 
 import { JsPsych } from "jspsych";
 
@@ -9,7 +9,7 @@ import type { Outcome } from "./plugins/outcome";
 import { ScreenPlugin, WorkPlugin } from "./plugins/screen";
 import { waiting } from "./waiting";
 
-/** Show steps on `root` until there are no more. */
+/** Show steps in `root` until there are no more. */
 export async function run(
   steps: AsyncGenerator<Step, void, Result>,
   world: World,
@@ -65,7 +65,7 @@ export async function run(
     show_ms: timing("show_ms"),
   };
 
-  // nothing of what jsPsych offers for sound is used, and a browser warns about sound unasked
+  // No audio is used, and browsers warn about an audio context without a user gesture.
   const jsPsych = new JsPsych({ display_element: root, use_webaudio: false });
   await jsPsych.run([
     {

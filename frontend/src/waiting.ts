@@ -1,5 +1,5 @@
-// What is seen while the server is asked: nothing at first, then that it takes time, and that the
-// connection is lost if it is.
+// What is shown while waiting for the server: nothing at first, then that it takes time, and
+// whether the connection is lost.
 
 import type { World } from "./steps";
 import { make } from "./dom";
@@ -8,10 +8,10 @@ import { note, sheet } from "./screens/layout";
 const UNNOTICED = 600;
 const GREY = ["trial", "feedback"];
 
-/** Watch over a wait; returns what ends it. */
+/** Start showing a wait; returns a function that ends it. */
 export function waiting(display: HTMLElement, world: World, root: HTMLElement): () => void {
   const shown = make("div", {});
-  // between two trials nothing is to be seen of the wait unless it is a long one
+  // Between two trials, a short wait must not be visible.
   if (!GREY.includes(root.dataset["screen"] ?? "")) root.dataset["screen"] = "waiting";
   const look = (): void => {
     if (world.connection.lost) world.interrupted = true;

@@ -1,8 +1,8 @@
-// What may spoil a trial without anybody's knowing: the page hidden, out of focus, or resized.
+// Detects events that invalidate a trial: the page hidden, out of focus, or resized.
 
 import type { Flag } from "./wire";
 
-/** Notes flags from its making to `stop`. */
+/** Collects flags from its construction until `stop`. */
 export class Watch {
   readonly flags = new Set<Flag>();
 

@@ -1,4 +1,4 @@
-// jsPsych plugin: two pictures side by side; were they changed in the same way?
+// jsPsych plugin: two images side by side; were they changed in the same way?
 
 import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
 
@@ -13,32 +13,32 @@ const info = {
   name: "eyechart-compare",
   version: "1.0.0",
   parameters: {
-    /** The server's id of the trial; shown on the page for whoever watches it. */
+    /** The server's id of the trial; an attribute of the page for tests and robots. */
     trial_id: { type: ParameterType.STRING, default: undefined },
-    /** Gives the two pictures as ImageBitmap (jsPsych would copy objects). */
+    /** Returns the two images as ImageBitmap (jsPsych would copy objects). */
     pictures: { type: ParameterType.FUNCTION, default: undefined },
-    /** The two answers with their keys. */
+    /** The two choices with their keys. */
     choices: { type: ParameterType.OBJECT, array: true, default: undefined },
     question: { type: ParameterType.STRING, default: "Were these two changed in the same way?" },
-    /** Width and height of a picture in pixels. */
+    /** Width and height of an image in pixels. */
     side: { type: ParameterType.INT, default: 224 },
     fixation_ms: { type: ParameterType.FLOAT, default: 300 },
-    /** 0: the pictures stay until the answer. */
+    /** 0: the images stay until the response. */
     show_ms: { type: ParameterType.FLOAT, default: 0 },
-    /** Time to answer after the pictures have gone; 0, or pictures that stay: no limit. */
+    /** Time to respond after the images disappear; no limit if 0 or if the images stay. */
     response_ms: { type: ParameterType.FLOAT, default: 0 },
-    /** Length of a frame of this screen in ms. */
+    /** Duration of a frame of this screen in ms. */
     period: { type: ParameterType.FLOAT, default: 1000 / 60 },
     /** Called with the name of each phase as it begins. */
     on_phase: { type: ParameterType.FUNCTION, default: () => undefined },
   },
   data: {
     trial_id: { type: ParameterType.STRING },
-    /** The answer; "" for none. */
+    /** The response; "" for none. */
     choice: { type: ParameterType.STRING },
-    /** From the onset of the pictures, in ms; null without an answer. */
+    /** From the onset of the images, in ms; null without a response. */
     rt: { type: ParameterType.FLOAT },
-    /** When phases began (ms since the first), and how the frames went. */
+    /** When phases began (ms since the first), and frame statistics. */
     stamps: { type: ParameterType.OBJECT },
     flags: { type: ParameterType.STRING, array: true },
   },
@@ -116,7 +116,7 @@ export class ComparePlugin implements JsPsychPlugin<typeof info> {
       } else if (trial.show_ms > 0) {
         easel.clear();
       }
-      // pictures that stay can be answered at once
+      // Images that stay accept a response immediately.
       root.dataset["phase"] = phase === "picture" && trial.show_ms === 0 ? "answer" : phase;
       afterPaint((now) => {
         clock.painted(now);

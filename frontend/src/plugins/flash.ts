@@ -1,4 +1,4 @@
-// jsPsych plugin: a picture for a number of frames, a mask, then a grid of categories.
+// jsPsych plugin: an image for a number of frames, a mask, then a grid of categories.
 
 import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
 
@@ -13,42 +13,42 @@ const info = {
   name: "eyechart-flash",
   version: "1.0.0",
   parameters: {
-    /** The server's id of the trial; shown on the page for whoever watches it. */
+    /** The server's id of the trial; an attribute of the page for tests and robots. */
     trial_id: { type: ParameterType.STRING, default: undefined },
-    /** Gives the picture and the mask as ImageBitmap (jsPsych would copy objects). */
+    /** Returns the image and the mask as ImageBitmap (jsPsych would copy objects). */
     picture: { type: ParameterType.FUNCTION, default: undefined },
     mask: { type: ParameterType.FUNCTION, default: undefined },
     /** The categories in the order of the grid, column by column, with their keys. */
     choices: { type: ParameterType.OBJECT, array: true, default: undefined },
-    /** Width and height of the picture in pixels. */
+    /** Width and height of the image in pixels. */
     side: { type: ParameterType.INT, default: 224 },
     fixation_ms: { type: ParameterType.FLOAT, default: 300 },
     stimulus_ms: { type: ParameterType.FLOAT, default: 200 },
     mask_ms: { type: ParameterType.FLOAT, default: 200 },
-    /** 0: until the first answer. */
+    /** 0: until the first response. */
     response_ms: { type: ParameterType.FLOAT, default: 1500 },
-    /** Length of a frame of this screen in ms. */
+    /** Duration of a frame of this screen in ms. */
     period: { type: ParameterType.FLOAT, default: 1000 / 60 },
     /** Called with the name of each phase as it begins. */
     on_phase: { type: ParameterType.FUNCTION, default: () => undefined },
   },
   data: {
     trial_id: { type: ParameterType.STRING },
-    /** The last category chosen while the grid was there; "" for none. */
+    /** The last category chosen while the grid was visible; "" for none. */
     choice: { type: ParameterType.STRING },
     /** From the onset of the grid, in ms; null without a choice. */
     rt: { type: ParameterType.FLOAT },
-    /** When phases began (ms since the first), and how the frames went. */
+    /** When phases began (ms since the first), and frame statistics. */
     stamps: { type: ParameterType.OBJECT },
     flags: { type: ParameterType.STRING, array: true },
   },
 } as const;
 
 type PhaseName = "fixation" | "picture" | "blank" | "mask" | "answer";
-// jsPsych fills in the defaults before a trial begins
+// jsPsych fills in the defaults before a trial begins.
 type Given = Required<TrialType<typeof info>>;
 
-/** What stays on the page from trial to trial, so that nothing has to be built in between. */
+/** Elements that persist from trial to trial, so that nothing has to be built in between. */
 class Stage {
   readonly root = make("div", { class: "stage" });
   readonly easel: Easel;

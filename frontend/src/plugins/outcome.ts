@@ -1,9 +1,9 @@
-// What both kinds of trial have in common: what they hand on, and how they begin.
+// Shared by both kinds of trial: their outcome, and how they begin.
 
 import type { PhaseClock } from "../frames";
 import type { Flag, ResponseBody, Stamp } from "../wire";
 
-/** `stamps` in ms, but for counts of frames. `rt` in ms. */
+/** `stamps` are in ms, except counts of frames. `rt` is in ms. */
 export interface Outcome {
   trial_id: string;
   choice: string;
@@ -13,7 +13,7 @@ export interface Outcome {
   [key: string]: unknown;
 }
 
-/** Return the onsets of phases under the names that are stored, and how the frames went. */
+/** Return the onsets of phases under their stored names, and frame statistics. */
 export function stampsOf<Name extends string>(
   clock: PhaseClock<Name>,
   names: Record<Name | "end", Stamp>,
@@ -28,13 +28,13 @@ export function stampsOf<Name extends string>(
   return stamps;
 }
 
-/** Start frame by frame, once what was put on the page has been laid out and painted. */
+/** Start the frame loop once the page's content has been laid out and painted. */
 export function settled(tick: (timestamp: number) => void): void {
   requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(tick)));
 }
 
-// The server takes no more than an hour, which a tab left alone for long can exceed; a browser's
-// clock is no finer than this.
+// The server accepts at most an hour, which a tab left open can exceed; the resolution is that of
+// a browser's clock.
 const HOUR = 3_600_000;
 
 export function tenths(value: number): number {

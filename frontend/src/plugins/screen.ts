@@ -1,8 +1,8 @@
-// jsPsych plugins for what is no trial: a page that waits for an action, and a pause for work.
+// jsPsych plugins besides trials: a page that waits for an action, and a pause for work.
 
 import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
 
-/** What a page shows. `done` ends it with the name of what was done. */
+/** The content of a page. `done` ends it with the name of the action. */
 export interface Page {
   screen: string;
   build(done: (action: string) => void): HTMLElement;
@@ -12,11 +12,11 @@ const screenInfo = {
   name: "eyechart-screen",
   version: "1.0.0",
   parameters: {
-    /** Gives the Page. */
+    /** Returns the Page. */
     page: { type: ParameterType.FUNCTION, default: undefined },
   },
   data: {
-    /** What ended the page. */
+    /** The action that ended the page. */
     action: { type: ParameterType.STRING },
   },
 } as const;
@@ -36,7 +36,7 @@ export class ScreenPlugin implements JsPsychPlugin<typeof screenInfo> {
       this.jsPsych.finishTrial({ action });
     };
     display.append(page.build(done));
-    // jsPsych leaves the focus on its frame; the heading tells a screen reader where it is
+    // jsPsych leaves the focus on its container; focus the heading for screen readers.
     display.querySelector<HTMLElement>("h1")?.focus();
     window.scrollTo(0, 0);
   }
@@ -46,13 +46,13 @@ const workInfo = {
   name: "eyechart-work",
   version: "1.0.0",
   parameters: {
-    /** Does the work; the trial ends when its promise does. */
+    /** Does the work; the trial ends when its promise resolves. */
     work: { type: ParameterType.FUNCTION, default: undefined },
   },
   data: {},
 } as const;
 
-/** Waits for work, such as what the server says. What is shown meanwhile is the work's business. */
+/** Waits for work, such as a reply of the server. The work decides what is shown meanwhile. */
 export class WorkPlugin implements JsPsychPlugin<typeof workInfo> {
   static readonly info = workInfo;
 

@@ -1,4 +1,4 @@
-// A plain link: nothing to recognise and nowhere to go back to.
+// A plain link: no ids in the address and no site to return to.
 
 import type { Recruiter } from "./recruiter";
 

@@ -1,4 +1,4 @@
-// Mechanical Turk: workers see a preview until they accept a HIT, and hand it in by a form.
+// Mechanical Turk: workers see a preview until they accept a HIT, and submit it by a form.
 
 import type { Recruiter } from "./recruiter";
 

@@ -1,17 +1,16 @@
-// What a recruiting site is to the pages. Each has a file here, of the name that the server knows.
+// The pages' interface of a recruiting site. Each has a file here, named as on the server.
 
 export type Ids = Record<string, string>;
 
-/** What the server declares of a recruiter: the ids in the address, and whose name one of them is. */
+/** What the server declares of a recruiter: the ids in the address, and which is the participant's. */
 export interface Declared {
   parameters: readonly string[];
   person: string;
 }
 
 /**
- * `errand`: the id of what somebody came for, by which two tasks of one person are told apart.
- * `previewNote`: what somebody reads who has not accepted the task. `back`: the words on the button
- * that leads back there.
+ * `errand`: the id of the task, which distinguishes two tasks of one participant. `previewNote`:
+ * text shown before the task is accepted. `back`: label of the button that leads back to the site.
  */
 export interface Recruiter {
   errand?: string;

@@ -1,11 +1,11 @@
-// Pages before anything has begun: consent, and kind refusals.
+// Pages before a session begins: consent, and reasons why one cannot begin.
 
 import { button, make, paragraphs } from "../dom";
 import type { Page } from "../plugins/screen";
 import { lastPage, note, page, sheet } from "./layout";
 import type { StudyInfo } from "../wire";
 
-/** The narrowest window in which the grid and its words are read without effort, in CSS pixels. */
+/** Minimum width of the window in which the grid is easy to read, in CSS pixels. */
 export const NARROWEST = 1024;
 
 function facts(study: StudyInfo): HTMLElement {
@@ -46,7 +46,7 @@ export function preview(study: StudyInfo, notice: string): Page {
   );
 }
 
-/** Ends by itself once the window is wide enough. */
+/** Ends automatically once the window is wide enough. */
 export function phone(touch: boolean): Page {
   return {
     screen: "phone",
@@ -68,7 +68,7 @@ export function phone(touch: boolean): Page {
   };
 }
 
-/** Whether only a finger points here. */
+/** Whether touch is the only pointing device. */
 export function isTouchOnly(): boolean {
   return matchMedia("(pointer: coarse)").matches && !matchMedia("(any-pointer: fine)").matches;
 }

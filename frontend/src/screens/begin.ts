@@ -1,4 +1,4 @@
-// How to do it, and the pages between the parts.
+// Instructions, and the pages between the parts.
 
 import { cell, type Choice } from "../choices";
 import { button, make } from "../dom";
@@ -7,11 +7,11 @@ import { fieldSize, greyBytes, pinkFields } from "../noise";
 import { note, page, sheet } from "./layout";
 import type { SessionState, StudyInfo } from "../wire";
 
-/** Buttons that start in full screen where that can be had, and without. */
+/** Buttons that start in full screen, if available, and in the window. */
 function starters(text: string): HTMLElement[] {
   if (!document.fullscreenEnabled || document.fullscreenElement) return [button("start", text)];
   const full = button("start-full", `${text} in full screen`);
-  // here and not later: a browser allows it only in answer to a click
+  // Here and not later: a browser allows it only in response to a click.
   full.addEventListener("click", () => {
     document.documentElement.requestFullscreen().catch(() => undefined);
   });
@@ -145,7 +145,7 @@ function examples(): HTMLElement {
   );
 }
 
-/** After a reload, another tab, or a lost connection: a moment to get ready. */
+/** After a reload, another tab, or a lost connection: time to get ready. */
 export function goOn(state: SessionState | null, why = "Welcome back"): Page {
   return page("continue", () => {
     const done = state ? state.answered[partOf(state)] : 0;

@@ -1,4 +1,4 @@
-// The end: what it was about, the code, and the way back; `back` are the words on that button.
+// The end: debriefing, the code, and the way back; `back` is the label of that button.
 
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
@@ -42,7 +42,7 @@ function wayBack(completion: Completion | null, back: string): HTMLElement | nul
       back,
     );
     const form = make("form", { method: "post", action: completion.action }, ...fields, submit);
-    // once only: a second time is refused there with a page that frightens
+    // Submit once only: the site rejects a second submission with an alarming page.
     form.addEventListener("submit", () => (submit.disabled = true));
     return form;
   }

@@ -1,4 +1,4 @@
-// After a practice trial: was it right, and what was it? Goes on by itself.
+// Feedback after a practice trial; continues automatically.
 
 import { make } from "../dom";
 import { icon } from "../icons";

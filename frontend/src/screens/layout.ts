@@ -1,11 +1,11 @@
-// How every page but a trial looks: a sheet with a heading, text, and what can be done.
+// The layout of every page except trials: a sheet with a heading, text and actions.
 
 import { make } from "../dom";
 import type { Page } from "../plugins/screen";
 
 type Part = Node | string | null;
 
-/** Return a sheet. The heading takes the focus when the page comes. */
+/** Return a sheet. The heading takes the focus when the page opens. */
 export function sheet(heading: string, parts: Part[], actions: HTMLElement[] = []): HTMLElement {
   const title = make("h1", { tabindex: "-1" }, heading);
   const foot = actions.length > 0 ? make("div", { class: "actions" }, ...actions) : null;
@@ -16,7 +16,7 @@ export function note(text: string): HTMLElement {
   return make("p", {}, text);
 }
 
-/** A page whose every button ends it with that button's action. */
+/** A page in which each button ends it with that button's action. */
 export function page(screen: string, build: () => HTMLElement): Page {
   return {
     screen,
@@ -30,7 +30,7 @@ export function page(screen: string, build: () => HTMLElement): Page {
   };
 }
 
-/** A page after which nothing comes. */
+/** A final page. */
 export function lastPage(screen: string, build: () => HTMLElement): Page {
   return { screen, build: () => build() };
 }

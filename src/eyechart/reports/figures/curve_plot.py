@@ -62,8 +62,8 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
         ...     for i, pixels in enumerate(np.random.default_rng(0).random((4, 32, 32, 3))):
         ...         Image.fromarray(np.uint8(255 * pixels)).save(Path(folder) / f"{i}.png")
         ...     results = ec.evaluate(
-        ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], stimulus="native",
-        ...         bins=6, least=2, replicates=20,
+        ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], labels="none",
+        ...         stimulus="native", bins=4, least=2, replicates=10,
         ...     )  # fmt: skip
         ...     [path.name for path in ec.draw_curves(results, Path(folder) / "figures")]
         ['curves.png']

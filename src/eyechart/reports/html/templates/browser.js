@@ -1,4 +1,4 @@
-// The picture browser: everything that comes from a run is put into the page as text, never as HTML.
+// The image browser: everything from a run is inserted as text, never as HTML.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
@@ -15,7 +15,7 @@
     return made;
   }
 
-  // A long name may be broken behind what joins its parts.
+  // Allow line breaks in a long name after its separators.
   function longName(name, text) {
     const made = element(name);
     text.split(/(?<=[_/:.-])/).forEach((part) => made.append(part, document.createElement("wbr")));
@@ -44,11 +44,11 @@
     let sentence = `The server refused (${reply.status}).`;
     try {
       sentence = (await reply.json()).error;
-    } catch { /* not from us: the status is all that is known */ }
+    } catch { /* not our server's JSON: only the status is known */ }
     throw new Error(sentence);
   }
 
-  // Only one request of a kind is under way, and of those that wait only the last is made.
+  // At most one request of a kind is pending; of those that wait, only the latest is sent.
   function lastOf(work) {
     let busy = false, waiting = null;
     return async function run(...values) {
@@ -118,7 +118,7 @@
     $("slider-name").textContent = isMeasured() ? "Visual change Δv" : "Severity";
   }
 
-  // Of the rows in order, the one whose Δv is nearest; rows without one lie behind all others.
+  // Return the position of the row whose Δv is nearest; rows without Δv are sorted last.
   function nearest(change) {
     const { order } = state;
     let low = 0, high = order.length;
@@ -145,7 +145,7 @@
       return;
     }
     const asked = wanted.row ? state.rows.rows.indexOf(Number(wanted.row)) : -1;
-    // the photograph that was looked at may be another row's under this corruption
+    // The same image has another row under this corruption.
     const same = state.rows.picture.indexOf(state.rows.pictures.indexOf(photograph));
     reorder(asked >= 0 ? asked : Math.max(0, same));
     if (asked < 0 && change !== null && isMeasured()) state.at = nearest(change);
@@ -190,7 +190,7 @@
     remember(own.row);
   }
 
-  // The address leads back here; browsers stop those who change it too often.
+  // Keep the address current; the delay avoids the browsers' rate limit on history changes.
   let later = 0;
   function remember(number) {
     clearTimeout(later);
@@ -198,7 +198,7 @@
     later = setTimeout(() => history.replaceState(null, "", `#${link}`), 250);
   }
 
-  // One row: facts and answers
+  // One row: facts and predictions
 
   const showRow = lastOf(async (own) => {
     let found;
@@ -244,7 +244,7 @@
     return flag === 0 ? element("td", `✗ ${no}`, "wrong") : element("td", "–");
   }
 
-  // Pictures
+  // Images
 
   const loaders = { seen: lastOf((...values) => load("seen", ...values)),
     clean: lastOf((...values) => load("clean", ...values)) };
@@ -323,7 +323,7 @@
     mark();
   }
 
-  // Each answer as a tick where the curve's share is made of it; one for each px at most.
+  // Draw each prediction as a tick at its Δv, at most one per px.
   function drawTicks(svg) {
     const { rows, order } = state, found = { 1: new Set(), 0: new Set() };
     for (const place of order) {
@@ -375,7 +375,7 @@
     $("chart").setAttribute("aria-label", `At Δv ${change.toFixed(3)}: ${said.join(", ") || "there is no curve"}.`);
   }
 
-  // Beginning
+  // Start
 
   function listen() {
     $("test").addEventListener("change", () => { fillTest({}); loadRows(); });
@@ -417,7 +417,7 @@
     try {
       const kept = localStorage.getItem("eyechart-theme");
       if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-    } catch { /* nothing may be kept */ }
+    } catch { /* storage is not available */ }
     $("theme").addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";
       try { localStorage.setItem("eyechart-theme", root.dataset.theme); } catch { /* as above */ }

@@ -1,8 +1,8 @@
-// Draws the charts of a page. Specs stand in #chart-specs and are drawn when they come into view.
+// Draws the charts of a page. Specs are in #chart-specs and are drawn when they come into view.
 (function () {
   "use strict";
 
-  const FEW = 3; // models up to which bands can be told apart
+  const FEW = 3; // maximum number of models whose bands can be told apart
   const NARROW = 560, PRINTED = 640; // pixels
   const LEAST_CONTRAST = 3;
   const COLOUR_KEYS = /^(color|fillcolor|bgcolor|fgcolor|bordercolor|colorscale)$/;
@@ -11,7 +11,7 @@
   const state = { hidden: new Set(), focus: "", printing: false };
   const places = new Map(); // element → {spec, stale, width}
 
-  // ---- colours ----
+  // ---- colors ----
 
   function theme() {
     if (state.printing) return THEME;
@@ -53,7 +53,7 @@
     return "#" + parts.map((value) => value.toString(16).padStart(2, "0")).join("");
   }
 
-  // A colour keeps its hue but is brought near enough to the ink to be seen on the paper.
+  // Keep the hue, but mix in ink until the contrast with the paper suffices.
   function legible(colour, colours) {
     let found = colour;
     for (let share = 0.1; contrast(found, colours["--paper"]) < LEAST_CONTRAST && share < 1; share += 0.1) {
@@ -71,11 +71,11 @@
     return variable ? own : legible(own, colours);
   }
 
-  // A copy of plain values in which colours are those of the page.
+  // Return a copy of plain values with the colors resolved to those of the page.
   function coloured(value, colours, isColour) {
     if (typeof value === "string") return isColour ? colourOf(value, colours) : value;
     if (Array.isArray(value)) {
-      // long rows of numbers need no copy
+      // Long arrays of numbers are not copied.
       if (typeof value[0] === "number") return typeof value[1] === "string" ? [value[0], colourOf(value[1], colours)] : value;
       return value.map((each) => coloured(each, colours, isColour));
     }
@@ -131,7 +131,7 @@
     });
   }
 
-  // Where nothing was observed a curve is thin and dotted: it is only what the rest suggests.
+  // Where nothing was observed a curve is thin and dotted: it is extrapolated.
   function split(trace) {
     const x = places_of(trace, trace.y.length, 1);
     const seen = x.map((at) => trace.meta.observed.some(([start, end]) => at >= start - 1e-9 && at <= end + 1e-9));
@@ -195,7 +195,7 @@
     return withLegend(back.concat(front));
   }
 
-  // Of traces that belong together only the first that is shown stands in the legend.
+  // Only the first visible trace of a group is in the legend.
   function withLegend(data) {
     const seen = new Set();
     for (const trace of data) {
@@ -239,7 +239,7 @@
         gridcolor: colours["--grid"], zerolinecolor: colours["--grid"], linecolor: colours["--muted"],
         tickcolor: colours["--muted"], tickfont: { color: colours["--muted"], size: size - 1 },
         zeroline: false, fixedrange: true, ...own,
-        automargin: own.type === "category", // slow, and only names need more room than there is
+        automargin: own.type === "category", // slow, and only names need the extra space
         title: { standoff: 8, ...own.title, font: { size, color: colours["--ink"] } },
       };
     }
@@ -273,7 +273,7 @@
     });
   }
 
-  // Numbers in cells that are too small for them are left out.
+  // Omit numbers from cells that are too small for them.
   function withRoom(data, width) {
     return data.map((trace) => {
       if (trace.type !== "heatmap" || (width - 160) / trace.x.length >= 30) return trace;
@@ -283,7 +283,7 @@
 
   // ---- drawing ----
 
-  // No bar of plotly's: a picture with a text alternative must hold nothing that takes the keyboard.
+  // No mode bar: an element with role="img" must not contain anything focusable.
   const CONFIG = { displayModeBar: false, doubleClick: false, showTips: false };
 
   async function draw(element) {
@@ -317,7 +317,7 @@
 
   const drawAll = () => Promise.all(Array.from(places.keys(), draw));
 
-  // Draw those in view again; the others when they come into view.
+  // Redraw charts in view now, the others when they come into view.
   function redraw() {
     const now = [];
     for (const [element, own] of places) {
@@ -343,7 +343,7 @@
       const own = places.get(target);
       if (state.printing || !own.width || !target.clientWidth || Math.abs(own.width - target.clientWidth) < 2) continue;
       own.stale = true;
-      // not while sizes are being told
+      // Draw after the observer's callback, not inside it.
       requestAnimationFrame(() => { if (own.stale && isInView(target)) draw(target); });
     }
   });
@@ -351,7 +351,7 @@
   function mount(element, spec) {
     places.set(element, { spec, stale: true, width: 0 });
     if (!element.style.minHeight) element.style.minHeight = `${spec.layout.height || 300}px`;
-    element.style.overflow = "hidden"; // one drawn for a wider window must not widen this one
+    element.style.overflow = "hidden"; // a chart drawn for a wider window must not widen this one
     seen.observe(element);
     sized.observe(element);
   }

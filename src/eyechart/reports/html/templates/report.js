@@ -1,4 +1,4 @@
-// What the page does: theme, models, pickers, sorting, the picture slider, printing.
+// Behavior of the page: theme, models, pickers, sorting, the image slider, printing.
 (function () {
   "use strict";
   const root = document.documentElement;
@@ -10,7 +10,7 @@
     status.textContent = text;
   }
 
-  // Theme: the reader's choice wins over the system's.
+  // Theme: the reader's choice overrides the system's.
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const toggle = document.getElementById("theme");
 
@@ -30,7 +30,7 @@
     try {
       localStorage.setItem("eyechart-theme", root.dataset.theme);
     } catch (error) {
-      // not remembered then
+      // Storage is not available, so the choice is not remembered.
     }
     nameTheme();
     tell("theme-changed", { theme: root.dataset.theme });
@@ -40,7 +40,7 @@
     tell("theme-changed", { theme: theme() });
   });
 
-  // Models: their curves come and go.
+  // Models: show and hide their curves.
   const boxes = all("[data-model-toggle]");
   boxes.forEach(function (box) {
     box.addEventListener("change", function () {
@@ -51,7 +51,7 @@
     });
   });
 
-  // Pickers: of all that belong to a select, the chosen one is shown.
+  // Pickers: show only the selected one of the elements that belong to a select.
   function pick(select) {
     all("[data-picked]").forEach(function (own) {
       if (own.dataset.picked === select.dataset.picks) {
@@ -76,7 +76,7 @@
     });
   });
 
-  // Strips: whose answers are shown.
+  // Strips: select the model whose predictions are shown.
   const answers = document.getElementById("answers");
 
   function showAnswers() {
@@ -88,13 +88,13 @@
     });
   }
 
-  // a page without strips has nobody to choose
+  // A page without strips has no such select.
   if (answers) {
     answers.addEventListener("change", showAnswers);
     showAnswers();
   }
 
-  // The slider: a larger picture, and what all models said to it.
+  // The slider: a larger image with the predictions of all models.
   function words(frame) {
     const strength = frame.querySelector(".strength").textContent;
     const shown = [frame.querySelector(".where strong").textContent, strength];
@@ -144,7 +144,7 @@
     move();
   });
 
-  // Sorting: by the number in a cell, or by its words.
+  // Sorting: by the number in a cell, or by its text.
   function key(cell) {
     const number = cell.querySelector("data");
     return number ? Number(number.value) : cell.textContent.trim();
@@ -165,7 +165,7 @@
     const keyed = moving.map((row) => [key(row.cells[column]), row]);
     const empty = (own) => own[0] === "–" || own[0] === "";
     keyed.sort(function (one, two) {
-      // what has no number is last in both directions
+      // Missing values are last in both directions.
       if (empty(one) !== empty(two)) return empty(one) ? 1 : -1;
       return (descending ? -1 : 1) * compare(one[0], two[0]);
     });
@@ -190,10 +190,10 @@
     });
   });
 
-  // Printing: all corruptions and tables, whatever was picked; before charts are drawn for it.
+  // Printing: show all corruptions and tables, whatever is selected, before charts are redrawn.
   const opened = [];
   window.addEventListener("beforeprint", function () {
-    // the width of paper from now on: charts are drawn for it before the browser lays it out
+    // Switch to the width of paper first: charts are drawn for it before the browser's layout.
     root.classList.add("printing");
     all("[data-picked][hidden]").forEach((own) => { own.hidden = false; });
     all("details:not([open])").forEach(function (own) {
