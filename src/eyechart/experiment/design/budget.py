@@ -100,6 +100,7 @@ def participant_seconds(config: StudyConfig) -> float:
     """Return the duration of one session, from the first page to the last, in seconds."""
     main = config.trials + config.catch
     trials = config.practice + config.qualification + main
+    # No break after the last block.
     breaks = -(-main // config.block) - 1
     return (
         READING_S + trials * trial_seconds(config) + config.practice * FEEDBACK_S + breaks * BREAK_S

@@ -51,6 +51,7 @@ def obvious_pairs(
                 second = left.pop(next(iter(left))).clean
             else:
                 second = _take_strong(left, other, limits[other], first.change)
+            # The strongly changed image must not always be on the same side.
             swap = hash64(seed, "swap", first.row) % 2
             stimuli.append(
                 PlannedStimulus(role, truth, None, (second, first) if swap else (first, second))

@@ -82,6 +82,7 @@ def needed(trials: int, choices: int) -> int | None:
     None if guessing gets all trials correct more often than that.
     """
     for right in range(trials + 1):
+        # Binomial survival function: the probability of at least `right` correct by guessing.
         if bdtrc(right - 1, trials, 1 / choices) < GUESS_RISK:
             return right
     return None
@@ -113,6 +114,7 @@ def _is_off(response: TrialResponse, hz: float | None, config: StudyConfig) -> b
     start, stop = (_number(response, name) for name in ("stimulus", after))
     if not wanted or start is None or stop is None:
         return False
+    # The refresh rate measured in this trial, else in this session, else the usual one.
     frame = 1000 / (_number(response, "hz") or hz or USUAL_HZ)
     return abs(stop - start - wanted) > FRAMES_OFF * frame
 
@@ -142,6 +144,7 @@ def _qualification(record: SessionRecord, config: StudyConfig) -> str | None:
 
 def _catch(record: SessionRecord, config: StudyConfig) -> str | None:
     responses = record.of("catch")
+    # 1e-9: an exact product must not be rounded up because of floating-point error.
     wanted = ceil(CATCH_SHARE * len(responses) - 1e-9)
     if len(responses) < CATCH_LEAST or _right(responses) >= wanted:
         return None

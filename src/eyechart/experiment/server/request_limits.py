@@ -113,6 +113,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
+        # `isdigit` alone accepts other scripts' digits, and `int` of a long text is slow.
         if not (length.isascii() and length.isdigit() and len(length) < 10) or (
             int(length) > MAX_BYTES
         ):

@@ -115,6 +115,7 @@ def _new_participant(db: Db, platform: str, digest: str, now: datetime) -> Parti
 
 
 def _new_session(db: Db, study: OpenStudy, person: ParticipantRow, now: datetime) -> SessionRow:
+    # Records exactly which text the participant agreed to.
     text_hash = hashlib.sha256(study.config.consent.encode()).hexdigest()
     db.add(
         ConsentRow(participant_id=person.id, study_id=study.id, text_hash=text_hash, agreed_at=now)

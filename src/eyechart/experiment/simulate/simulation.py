@@ -85,6 +85,7 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
                 rows = [dict(row) for row in old.execute(select(table.__table__)).mappings()]
                 for row in rows:
                     if table is StimulusRow:
+                        # Responses are not copied, so no stimulus is taken yet.
                         row["taken"] = 0
                 if rows:
                     new.execute(insert(table), rows)
@@ -94,6 +95,7 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
 
 def _link(path: Path, target: Path) -> None:
     try:
+        # A hard link needs no disk space; other file systems need a copy.
         os.link(path, target)
     except OSError:
         shutil.copy(path, target)

@@ -57,6 +57,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Db]:
         """Yield a session whose changes are committed atomically at the end of the `with` block."""
+        # SQLite allows one writer; PostgreSQL locks rows.
         with self._writer if self.is_sqlite else nullcontext(), self._make() as session:
             session.connection(execution_options={"writes": True})
             yield session
@@ -135,7 +136,9 @@ def _tune_sqlite(engine: Engine) -> None:
         # late.
         connection.isolation_level = None
         cursor = connection.cursor()
+        # Readers do not block the writer.
         cursor.execute("PRAGMA journal_mode=WAL")
+        # A response is acknowledged only once it is on disk.
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute(f"PRAGMA busy_timeout={WAIT_MS}")
@@ -216,6 +219,7 @@ def _shown(engine: Engine) -> str:
 
 def _config(engine: Engine, migrations: Path) -> Config:
     config = Config()
+    # Alembic's configuration interpolates "%".
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     config.attributes["engine"] = engine
     return config

@@ -123,6 +123,7 @@ def new_secret() -> bytes:
 def write_private(path: Path, text: str) -> None:
     """Write a file atomically, readable only by its owner."""
     with atomic_file(path) as temporary:
+        # Created with its final permissions: a later chmod would leave it readable for a moment.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

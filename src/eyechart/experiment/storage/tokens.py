@@ -81,4 +81,5 @@ def _signer(secret: bytes) -> Signer:
 
 def _mac(secret: bytes, purpose: str, text: bytes) -> bytes:
     """Return the keyed hash of a text; different purposes act like different secrets."""
+    # The NUL byte separates purpose and text unambiguously.
     return hmac.digest(secret, purpose.encode() + b"\0" + text, "sha256")

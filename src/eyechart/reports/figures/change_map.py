@@ -55,6 +55,7 @@ def _shown(picture: Image.Image) -> Image.Image:
     longer = max(picture.size)
     if longer > LARGEST:
         return ImageOps.contain(picture, (LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    # Enlarge by whole factors without interpolation, so that single pixels stay visible.
     factor = max(1, SMALLEST // longer)
     width, height = picture.size
     return picture.resize((width * factor, height * factor), Image.Resampling.NEAREST)
@@ -71,6 +72,7 @@ def _fitting(pen: ImageDraw.ImageDraw, name: str, width: int) -> str:
 def _coloured(lost: NDArray[np.float64]) -> Image.Image:
     levels = np.clip(np.rint(lost / BRIGHTEST * 255), 0, 255).astype(np.uint8)
     colours = cv2.applyColorMap(levels, cv2.COLORMAP_INFERNO)
+    # OpenCV's color maps are BGR.
     return Image.fromarray(cv2.cvtColor(colours, cv2.COLOR_BGR2RGB))
 
 

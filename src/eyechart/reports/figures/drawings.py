@@ -69,6 +69,7 @@ def file_stems(drawings: Iterable[Drawing]) -> list[str]:
     for drawing in drawings:
         stem = safe_name("-".join(drawing.words))
         unique, number = stem, 1
+        # Compared in lower case, because macOS and Windows ignore case.
         while unique.lower() in taken:
             number += 1
             unique = f"{stem}-{number}"

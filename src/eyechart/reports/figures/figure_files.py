@@ -94,6 +94,7 @@ def write_drawings(
         [folder / f"{stem}{ending}" for ending in drawing.endings]
         for drawing, stem in zip(drawings, file_stems(drawings), strict=True)
     ]
+    # Check all targets before the first one is written.
     _check(folder, [path for paths in targets for path in paths])
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,6 +135,7 @@ def _check(folder: Path, targets: Sequence[Path]) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: give a folder for the figures.")
     for path in targets:
+        # `exists` is False for a broken symbolic link, which writing would replace.
         if (path.exists() or path.is_symlink()) and not is_ours(path):
             raise UsageError(
                 f"{path} is there already and was not written by eyechart: choose another folder."
@@ -161,5 +163,6 @@ def save(figure: Figure, path: Path, kind: str, caption: str) -> None:
         figure.savefig(path, format=kind, dpi=DOTS, metadata={"Title": title, "Software": CREATOR})
         return
     metadata: dict[str, str | None] = {"Title": words, "Creator": CREATOR}
+    # Without a date the same report gives the same bytes.
     metadata["Date" if kind == "svg" else "CreationDate"] = None
     figure.savefig(path, format=kind, metadata=metadata)

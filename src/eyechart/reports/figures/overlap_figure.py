@@ -81,6 +81,7 @@ def plan_overlap(overlap: OverlapPanel | None) -> Planned:
 def draw_heat_map(overlap: OverlapPanel) -> Figure:
     """Return the heat map; scores are printed in hundredths where the cells are large enough."""
     count = len(overlap.names)
+    # One column if the numbers still fit into its cells.
     wide = COLUMN if NAMES + CELL * count + SCALE <= COLUMN else PAGE
     figure = Figure(figsize=(wide, wide - SCALE))
     axes = figure.subplots()
@@ -168,6 +169,7 @@ def draw_sizes(
     with paper_style():
         figure = Figure(figsize=(COLUMN, 3.4))
         sizes, means = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        # Scores, and so thresholds, can exceed 1.
         end = max(1.0, steps[-1].low * 1.02)
         edges = [*(step.low for step in steps), end]
         for axes, values in (

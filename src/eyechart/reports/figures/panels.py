@@ -56,6 +56,7 @@ def draw_line(
         low, high = real(line.low83), real(line.high83)
         axes.fill_between(change, low, high, color=colour, alpha=band, linewidth=0)
     if observed is not None:
+        # The whole curve in pale, then the observed ranges over it.
         axes.plot(change, values, color=colour, linestyle=dash, linewidth=0.7 * width, alpha=0.4)
         seen = np.zeros(len(change), dtype=bool)
         for start, end in observed:
@@ -81,6 +82,7 @@ def draw_bars(
         hatch=[look.hatch for look in looks], edgecolor="white", linewidth=0,
     )  # fmt: skip
     axes.hlines(np.arange(count), *ends, color=INK, linewidth=0.8)
+    # Inverted, so that the first model is at the top.
     axes.set_ylim(count - 0.4, -0.6)
     axes.set_yticks(np.arange(count), [look.name for look in looks])
     axes.tick_params(axis="y", length=0)

@@ -71,6 +71,7 @@ def is_page(path: Path) -> bool:
     """Return whether a file is a page that eyechart wrote, so that it may be overwritten."""
     try:
         with path.open("rb") as file:
+            # The tag is in the head; a page may have several MB.
             return GENERATOR.encode() in file.read(4096)
     except OSError:
         return False
@@ -99,6 +100,7 @@ def _specs(charts: Sequence[Chart]) -> Markup:
     """Return the charts as JSON that is safe inside a script element."""
     specs = {chart.id: chart.spec for chart in charts}
     text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # "</script>" inside the JSON would end the element.
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)

@@ -40,6 +40,7 @@ def render_report(
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
     images = embedded(runs, keys, MOST_PICTURES)
     text = _render(report, charts, images, structure)
+    # Only images can shrink, so they must make up for the whole excess.
     too_many = len(text.encode()) - MOST_BYTES
     if too_many > 0 and images:
         images = embedded(runs, keys, sum(map(len, images.values())) - too_many)
@@ -71,6 +72,7 @@ def _render(
         coverage_charts=placing.take("coverage"),
         histograms=placing.take("histogram"),
         people_charts=placing.take("people"),
+        # Last: whatever has no section above.
         other_charts=placing.take(),
         runs=[provenance_of(report, index) for index in range(len(report.runs))],
         meanings=[(score.symbol, score.meaning) for score in _scores(report)],

@@ -107,6 +107,7 @@ def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
 
 def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
     numbers = numbers_of(report, model)
+    # Accuracy before consistency; the first comparison with humans decides the verdict.
     for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
         scores = model.space(space)
         if scores is not None and f"hmri_{letter}" in scores.means:
@@ -176,6 +177,7 @@ def _caution(part: Part) -> str:
     }
     if not areas:
         return ""
+    # The published areas weight all Δv equally and are not comparable with other densities.
     uniform = part.runs[0].config.fit.density == "uniform"
     return f" {packaged_caution(areas if uniform else {})}"
 
@@ -409,6 +411,7 @@ def _hardest(model: ModelEntry, numbers: Numbers, space: str) -> Markup:
         if results.error is not None and results.error.is_known
     }
     worst = max(errors, key=lambda name: errors[name], default="")
+    # With one corruption, "errs most" would be trivial.
     if len(errors) < 2 or errors[worst] < MIN_ERROR:
         return Markup("")
     error = numbers.cell(percent, *model.path(space, "corruptions", worst, "error", "value"))

@@ -129,6 +129,7 @@ def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence
     candidates = [parameter for parameter in entry.corruption.parameters if parameter.name in moved]
     if not candidates:
         return [""] * columns
+    # The parameter with the most distinct values: others may be constant over several columns.
     best = max(candidates, key=lambda parameter: len(np.unique(values[parameter.name])))
     return [_caption(best, float(value)) for value in values[best.name]]
 

@@ -125,6 +125,8 @@ def human_experiments(report: Report) -> list[ReportExperiment]:
         for run in part.runs:
             run_index = report.runs.index(run)
             for index, experiment in enumerate(run.results.people):
+                # The same experiment in several runs is shown once; image sizes have separate
+                # curves.
                 first.setdefault(
                     (experiment.name, experiment.size),
                     ReportExperiment(part_index, run_index, index, experiment),
@@ -218,6 +220,7 @@ def _panels(members: Sequence[tuple[str | None, bool, HumanLine]], letter: str) 
     def order(panel: tuple[str, bool]) -> tuple[bool, bool, int, str]:
         name, is_tested = panel
         rank = FIRST.index(name) if name in FIRST else len(FIRST)
+        # False sorts before True: classes come first, untested corruptions last.
         return not name, not is_tested, rank, name
 
     return [HumanPanel(*panel, letter, tuple(lines[panel])) for panel in sorted(lines, key=order)]

@@ -83,6 +83,7 @@ class ImageStrip:
             if not image.is_clean and image.example.delta_v is not None and image.path.is_file()
         ]
         present.sort(key=lambda pair: pair[0])
+        # Evenly by rank, including the mildest and the strongest image.
         places = np.linspace(0, len(present) - 1, min(count, len(present))).round().astype(int)
         return ImageStrip(tuple(present[index][1] for index in places))
 
@@ -96,6 +97,7 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
     clean = [
         index
         for index, example in enumerate(examples)
+        # With several source images, no single clean image belongs to the strip.
         if example.corruption == CLEAN and images == {example.picture}
     ]
     folder = part.runs[0].folder / EXAMPLES_FOLDER
@@ -120,6 +122,7 @@ def _predictions(
     predictions = {}
     for model in part.models:
         examples = report.runs[model.run].results.examples
+        # Another run may have kept its examples in another order.
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
             if _key(other) == _key(example) and model.name in other.answers:

@@ -86,6 +86,7 @@ def overlap_titles(names: Sequence[str]) -> list[str]:
 
 def overlap_labels(names: Sequence[str]) -> list[str]:
     """Return unique names of corruptions for sentences, or else their full names."""
+    # The shortest form in which all names differ is used.
     labels = [corruption_words(name) for name in names]
     if len(set(labels)) < len(labels):
         labels = overlap_titles(names)
@@ -120,6 +121,7 @@ def _highest(overlap: OverlapPanel, names: Sequence[str]) -> tuple[float, str, s
     at = {name: index for index, name in enumerate(overlap.names)}
     known = []
     for one, two in combinations(names, 2):
+        # A file need not be symmetric.
         both = (overlap.scores[at[one]][at[two]], overlap.scores[at[two]][at[one]])
         known += [(score, one, two) for score in both if not math.isnan(score)]
     return max(known, default=None)

@@ -103,6 +103,7 @@ def rounded(value: float | None) -> float | None:
     if value is None:
         return None
     near = round(value, DECIMALS)
+    # "1" instead of "1.0" saves bytes in large specs.
     return int(near) if near == int(near) else near
 
 
@@ -132,6 +133,7 @@ def error_bar(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> S
     """Return error bars for intervals."""
     pairs = list(zip(values, ends, strict=True))
     return {
+        # A bootstrap interval may exclude its value; plotly takes no negative lengths.
         "array": numbers(max(0.0, high - value) for value, (_, high) in pairs),
         "arrayminus": numbers(max(0.0, value - low) for value, (low, _) in pairs),
     }

@@ -56,6 +56,7 @@ def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[
 
 def bands(ends: Mapping[str, tuple[Numbers, Numbers]]) -> Spec:
     """Return a curve's bands: low and high by level."""
+    # Every second point, if that includes both ends.
     thin = 2 if len(next(iter(ends.values()))[0]) % 2 else 1
     return {
         "scale": SCALE,
