@@ -73,7 +73,7 @@ def test_corrupt_keeps_folders_and_gives_the_pixels_of_the_library(run, photos, 
     result = run("corrupt", photos, "-c", "gaussian_noise", "-s", 2.5, "--seed", 7, "--out", out)
     assert result.status == 0
     assert result.err == ""  # no progress bar in a pipe
-    assert "4 pictures written" in result.out
+    assert "4 images written" in result.out
     for name in ("a.png", "b.png", "deep/c.png", "deep/d.png"):
         source = photos / name
         expected = ec.corrupt(
@@ -102,7 +102,7 @@ def test_a_broken_picture_is_named_and_the_rest_is_done(run, photos, tmp_path):
     assert "b.png" in lines[0]
     assert "e.png" in lines[1]
     assert "tiny.png" in lines[2]
-    assert "3 pictures of 6 left out" in lines[3]
+    assert "3 images of 6 skipped" in lines[3]
     assert sorted(path.name for path in out.rglob("*.png")) == ["a.png", "c.png", "d.png"]
 
 
@@ -114,8 +114,8 @@ def test_a_second_run_keeps_what_is_there(run, photos, tmp_path):
     (out / "b.png").unlink()
     result = run(*command)
     assert result.status == 0
-    assert "1 picture written" in result.out
-    assert "3 already there" in result.out
+    assert "1 image written" in result.out
+    assert "3 already exist" in result.out
     del before[out / "b.png"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -156,7 +156,7 @@ def test_pictures_of_the_users_own_are_not_replaced(run, photos, tmp_path):
 def test_an_output_folder_inside_the_input_is_not_corrupted_again(run, photos):
     command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos / "foggy")
     run(*command)
-    assert "0 pictures written" in run(*command).out
+    assert "0 images written" in run(*command).out
 
 
 def test_two_inputs_for_one_output_are_refused(run, photos, tmp_path):
@@ -176,7 +176,7 @@ def test_jpeg_output_of_the_asked_quality(run, photos, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "85.jpg", quality=85)
     with Image.open(tmp_path / "85.jpg") as reference:
         assert quantization == reference.quantization
-    assert "already there" in run(*command).out
+    assert "already exist" in run(*command).out
 
 
 def test_the_folder_records_settings_and_versions(run, photos, tmp_path):
@@ -205,9 +205,9 @@ def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
     monkeypatch.setattr(file_corruption, "corrupt", interrupted)
     result = run(*command)
     assert result.status == 130
-    assert "2 of 4 pictures" in result.err
+    assert "2 of 4 images" in result.err
     assert "Traceback" not in result.err
-    assert "2 pictures written" in run(*command).out
+    assert "2 images written" in run(*command).out
     assert len(list(out.rglob("*.png"))) == 4
     assert not list(out.rglob("*.tmp"))
 
@@ -232,7 +232,7 @@ def test_ctrl_c_on_the_real_process(photos, tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     kept = len(list(out.rglob("*.png")))
-    assert f"Stopped: {kept} of 104 pictures" in err
+    assert f"Stopped: {kept} of 104 images" in err
     assert "Traceback" not in err
     for path in out.rglob("*.png"):
         pixels(path)
@@ -291,13 +291,13 @@ def test_other_results_inside_the_input_are_not_corrupted_again(run, photos):
     run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos / "foggy")
     result = run("corrupt", photos, "-c", "frost", "-s", 2, "--out", photos / "frosty")
     assert result.status == 0
-    assert "4 pictures written" in result.out
-    said = f"Left out 4 pictures in {photos / 'foggy'}, which eyechart made."
+    assert "4 images written" in result.out
+    said = f"Skipped 4 images in {photos / 'foggy'}, which eyechart wrote."
     assert result.err.splitlines() == [said]
     assert not (photos / "frosty" / "foggy").exists()
     # asked for by name, they are
     twice = ("corrupt", photos / "foggy", "-c", "frost", "-s", 2, "--out", photos / "both")
-    assert "4 pictures written" in run(*twice).out
+    assert "4 images written" in run(*twice).out
     only = picture(photos / "only" / "foggy" / "x.png")
     run("corrupt", only, "-c", "fog", "-s", 2, "--out", photos / "only" / "foggy" / "out")
     only.unlink()
@@ -324,7 +324,7 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     monkeypatch.setattr(file_corruption, "corrupt", interrupted)
     result = run(*command, "--overwrite")
     assert result.status == 130
-    assert "Stopped: 1 of 4 pictures are done" in result.err
+    assert "Stopped: 1 of 4 images are done" in result.err
     assert json.loads((out / "eyechart.json").read_text())["replacing"] is True
     assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out), "severity 3.0")
     fewer = run("corrupt", photos / "a.png", "-c", "fog", "-s", 3, "--out", out)
@@ -333,7 +333,7 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     result = run(*command)
     assert result.status == 2
     assert "b.png is there already" in result.err  # never a result: only --overwrite replaces it
-    assert "2 pictures written" in result.out
+    assert "2 images written" in result.out
     assert (out / "b.png").read_bytes() == mine
     assert run(*command, "--overwrite").status == 0
     assert "replacing" not in json.loads((out / "eyechart.json").read_text())
@@ -355,7 +355,7 @@ def test_damaged_results_are_made_again(run, photos, tmp_path, format):
     results[2].write_bytes(whole[2][: len(whole[2]) // 2])
     result = run(*command)
     assert result.status == 0, result.err
-    assert "3 pictures written" in result.out
+    assert "3 images written" in result.out
     assert [path.read_bytes() for path in results] == whole
 
 
@@ -386,7 +386,7 @@ def test_empty_paths_are_refused(run, photos, tmp_path, monkeypatch):
 def test_jpg_is_jpeg(run, photos, tmp_path):
     command = ("corrupt", photos / "a.png", "-c", "fog", "-s", 2, "--out", tmp_path / "out")
     assert run(*command, "--format", "jpg").status == 0
-    assert "1 already there" in run(*command, "--format", "jpeg").out
+    assert "1 already exist" in run(*command, "--format", "jpeg").out
 
 
 def test_a_file_in_the_place_of_the_folder_is_one_sentence(run, photos):
@@ -434,7 +434,7 @@ def test_missing_and_empty_inputs_are_one_sentence(run, tmp_path):
     options = ("-c", "fog", "-s", 2, "--out", tmp_path / "out")
     assert_refused(run("corrupt", tmp_path / "nowhere", *options), "No such file or folder")
     (tmp_path / "empty").mkdir()
-    assert_refused(run("corrupt", tmp_path / "empty", *options), "No pictures in")
+    assert_refused(run("corrupt", tmp_path / "empty", *options), "No images in")
     assert not (tmp_path / "out").exists()
 
 
@@ -522,13 +522,13 @@ def test_gallery_does_not_overwrite_its_picture(run, photos, tmp_path, monkeypat
     (tmp_path / "link.png").symlink_to(photos / "a.png")
     for same in ("a.png", photos / "deep" / ".." / "a.png", tmp_path / "link.png"):
         options = ("--size", 16, "--out", tmp_path / "x.png", "--out", same)
-        assert_refused(run("gallery", photos / "a.png", *options), "is the picture itself")
+        assert_refused(run("gallery", photos / "a.png", *options), "is the image itself")
     assert (photos / "a.png").read_bytes() == before
     assert not (tmp_path / "x.png").exists()
 
 
 def test_gallery_of_a_folder_or_into_one_is_one_sentence(run, photos, tmp_path):
-    assert_refused(run("gallery", photos), f"Give one picture, got the folder {photos}")
+    assert_refused(run("gallery", photos), f"Give one image file, got the folder {photos}")
     (tmp_path / "x.png").mkdir()
     refused = run("gallery", photos / "a.png", "--out", tmp_path / "x.png")
     assert_refused(refused, "it is a folder, not a file")

@@ -529,7 +529,7 @@ def test_a_test_set_of_other_pictures_is_refused(evaluate, folder, run, tmp_path
         "--stimulus", "native", "--corruption", "blur")  # fmt: skip
     others = save_pictures(tmp_path / "others", each=1, side=48)
     result = evaluate("--testset", tmp_path / "t.parquet", images=others)
-    assert_refused(result, "drawn from other pictures")
+    assert_refused(result, "drawn from other images")
     assert not (tmp_path / "out").exists()
 
 
@@ -574,9 +574,9 @@ def empty(home):
     ("make", "words"),
     [
         (pictures_of_one_class, ("one label, 'blue'", "--labels none")),
-        (damaged, ("1 of 8 pictures", "more than 1 %", "red/0.png")),
+        (damaged, ("1 of 8 images", "more than 1 %", "red/0.png")),
         (unknown_label, ("unknown to a model of 4 classes",)),
-        (empty, ("No pictures",)),
+        (empty, ("No images",)),
         (lambda home: home, ("No such file or folder",)),
     ],
 )
@@ -757,7 +757,7 @@ def test_control_c_stops_with_one_sentence_and_the_next_run_goes_on(run, folder,
     process.send_signal(signal.SIGINT)
     said, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
-    assert len(error.strip().splitlines()) == 1 and "goes on from there" in error
+    assert len(error.strip().splitlines()) == 1 and "to resume" in error
     assert not said and not (out / "results.json").exists()
     parts = {path: path.read_bytes() for path in (out / "predictions").glob("vcr-*--*.parquet")}
     rows = sum(len(pq.read_table(path)) for path in parts)

@@ -56,7 +56,7 @@ def test_termination_ends_an_evaluation_with_a_sentence_and_loses_nothing(folder
     said = process.communicate()[1]
     assert process.returncode == 143
     assert len(said.strip().splitlines()) == 1
-    assert "Stopped: what was predicted is in" in said and "goes on from there" in said
+    assert "Stopped: finished work is in" in said and "to resume" in said
     assert run(*words).status == 0
 
 
@@ -94,7 +94,7 @@ def test_termination_waits_for_the_step_of_a_training(run, tmp_path):
     wait_for(process, (tmp_path / "at-work").exists)
     process.send_signal(signal.SIGTERM)
     said = process.communicate()[1]
-    assert process.returncode == 143 and "what was learnt is beside" in said
+    assert process.returncode == 143 and "the training state is beside" in said
     assert (tmp_path / "net.state").is_file()
 
 
@@ -176,7 +176,7 @@ def test_pillow_says_nothing_before_our_sentence(tmp_path):
     process = started(*words)
     said = process.communicate()[1]
     assert process.returncode == 2
-    assert len(said.strip().splitlines()) == 1 and "large.png is damaged or cut off" in said
+    assert len(said.strip().splitlines()) == 1 and "large.png is damaged or truncated" in said
 
 
 # Seeds
@@ -225,19 +225,19 @@ def test_every_command_says_so(mixed, run, tmp_path):
     ):  # fmt: skip
         result = run(*words)
         assert result.status == 0, result.err
-        assert "4 files are not read" in result.err
+        assert "4 files are skipped" in result.err
     small = ("--n", 12, "--bins", 4, "--least", 2, "--replicates", 5, "--stimulus", "native")
     given = ("--images", mixed, "--corruption", "blur", "--out", tmp_path / "out")
     result = run("evaluate", "small_models:colours", *small, *given)
-    assert result.status == 0 and "4 files are not read" in result.out
-    assert "4 files are not read" in (tmp_path / "out" / "results.json").read_text("utf-8")
+    assert result.status == 0 and "4 files are skipped" in result.out
+    assert "4 files are skipped" in (tmp_path / "out" / "results.json").read_text("utf-8")
 
 
 def test_a_folder_of_nothing_else_is_refused_with_their_number(run, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.heic").write_bytes(b"")
     words = ("testset", "make", tmp_path / "photos", "--out", tmp_path / "t.parquet")
-    assert_refused(run(*words), "No pictures in", "1 file is not read", "a.heic")
+    assert_refused(run(*words), "No images in", "1 file is skipped", "a.heic")
 
 
 def test_results_among_the_images_are_not_counted(mixed, tmp_path):

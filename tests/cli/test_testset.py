@@ -41,7 +41,7 @@ def test_making_says_how_many_rows_there_are_and_leaves_one_file(run, folder, tm
     path = tmp_path / "t.parquet"
     result = run("testset", "make", folder, "--out", path, *SMALL)
     assert result.status == 0
-    assert "32 rows of vcr/brightness, vcr/blur and clean pictures" in result.out
+    assert "32 samples of vcr/brightness, vcr/blur and clean images" in result.out
     assert "vcr/brightness" in result.out and "vcr/blur" in result.out
     assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -69,7 +69,7 @@ def test_describing_says_how_it_was_drawn(run, made, folder):
     result = run("testset", "describe", made)
     assert result.status == 0
     digest = ec.load_images(folder, "native").digest
-    for word in ("32 rows from 8 pictures", digest, "suite vcr", "n 12", "seed 7", "native",
+    for word in ("32 samples of 8 images", digest, "suite vcr", "n 12", "seed 7", "native",
                  ec.__version__, "vcr/brightness: 12 rows", "vcr/blur: 12 rows"):  # fmt: skip
         assert word in result.out, word
     amounts = [
@@ -137,7 +137,7 @@ def test_without_options_results_go_where_the_help_says(run, folder, tmp_path, m
 
 def test_a_test_set_that_is_there_is_never_overwritten(run, made, folder):
     before = made.read_bytes()
-    assert_refused(run("testset", "make", folder, "--out", made, *SMALL), "is there already")
+    assert_refused(run("testset", "make", folder, "--out", made, *SMALL), "already exists")
     assert made.read_bytes() == before
 
 
@@ -145,7 +145,7 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
     path = tmp_path / "mine.parquet"
     pq.write_table(pa.table({"precious": [1]}), path)
     before = path.read_bytes()
-    assert_refused(run("testset", "make", folder, "--out", path, *SMALL), "is there already")
+    assert_refused(run("testset", "make", folder, "--out", path, *SMALL), "already exists")
     assert path.read_bytes() == before
 
 
@@ -157,9 +157,9 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
         (("photos", "--out", "photos.parquet"), ("it is a folder",)),
         (("photos", "--out", ""), ("empty",)),
         (("nowhere",), ("No such file or folder",)),
-        (("empty",), ("No pictures",)),
-        (("damaged",), ("1 of 3 pictures", "b.png")),
-        (("list.txt",), ("no list of pictures",)),
+        (("empty",), ("No images",)),
+        (("damaged",), ("1 of 3 images", "b.png")),
+        (("list.txt",), ("not a list of images",)),
         (("photos", "--n", "0"), ("n must be",)),
         (("photos", "--n", "many"), ("--n",)),
         (("photos", "--suite", "vrc"), ("Did you mean 'vcr'",)),
@@ -203,7 +203,7 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
     [
         ("none.parquet", "No such file"),
         ("text.parquet", "Parquet"),
-        ("other.parquet", "no test set"),
+        ("other.parquet", "not a test set"),
     ],
 )
 def test_what_is_no_test_set_is_refused(run, folder, tmp_path, command, name, word):
@@ -230,7 +230,7 @@ def test_a_header_that_lacks_something_is_refused_in_a_sentence(run, made, tmp_p
 def test_pictures_other_than_those_of_the_test_set_are_refused(run, made, tmp_path):
     others = save_pictures(tmp_path / "others", each=2, side=48)
     result = run("testset", "render", made, others, "--out", tmp_path / "out")
-    assert_refused(result, "drawn from other pictures", ".png")
+    assert_refused(result, "drawn from other images", ".png")
     assert not (tmp_path / "out").exists()
 
 
@@ -272,7 +272,7 @@ def test_beginnings_of_another_test_set_are_refused_and_kept(run, folder, tmp_pa
         patched.setattr(testset.Parts, "write", stop_at_the_second)
         stopped = run("testset", "make", folder, "--out", path, *SMALL)
     assert stopped.status == 130
-    assert len(stopped.err.strip().splitlines()) == 1 and "goes on from there" in stopped.err
+    assert len(stopped.err.strip().splitlines()) == 1 and "to resume" in stopped.err
     assert not path.exists()
     other = run("testset", "make", folder, "--out", path, *SMALL, "--seed", 8)
     assert_refused(other, "another test set")
@@ -297,7 +297,7 @@ def test_a_folder_of_something_else_in_the_place_of_parts_is_kept(run, folder, t
     parts.mkdir()
     (parts / "mine.txt").write_text("precious")
     result = run("testset", "make", folder, "--out", tmp_path / "t.parquet", *SMALL)
-    assert_refused(result, "something else")
+    assert_refused(result, "holds other files")
     assert (parts / "mine.txt").read_text() == "precious"
 
 

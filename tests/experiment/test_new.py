@@ -324,7 +324,9 @@ def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
         interrupted(patched, stimulus_files, "write_picture", 12)
         stopped = make("--name", "x")
     assert stopped.status == 130
-    assert stopped.err.strip() == f"Stopped: the same command goes on in {tmp_path}/study."
+    assert stopped.err.strip() == (
+        f"Stopped: finished stimuli are in {tmp_path}/study; run the same command again to resume."
+    )
     study = tmp_path / "study"
     assert not (study / "study.yaml").exists() and not (study / "answers.sqlite").exists()
     with pytest.raises(UsageError, match="no study"):
@@ -418,7 +420,7 @@ def test_pictures_that_were_damaged_are_found_and_mended(make, tmp_path):
     with pytest.raises(UsageError, match="damaged"):
         folder.read_pixels(good, SIDE + 1)
     result = make()
-    assert result.status == 0 and "are good now" in result.out
+    assert result.status == 0 and "are valid" in result.out
     for name in names:
         assert hashlib.sha256(folder.read_pixels(name, SIDE)).hexdigest() == name
     assert rows_in(tmp_path / "study" / "answers.sqlite", SHOWN) == shown
@@ -465,7 +467,7 @@ def test_pictures_of_several_sizes_are_refused(make, run, tmp_path):
 def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
     others = save_photographs(tmp_path / "others", 4, side=40)
     result = make(images=others)
-    assert_refused(result, "drawn from other pictures")
+    assert_refused(result, "drawn from other images")
 
 
 @pytest.mark.parametrize(

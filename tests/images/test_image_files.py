@@ -37,7 +37,7 @@ def test_a_file_named_by_itself_may_have_any_suffix(tmp_path):
 
 
 def test_nothing_found_is_an_error(tmp_path):
-    with pytest.raises(UsageError, match="No pictures in"):
+    with pytest.raises(UsageError, match="No images in"):
         find_pictures([tmp_path])
     with pytest.raises(UsageError, match="No such file or folder"):
         find_pictures([tmp_path / "nowhere"])
@@ -97,7 +97,7 @@ def test_files_that_are_cut_off_are_one_sentence(tmp_path, suffix, share):
 
 def test_other_unreadable_files_are_one_sentence(tmp_path):
     (tmp_path / "x.png").write_text("hello")
-    with pytest.raises(UsageError, match="not a picture"):
+    with pytest.raises(UsageError, match="not an image"):
         read_picture(tmp_path / "x.png")
     with pytest.raises(UsageError, match="No such file"):
         read_picture(tmp_path / "none.png")

@@ -118,7 +118,7 @@ def test_a_table_that_lists_no_pictures_is_refused(tmp_path, header, rows, words
         ),
         ("list.parquet", b"no Parquet", "list.parquet"),
         ("list.parquet", b"", "list.parquet"),
-        ("list.txt", b"path,label\n", "no list of pictures"),
+        ("list.txt", b"path,label\n", "not a list of images"),
         ("list.csv", b"", "has no rows"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, word):
 
 
 def test_a_folder_without_pictures_and_no_folder_at_all_are_refused(tmp_path):
-    with pytest.raises(ec.UsageError, match="No pictures"):
+    with pytest.raises(ec.UsageError, match="No images"):
         ec.load_images(tmp_path)
     with pytest.raises(ec.UsageError, match="No such"):
         ec.load_images(tmp_path / "nowhere")
@@ -303,7 +303,7 @@ def test_one_damaged_picture_of_150_is_left_out_counted_and_named(many):
     assert len(found) == len(found.digests) == 149
     assert "070.png" not in {each.name for each in found.pictures}
     assert [each.name for each in found.damaged] == ["070.png"]
-    assert "damaged or cut off" in found.damaged[0].why
+    assert "damaged or truncated" in found.damaged[0].why
 
 
 @pytest.mark.parametrize("kind", ["cut off", "empty", "missing", "tiny"])
@@ -320,14 +320,14 @@ def test_two_damaged_pictures_of_150_are_too_many(many, kind):
     with pytest.raises(ec.UsageError) as refused:
         ec.load_images(many / "list.csv", "native")
     said = str(refused.value)
-    assert "2 of 150 pictures" in said and "148.png" in said and "1 %" in said
+    assert "2 of 150 images" in said and "148.png" in said and "1 %" in said
 
 
 def test_one_damaged_picture_of_few_is_more_than_one_percent(tmp_path):
     for index in range(5):
         picture(tmp_path / f"{index}.png", index, (20, 20))
     (tmp_path / "2.png").write_bytes(b"nothing")
-    with pytest.raises(ec.UsageError, match=r"1 of 5 pictures .*2\.png"):
+    with pytest.raises(ec.UsageError, match=r"1 of 5 images .*2\.png"):
         ec.load_images(tmp_path, "native")
 
 

@@ -185,25 +185,25 @@ def break_it(root, what):
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("type", ("fog.npy must hold 8-bit pictures", "float32")),
+        ("type", ("fog.npy must hold 8-bit images", "float32")),
         ("dimensions", ("fog.npy must have the shape", "(40, 32, 32)")),
         ("channels", ("fog.npy must have the shape", "(40, 3, 32, 32)")),
         ("other shape", ("one shape", "(35, 32, 32, 3)")),
         ("not by five", ("5 severities", "39")),
-        ("cut", ("fog.npy is no NumPy array, or cut off",)),
-        ("cut in the header", ("fog.npy is no NumPy array, or cut off",)),
-        ("empty", ("fog.npy is no NumPy array, or cut off",)),
-        ("no array", ("fog.npy is no NumPy array, or cut off",)),
-        ("objects", ("fog.npy is no NumPy array, or cut off",)),
+        ("cut", ("fog.npy is not a NumPy array, or truncated",)),
+        ("cut in the header", ("fog.npy is not a NumPy array, or truncated",)),
+        ("empty", ("fog.npy is not a NumPy array, or truncated",)),
+        ("no array", ("fog.npy is not a NumPy array, or truncated",)),
+        ("objects", ("fog.npy is not a NumPy array, or truncated",)),
         ("small", ("16 × 16 px",)),
         ("no labels", ("labels.npy is missing",)),
         ("2-D labels", ("labels.npy must be one list", "(5, 8)")),
-        ("labels of one severity", ("8 labels for 40 pictures",)),
+        ("labels of one severity", ("8 labels for 40 images",)),
         ("real labels", ("labels.npy must be one list", "float64")),
         ("other labels", ("labels.npy must repeat",)),
         ("negative labels", ("labels.npy must repeat", "0 or more")),
         ("labels of another model", ("unknown to a model of 4 classes",)),
-        ("other clean", ("clean.npy must hold the clean pictures", "(7, 32, 32, 3)")),
+        ("other clean", ("clean.npy must hold the clean images", "(7, 32, 32, 3)")),
         ("all corrupted as clean", ("clean.npy must hold", "(40, 32, 32, 3)")),
         ("folder as clean", ("Cannot read", "clean.npy")),
     ],
@@ -225,7 +225,7 @@ def test_a_broken_array_can_be_left_out(evaluate, root):
 
 def test_other_arrays_are_left_aside_with_a_note(evaluate, root):
     np.save(root / "mine.npy", np.zeros(3))
-    assert "left aside: mine.npy." in evaluate(root).out
+    assert "ignored: mine.npy." in evaluate(root).out
 
 
 def test_a_model_of_other_classes_is_refused_though_numbers_would_fit(run, tmp_path):

@@ -273,7 +273,7 @@ def test_a_single_image_is_a_batch_of_one_and_grey_has_three_equal_channels():
         (torch.zeros(2, 4, 16, 16, dtype=torch.uint8), "1 .grey. or 3 .RGB. channels, got 4"),
         ([], "at least one"),
         ([pictures()[0], pictures()[0][:, :-2]], "all of one size"),
-        ("photo.jpg", "open it with PIL"),
+        ("photo.jpg", "open the file with PIL"),
         (None, "must be a torch tensor"),
     ],
 )

@@ -483,7 +483,7 @@ def test_what_cannot_be_evaluated_is_refused(tmp_path):
     options = {"stimulus": "native", "n": 40, "corruptions": ["brightness"]}
     for model, more, word in (
         (small_models.colours, {"n": 39}, "too small for curves"),
-        (small_models.colours, {"labels": "entry16"}, "No picture belongs to the 16"),
+        (small_models.colours, {"labels": "entry16"}, "No image belongs to the 16"),
         (small_models.colours, {"smoothness": 3}, "Unknown argument"),
         (small_models.colours, {"humans": "nobody"}, "nobody"),
         (small_models.colours, {"rule": "best"}, "Unknown rule"),

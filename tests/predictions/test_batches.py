@@ -57,14 +57,14 @@ def test_out_of_memory_halves_batches_for_good_and_says_so():
     assert classes.tolist() == [0] * 5 + [1] * 5
     assert size.n_images == 2 and narrow.sizes == [10, 5, 2, 2, 2, 2, 2]
     assert [message for _, message in messages if message] == [
-        "Out of memory: going on with batches of 5.",
-        "Out of memory: going on with batches of 2.",
+        "Out of memory: continuing with batches of 5.",
+        "Out of memory: continuing with batches of 2.",
     ]
     assert sum(n for n, _ in messages) == 10
 
 
 def test_an_image_that_does_not_fit_alone_is_one_sentence_with_its_size():
-    with pytest.raises(ec.UsageError, match="single picture of 4 × 2 px"):
+    with pytest.raises(ec.UsageError, match="single image of 4 × 2 px"):
         predict_classes(source(1), [Model("narrow", Narrow(0))], BatchSize(1))
 
 

@@ -337,8 +337,8 @@ def test_out_of_memory_halves_the_batch_and_all_rows_are_answered(images, tmp_pa
     predict(own, tmp_path, lambda count, message: said.append(message))
     # 50 noisy pictures are too many, so are 25; 12 are not, then or later
     assert [each for each in said if each] == [
-        "Out of memory: going on with batches of 25.",
-        "Out of memory: going on with batches of 12.",
+        "Out of memory: continuing with batches of 25.",
+        "Out of memory: continuing with batches of 12.",
     ]
     assert [count for count in small.asked if count > 16] == [50, 25]
     same(answers(tmp_path), run(tmp_path / "whole", images, small_models.colours, n=50))
@@ -353,7 +353,7 @@ def test_a_model_with_room_for_very_few_pictures_still_gets_through(images, tmp_
 
 def test_a_picture_that_is_too_much_alone_is_an_error_in_one_sentence(images, tmp_path):
     own = job(images, Model("Colours", Small(0), CPU), corruptions=("blur",))
-    with pytest.raises(ec.UsageError, match="Memory ran out"):
+    with pytest.raises(ec.UsageError, match="Out of memory"):
         predict(own, tmp_path, silent)
 
 

@@ -138,7 +138,7 @@ def test_folders_that_cannot_be_read_or_written_are_one_sentence(run, tmp_path):
     words = ("structure", "icons", "original")
     assert_refused(run(*words, tmp_path / "nowhere"), "nowhere")
     (tmp_path / "empty").mkdir()
-    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "No pictures")
+    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "No images")
     Image.fromarray(picture(1)).save(tmp_path / "empty" / "apple_1_duck.png")
     assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "class folder")
     assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "empty" / "x"), "elsewhere")

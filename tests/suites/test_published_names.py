@@ -112,11 +112,11 @@ def test_the_mean_error_is_over_all_of_the_suite(evaluate, tmp_path):
 def test_names_that_are_known_come_first_and_others_on_request(evaluate, tmp_path):
     root = cheap_folder(tmp_path / "files", corruptions=("fog", "mist"))
     ran = evaluate(root)
-    assert ran.status == 0 and "left aside: mist." in ran.out
+    assert ran.status == 0 and "ignored: mist." in ran.out
     assert results(tmp_path / "out")["config"]["suite"] == "imagenet-c"
     both = ("--corruption", "fog", "--corruption", "mist")
     ran = evaluate(root, *both, out=tmp_path / "both")
-    assert ran.status == 0 and "left aside" not in ran.out
+    assert ran.status == 0 and "ignored" not in ran.out
     assert results(tmp_path / "both")["config"]["corruptions"] == ["fog", "mist"]
     assert results(tmp_path / "both")["config"]["suite"] == "files"
 
@@ -138,7 +138,7 @@ def test_a_whole_benchmark_comes_before_a_part_of_another(tmp_path, whole, part,
     published = find_published(tmp_path)
     plan = published.plan(Plan())
     assert plan.suite == suite and sorted(plan.corruptions) == sorted(names)
-    assert published.notes(plan) == (f"Not of {suite} and left aside: {part}.",)
+    assert published.notes(plan) == (f"Not part of {suite} and ignored: {part}.",)
     both = published.plan(Plan("files"))
     assert both.suite == "files" and sorted(both.corruptions) == sorted((*names, part))
     assert published.notes(both) == ()
@@ -158,7 +158,7 @@ def test_clean_images_that_are_not_read_are_told_of(evaluate, made):
     clean, root = made
     (clean / "blue" / "more.heic").write_bytes(b"x")
     ran = evaluate(root, "--clean", clean, "--stimulus", "native")
-    assert ran.status == 0 and "1 file is not read and left out (.heic)" in ran.out + ran.err
+    assert ran.status == 0 and "1 file is skipped because the format is not supported (.heic)" in ran.out + ran.err
 
 
 def test_arrays_of_unknown_names_beside_known_ones_are_read_on_request(evaluate, tmp_path):
@@ -166,7 +166,7 @@ def test_arrays_of_unknown_names_beside_known_ones_are_read_on_request(evaluate,
     (root / "gaussian_noise.npy").rename(root / "grain.npy")
     np.save(root / "sums.npy", np.zeros(3))
     ran = evaluate(root)
-    assert ran.status == 0 and "left aside: grain, sums.npy." in ran.out
+    assert ran.status == 0 and "ignored: grain, sums.npy." in ran.out
     assert results(tmp_path / "out")["config"]["corruptions"] == ["fog"]
     ran = evaluate(root, "--corruption", "grain", out=tmp_path / "grain")
     assert ran.status == 0, ran.err
@@ -185,7 +185,7 @@ def test_arrays_of_any_name_are_read(evaluate, tmp_path):
 def test_half_a_tree_is_rejected_with_what_is_missing(evaluate, tmp_path):
     root = cheap_folder(tmp_path / "files", corruptions=("mist", "streaks"))
     shutil.rmtree(root / "mist" / "3")
-    assert_refused(evaluate(root), "is not whole", "mist has no folder 3")
+    assert_refused(evaluate(root), "is incomplete", "mist has no folder 3")
     shutil.rmtree(root / "mist")
     (root / "mist").mkdir()
     assert_refused(evaluate(root), "CORRUPTION/SEVERITY/CLASS/", "streaks has", "mist has none")
@@ -194,7 +194,7 @@ def test_half_a_tree_is_rejected_with_what_is_missing(evaluate, tmp_path):
 
 def test_other_suites_cannot_be_asked_of_them_nor_they_of_clean_images(evaluate, made, tmp_path):
     clean, root = made
-    assert_refused(evaluate(root, "--suite", "vcr"), "made by others", "--suite says vcr")
+    assert_refused(evaluate(root, "--suite", "vcr"), "other corruptions", "--suite says vcr")
     assert_refused(evaluate(root, "--suite", "imagenet-c"), "no corruption of imagenet-c")
     assert_refused(evaluate(clean, "--suite", "imagenet-3dcc"), "is read from files", "--images")
     assert not (tmp_path / "out").exists()

@@ -228,7 +228,7 @@ def test_other_folders_are_left_aside_with_a_note(evaluate, cheap):
     (cheap / "my_own" / "1").mkdir(parents=True)
     ran = evaluate(cheap, model="small_models:four_classes", out=cheap / "results")
     assert ran.status == 0
-    assert "left aside: my_own." in ran.out
+    assert "ignored: my_own." in ran.out
 
 
 def test_class_folders_named_like_corruptions_are_class_folders(tmp_path):
@@ -311,34 +311,34 @@ def broken(cheap, what):
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("severity", ("8 pictures are missing", "fog has no folder 4")),
-        ("picture", ("1 picture is missing", "fog/2 lacks 1 of 8 pictures", "c1/0")),
-        ("class", ("2 pictures are missing", "gaussian_noise/1 lacks 2 of 8", "c3/0")),
-        ("empty class", ("2 pictures are missing", "fog/5 lacks 2 of 8 pictures", "c0/0")),
+        ("severity", ("8 images are missing", "fog has no folder 4")),
+        ("picture", ("1 image is missing", "fog/2 lacks 1 of 8 images", "c1/0")),
+        ("class", ("2 images are missing", "gaussian_noise/1 lacks 2 of 8", "c3/0")),
+        ("empty class", ("2 images are missing", "fog/5 lacks 2 of 8 images", "c0/0")),
         ("empty everywhere", ("class c9 is empty everywhere",)),
-        ("first folder", ("8 pictures are missing", "gaussian_noise/1 lacks 8 of 8")),
-        ("corruption", ("40 pictures are missing", "fog has no folder 1", "2 more such gaps")),
+        ("first folder", ("8 images are missing", "gaussian_noise/1 lacks 8 of 8")),
+        ("corruption", ("40 images are missing", "fog has no folder 1", "2 more such gaps")),
     ],
 )
 def test_a_half_downloaded_folder_is_refused_with_what_is_missing(
     evaluate, cheap, tmp_path, what, words
 ):
     broken(cheap, what)
-    assert_refused(evaluate(cheap, model="small_models:four_classes"), "is not whole", *words)
+    assert_refused(evaluate(cheap, model="small_models:four_classes"), "is incomplete", *words)
     assert not (tmp_path / "out" / "predictions").exists()
 
 
 def refused(evaluate, cheap, clean, what):
     if what == "twice":
         shutil.copytree(cheap / "fog", cheap / "weather" / "fog")
-        return evaluate(cheap), ("fog is there twice", "remove one")
+        return evaluate(cheap), ("fog exists twice", "remove one")
     if what == "two suffixes":
         shutil.copy(cheap / "fog" / "1" / "c0" / "0.png", cheap / "fog" / "1" / "c0" / "0.jpg")
-        return evaluate(cheap), ("two files of one name", "class c0")
+        return evaluate(cheap), ("two files with the same name", "class c0")
     if what == "nothing":
         for file in cheap.rglob("*.png"):
             file.unlink()
-        return evaluate(cheap), ("No pictures in",)
+        return evaluate(cheap), ("No images in",)
     if what == "one corruption":
         return evaluate(cheap / "fog"), ("one corruption", "folder above")
     if what == "unknown corruption":
@@ -352,9 +352,9 @@ def refused(evaluate, cheap, clean, what):
             "no corruption of imagenet-c-extra",
         )
     if what == "jpeg":
-        return evaluate(cheap, "--jpeg", 85), ("jpeg is for pictures that are corrupted here",)
+        return evaluate(cheap, "--jpeg", 85), ("jpeg is only for images that are corrupted here",)
     if what == "sampling":
-        return evaluate(cheap, "--sampling", "uniform"), ("sampling is for pictures",)
+        return evaluate(cheap, "--sampling", "uniform"), ("sampling is only for images",)
     if what == "testset":
         return evaluate(cheap, "--testset", "x.parquet"), ("need no test set",)
     if what == "clean of other size":
@@ -364,7 +364,7 @@ def refused(evaluate, cheap, clean, what):
             shutil.copytree(own / name, own / f"c{place + 2}")
         return evaluate(cheap, "--clean", own, "--stimulus", "native"), ("20 × 20 px", "40 × 40")
     if what == "clean of others":
-        return evaluate(cheap, "--clean", clean), ("8 of 8 pictures have no clean picture", "c0/0")
+        return evaluate(cheap, "--clean", clean), ("8 of 8 images have no clean image", "c0/0")
     if what == "no clean there":
         return evaluate(cheap, "--clean", cheap / "none"), ("No such file or folder",)
     if what == "clean twice":
@@ -373,7 +373,7 @@ def refused(evaluate, cheap, clean, what):
                 target = cheap.parent / "twice" / f"c{label}" / f"0.{suffix}"
                 target.parent.mkdir(parents=True, exist_ok=True)
                 Image.new("RGB", (20, 20)).save(target)
-        return evaluate(cheap, "--clean", cheap.parent / "twice"), ("have one name",)
+        return evaluate(cheap, "--clean", cheap.parent / "twice"), ("have the same name",)
     return evaluate(clean, "--clean", clean), ("--clean is for published corrupted pictures",)
 
 
@@ -455,7 +455,7 @@ def test_too_many_damaged_files_stop_the_run_and_nothing_is_lost(evaluate, root,
     else:
         Image.new("RGB", (50, 40)).save(target)
     words = (
-        "1 of 8 pictures cannot be used",
+        "1 of 8 images cannot be used",
         "more than 1 %",
         "damaged" if what == "cut" else "50 × 40 px",
     )
@@ -474,7 +474,7 @@ def test_a_picture_that_is_unreadable_in_the_first_folder_does_not_hide_the_size
 def test_first_pictures_that_are_all_damaged_are_refused(evaluate, cheap):
     for file in (cheap / "gaussian_noise" / "1").rglob("*.png"):
         file.write_bytes(b"")
-    assert_refused(evaluate(cheap), "first pictures of", "cannot be read")
+    assert_refused(evaluate(cheap), "first images of", "cannot be read")
 
 
 # Going on
@@ -494,7 +494,7 @@ def test_an_interrupted_run_from_files_goes_on_and_repeats_nothing(
     given = ("--images", root, "--out", tmp_path / "out", *SMALL, "--batch", 8)
     monkeypatch.setattr(small_models, "stopped", interrupted, raising=False)
     ran = run("evaluate", "small_models:stopped", *given)
-    assert ran.status == 130 and "goes on from there" in ran.err
+    assert ran.status == 130 and "to resume" in ran.err
     # before the rows: a check of the model, four calls of the self-test, images of nothing
     before = sum(asked[6:])
     again = []

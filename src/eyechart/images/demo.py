@@ -8,6 +8,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.image_list import Picture
 
 NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
+# Stored in results and compared when their images are shown again, so it keeps its wording.
 SOURCE = "20 demo photographs"
 
 
@@ -19,7 +20,7 @@ def demo_pictures() -> list[Picture]:
     spec = find_spec("foolbox")
     if spec is None or spec.origin is None:
         raise UsageError(
-            'The demo photographs are not installed: pip install "eyechart[demo]", or give'
+            'The demo images are not installed: pip install "eyechart[demo]", or give'
             " --images FOLDER."
         )
     folder = Path(spec.origin).parent / "data"

@@ -62,7 +62,7 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
             if not inside:
                 searched = f"looked for files ending in {', '.join(IMAGE_SUFFIXES)}."
                 notes = unread_notes(path, leave_out)
-                raise UsageError(" ".join((f"No pictures in {path}: {searched}", *notes)))
+                raise UsageError(" ".join((f"No images in {path}: {searched}", *notes)))
             images += inside
         elif path.exists():
             images.append(ImageFile(path, Path(path.name)))
@@ -88,8 +88,8 @@ def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
     count = "1 file is" if len(unread) == 1 else f"{len(unread)} files are"
     return (
-        f"{count} not read and left out ({kinds}), such as {unread[0]}: convert them to PNG to use"
-        " them.",
+        f"{count} skipped because the format is not supported ({kinds}), such as {unread[0]}:"
+        " convert them to PNG to use them.",
     )
 
 
@@ -129,7 +129,7 @@ def read_picture(path: Path) -> Image.Image:
             # `exif_transpose` returns a copy, so the image outlives its file handle.
             return _eight_bit(ImageOps.exif_transpose(picture), path)
     except UnidentifiedImageError:
-        raise UsageError(f"{path} is not a picture in a known format.") from None
+        raise UsageError(f"{path} is not an image in a known format.") from None
     except (PermissionError, FileNotFoundError, IsADirectoryError) as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except Image.DecompressionBombError:
@@ -138,7 +138,7 @@ def read_picture(path: Path) -> Image.Image:
         raise
     except DAMAGE as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise UsageError(f"{path} is damaged or cut off: {reason}.") from None
+        raise UsageError(f"{path} is damaged or truncated: {reason}.") from None
 
 
 def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:

@@ -48,7 +48,7 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
     if source.is_file():
         if source.suffix.lower() not in MANIFESTS:
             raise UsageError(
-                f"{source} is no list of pictures: give a folder, or a .csv or .parquet file with"
+                f"{source} is not a list of images: give a folder, or a .csv or .parquet file with"
                 " the columns path and label."
             )
         return _listed(source)
@@ -64,7 +64,7 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
 def _listed(source: Path) -> list[Picture]:
     rows = _read_manifest(source)
     if not rows:
-        raise UsageError(f"{source} lists no pictures.")
+        raise UsageError(f"{source} lists no images.")
     columns = list(rows[0].cells)
     path = _first(PATH_COLUMNS, columns)
     if path is None:
@@ -78,7 +78,7 @@ def _listed(source: Path) -> list[Picture]:
         if first != number:
             raise UsageError(f"{source} lists {name} twice, in rows {first} and {number}.")
         if not name:
-            raise UsageError(f"{source} names no picture in row {number}: fill in its {path}.")
+            raise UsageError(f"{source} names no image in row {number}: fill in its {path}.")
         # imagenet_index −1 marks a WordNet id that is not one of ImageNet's 1,000 classes.
         has_label = "imagenet_index" not in row or row["imagenet_index"] not in MISSING
         pictures.append(
@@ -113,7 +113,7 @@ def _read_manifest(source: Path) -> list[CsvRow]:
         raise UsageError(f"Cannot read {source}: {reason}.") from None
     except ValueError as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"{source} is not a well-formed list of pictures: {reason}.") from None
+        raise UsageError(f"{source} is not a well-formed list of images: {reason}.") from None
     # Rows count from 2, as in a CSV file whose first line is the header.
     return [CsvRow(source, number, _cells(row)) for number, row in enumerate(table, start=2)]
 

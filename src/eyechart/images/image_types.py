@@ -52,11 +52,11 @@ def to_batch(images: object) -> tuple[Batch, Restore]:
         return _from_picture(images)
     if isinstance(images, str | Path):
         raise UsageError(
-            "images must be pictures, not names: open it with"
+            "images must be images, not file names: open the file with"
             f" PIL.Image.open({brief(str(images))})."
         )
     raise UsageError(
-        "images must be a torch tensor, a NumPy array, a PIL picture or a flat list of these,"
+        "images must be a torch tensor, a NumPy array, a PIL image or a flat list of these,"
         f" got {type(images).__name__}."
     )
 
@@ -214,11 +214,11 @@ def _from_picture(picture: Image.Image) -> tuple[Batch, Restore]:
         deep = picture.mode == "F" or picture.mode.startswith("I")
         advice = "scale its values to 8 bits" if deep else "call .convert('RGB')"
         raise UsageError(
-            f"A PIL picture must be in mode RGB or L, got {picture.mode}; {advice} first."
+            f"A PIL image must be in mode RGB or L, got {picture.mode}; {advice} first."
         )
     try:
         pixels = np.array(picture)
     except (OSError, ValueError) as error:
-        raise UsageError(f"The PIL picture cannot be read: {error}.") from None
+        raise UsageError(f"The PIL image cannot be read: {error}.") from None
     batch, restore = _from_array(pixels)
     return batch, lambda result: Image.fromarray(restore(result), mode=picture.mode)

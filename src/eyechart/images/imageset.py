@@ -82,7 +82,7 @@ class ImageSet:
         return len(self.pictures)
 
     def __repr__(self) -> str:
-        return f"<ImageSet of {len(self)} pictures from {self.source}, {self.stimulus.name}>"
+        return f"<ImageSet of {len(self)} images from {self.source}, {self.stimulus.name}>"
 
     @property
     def labels(self) -> tuple[str | None, ...]:
@@ -134,7 +134,7 @@ class ImageSet:
             raise UsageError(f"Cannot read {path} again: {error.strerror}.") from None
         # Samples are keyed by digest, so a file that changed would silently become another image.
         if digest != self.digests[index]:
-            raise UsageError(f"{path} changed while it was used: start again.")
+            raise UsageError(f"{path} changed while it was in use: start again.")
         return self.stimulus(read_picture(path))
 
 
@@ -216,8 +216,8 @@ def load_pictures(
                     damaged.append(Damaged(picture.name, outcome))
                     if len(damaged) > MOST_DAMAGED * len(listed):
                         raise UsageError(
-                            f"At least {len(damaged)} of {len(listed)} pictures cannot be used,"
-                            f" more than 1 %, the last because: {outcome} Mend or remove them."
+                            f"At least {len(damaged)} of {len(listed)} images cannot be used,"
+                            f" more than 1 %, the last because: {outcome} Fix or remove them."
                         )
                 else:
                     # A uint8 tensor takes one byte per element.

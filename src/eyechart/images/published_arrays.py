@@ -101,8 +101,8 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
     rows, height, width, _ = shapes[first]
     if rows % len(SEVERITIES):
         raise UsageError(
-            f"{files[first]} must hold as many pictures at each of 5 severities, it holds {rows}:"
-            " download it again."
+            f"{files[first]} must hold the same number of images at each of 5 severities, got"
+            f" {rows} in all: download it again."
         )
     count = rows // len(SEVERITIES)
     pictures = tuple(
@@ -116,13 +116,13 @@ def open_pictures(path: Path) -> Levels:
     """Return the images of a file as a memory-mapped array, uint8 (N, H, W, 3)."""
     array = _open(path)
     if array.dtype != np.uint8:
-        raise UsageError(f"{path} must hold 8-bit pictures (uint8), it holds {array.dtype}.")
+        raise UsageError(f"{path} must hold 8-bit images (uint8), got {array.dtype}.")
     if array.ndim != 4 or array.shape[3] != 3 or not len(array):
-        raise UsageError(f"{path} must have the shape (N, height, width, 3), it has {array.shape}.")
+        raise UsageError(f"{path} must have the shape (N, height, width, 3), got {array.shape}.")
     if min(array.shape[1:3]) < SMALLEST_SIDE:
         raise UsageError(
-            f"{path} has pictures of {array.shape[2]} × {array.shape[1]} px, under"
-            f" {SMALLEST_SIDE} px there is no visual change."
+            f"{path} must have images of at least {SMALLEST_SIDE} px, for which visual change is"
+            f" defined, got {array.shape[2]} × {array.shape[1]} px."
         )
     return cast(Levels, array)
 
@@ -133,8 +133,8 @@ def _labels(path: Path, rows: int) -> list[int]:
     by_severity = labels.reshape(len(SEVERITIES), -1)
     if labels.min() < 0 or (by_severity != by_severity[0]).any():
         raise UsageError(
-            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, and"
-            " it does not: it is damaged, or of another data set."
+            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, but"
+            " it does not: it is damaged, or belongs to another dataset."
         )
     return [int(label) for label in by_severity[0]]
 
@@ -149,7 +149,7 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
         raise UsageError(f"Cannot read {path}: {error}.") from None
     if max(numbers) >= len(names) or not all(names) or len(set(names)) < len(names):
         raise UsageError(
-            f"{path} must name each class once, one a line, and has {len(names)} lines for class"
+            f"{path} must name each class once, one per line, but has {len(names)} lines for class"
             f" numbers up to {max(numbers)}: complete it, or remove it."
         )
     return [names[number] for number in numbers]
@@ -158,16 +158,17 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
 def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
     """Return the class numbers of a file, which must have exactly `rows` of them."""
     if not path.exists():
-        raise UsageError(f"{path} is missing: it must hold the class number of every picture.")
+        raise UsageError(f"{path} is missing: it must hold the class number of every image.")
     labels = _open(path)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise UsageError(
-            f"{path} must be one list of class numbers, it has the shape {labels.shape} and type"
+            f"{path} must be one list of class numbers, got the shape {labels.shape} and type"
             f" {labels.dtype}."
         )
     if len(labels) != rows:
         raise UsageError(
-            f"{path} has {len(labels)} labels for {rows} pictures: it must be of the same data set."
+            f"{path} has {len(labels)} labels for {rows} images: it must belong to the same"
+            " dataset."
         )
     return labels
 
@@ -181,5 +182,5 @@ def _open(path: Path) -> NDArray[np.generic]:
     except (ValueError, EOFError, SyntaxError, TypeError) as error:
         reason = " ".join(str(error).split()).rstrip(".") or "it is empty"
         raise UsageError(
-            f"{path} is no NumPy array, or cut off ({reason}): download it again."
+            f"{path} is not a NumPy array, or truncated ({reason}): download it again."
         ) from None

@@ -102,7 +102,7 @@ def find_folders(
             if candidate.name in known or _is_tree(candidate):
                 if kind.setdefault(candidate.name, candidate) != candidate:
                     raise UsageError(
-                        f"{candidate.name} is there twice, as {kind[candidate.name]} and"
+                        f"{candidate.name} exists twice, as {kind[candidate.name]} and"
                         f" {candidate}: remove one."
                     )
             else:
@@ -112,7 +112,7 @@ def find_folders(
     unknown += corruptions
     if trees and unknown:
         raise UsageError(
-            f"{root} must hold CORRUPTION/SEVERITY/CLASS/ folders or class folders, and"
+            f"{root} must hold CORRUPTION/SEVERITY/CLASS/ folders or class folders, but"
             f" {next(iter(trees))} has severities and {unknown[0]} has none: complete it, or move"
             " it elsewhere."
         )
@@ -226,13 +226,13 @@ def _all_stems(
             by_stem = {_stem(file): file for file in files}
             if len(by_stem) < len(files):
                 raise UsageError(
-                    f"{root} has two files of one name in class {name}, such as"
+                    f"{root} has two files with the same name in class {name}, such as"
                     f" {_twice(files)}: remove one."
                 )
             stems[name] = {**by_stem, **stems.get(name, {})}
     if not any(stems.values()):
         raise UsageError(
-            f"No pictures in {root}: CORRUPTION/SEVERITY/CLASS/ must hold files ending in"
+            f"No images in {root}: CORRUPTION/SEVERITY/CLASS/ must hold files ending in"
             f" {', '.join(IMAGE_SUFFIXES)}."
         )
     return {name: dict(sorted(by_stem.items())) for name, by_stem in stems.items()}
@@ -275,7 +275,7 @@ def _check_whole(
         if lacking:
             missing += len(lacking)
             gaps.append(
-                f"{corruption}/{severity} lacks {len(lacking)} of {total} pictures, such as"
+                f"{corruption}/{severity} lacks {len(lacking)} of {total} images, such as"
                 f" {printable(lacking[0])}"
             )
     empty = sorted(name for name, names in stems.items() if not names)
@@ -283,10 +283,10 @@ def _check_whole(
         gaps.append(f"class {printable(empty[0])} is empty everywhere")
     if gaps:
         more = f", and {len(gaps) - 3} more such gaps" if len(gaps) > 3 else ""
-        count = "1 picture is" if missing == 1 else f"{missing} pictures are"
+        count = "1 image is" if missing == 1 else f"{missing} images are"
         raise UsageError(
-            f"{root} is not whole, {count} missing: {'; '.join(gaps[:3])}{more}; download the rest,"
-            " or name whole corruptions with --corruption."
+            f"{root} is incomplete, {count} missing: {'; '.join(gaps[:3])}{more}; download the"
+            " rest, or select complete corruptions with --corruption."
         )
 
 
@@ -301,4 +301,4 @@ def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
             why = str(error)
         else:
             return picture.height, picture.width
-    raise UsageError(f"The first pictures of {root} cannot be read, the last because: {why}")
+    raise UsageError(f"The first images of {root} cannot be read, the last because: {why}")

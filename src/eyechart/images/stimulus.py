@@ -55,10 +55,10 @@ class Stimulus:
             width, height = self.size
             return f"resized to {width} × {height} px (width × height), not cropped"
         if self.crop is not None:
-            return f"shorter side resized to {self.resize} px, the middle {self.crop} px"
+            return f"shorter side resized to {self.resize} px, center crop of {self.crop} px"
         if self.resize is not None:
             return f"shorter side resized to {self.resize} px, not cropped"
-        return "as large as the file"
+        return "original size"
 
 
 STIMULI = {
@@ -95,10 +95,10 @@ def find_stimulus(name: str) -> Stimulus:
 
     Example:
         >>> find_stimulus("112").description
-        'shorter side resized to 128 px, the middle 112 px'
+        'shorter side resized to 128 px, center crop of 112 px'
     """
     if not isinstance(name, str):
-        raise UsageError(f"stimulus must be 224 or native, or another side, got {brief(name)}.")
+        raise UsageError(f"stimulus must be a text such as 224 or native, got {brief(name)}.")
     if name in STIMULI:
         return STIMULI[name]
     sides = _SIDES.fullmatch(name)

@@ -83,11 +83,11 @@ def predict_batches(
             if stop - start == 1:
                 height, width = stimuli.size
                 raise UsageError(
-                    f"Memory ran out on a single picture of {width} × {height} px (width × height):"
-                    " use smaller pictures, a smaller model or another device."
+                    f"Out of memory on a single image of {width} × {height} px (width × height):"
+                    " use smaller images, a smaller model or another device."
                 ) from None
             batch_size.n_images = (stop - start) // 2
-            advance(0, f"Out of memory: going on with batches of {batch_size.n_images}.")
+            advance(0, f"Out of memory: continuing with batches of {batch_size.n_images}.")
             torch.cuda.empty_cache()
             continue
         yield PredictedBatch(start, stop, known, records)

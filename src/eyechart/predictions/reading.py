@@ -184,7 +184,7 @@ def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
     score = RULES[rule]
     if table["category_max"].null_count:
         raise UsageError(
-            f"The 16 categories are made of ImageNet's {CLASSES} classes, and the model has others:"
+            f"The 16 categories need ImageNet's {CLASSES} classes, and the model has others:"
             " use --labels native."
         )
     if score is None:

@@ -80,7 +80,7 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
         repeated, recorded = pa.concat_tables(tables), parts.read(name)
         kept = recorded.filter(pc.is_in(recorded["row"], repeated["row"].combine_chunks()))
         if len(kept) != len(repeated):
-            raise UsageError(f"{folder} lacks rows of {name}: run the evaluation again first.")
+            raise UsageError(f"{folder} lacks samples of {name}: re-run the evaluation first.")
         order = [("row", "ascending"), ("model", "ascending")]
         total += _compare(kept.sort_by(order), repeated.sort_by(order))
     return Comparison(*(int(number) for number in total))

@@ -50,8 +50,8 @@ def refuse_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
     """Raise a UsageError if more than 1 % of the images are left out."""
     if len(damaged) > MOST_DAMAGED * len(images):
         raise UsageError(
-            f"At least {len(damaged)} of {len(images)} pictures cannot be used, more than 1 %, the"
-            f" last because: {damaged[-1].why} Mend them, and the same command goes on."
+            f"At least {len(damaged)} of {len(images)} images cannot be used, more than 1 %, the"
+            f" last because: {damaged[-1].why} Fix them, and run the same command to resume."
         )
 
 

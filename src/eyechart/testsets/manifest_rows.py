@@ -131,9 +131,9 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         rows = table.filter(pc.equal(table["corruption"], name))
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
-            raise UsageError(f"The test set has {name}, which its suite has not: draw it again.")
+            raise UsageError(f"The test set has {name}, which its suite lacks: draw it again.")
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
-            raise UsageError(f"The test set has an older {name}: draw it again.")
+            raise UsageError(f"The test set has an older version of {name}: draw it again.")
         groups.append(_to_samples(rows, entry, places))
     return groups
 
@@ -148,7 +148,7 @@ def _to_samples(
     if missing is not None:
         name = table["picture"][missing].as_py()
         raise UsageError(
-            f"The test set was drawn from other pictures: {name} is not among these, or is another"
+            f"The test set was drawn from other images: {name} is missing here, or is another"
             " file; give the folder or manifest that it was drawn from."
         )
     keys = list(zip(digests, table["picture"].to_pylist(), strict=True))

@@ -163,11 +163,11 @@ def _check_names(names: Sequence[str]) -> None:
     for name, file in zip(names, files, strict=True):
         if not NAME.fullmatch(name) or name in RESERVED:
             raise UsageError(
-                f"A test set cannot hold a corruption called {name!r}: letters, digits, _ and"
-                " single - and / can be in its name."
+                f"A corruption's name must consist of letters, digits, _ and single - and /, and"
+                f" must not be reserved, got {name!r}."
             )
         if files.count(file) > 1:
-            raise UsageError(f"{name} is there twice, or differs from another only by a slash.")
+            raise UsageError(f"{name} is listed twice, or differs from another only by a slash.")
 
 
 def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:

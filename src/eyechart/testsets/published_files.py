@@ -61,8 +61,8 @@ class Published:
         for name in ("sampling", "delta_v", "jpeg"):
             if getattr(plan, name) != getattr(Plan, name):
                 raise UsageError(
-                    f"{name} is for pictures that are corrupted here; those in {self.root} are used"
-                    " as they are: leave it out."
+                    f"{name} is only for images that are corrupted here; those in {self.root} are"
+                    " used unchanged: leave it out."
                 )
         wanted = self._of_suite(plan.suite)
         chosen = plan.corruptions or tuple(name for name in wanted if name in self.corruptions)
@@ -89,7 +89,7 @@ class Published:
     def titles(self) -> str:
         """The benchmark that the corruptions belong to, in a few words."""
         suite = suite_of(self._of_suite(Plan.suite))
-        return "corruptions made by others" if suite == OTHERS else f"corruptions of {suite}"
+        return "other corruptions" if suite == OTHERS else f"corruptions of {suite}"
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         """Return a sentence on corruptions and files that are ignored, if there are any."""
@@ -98,7 +98,7 @@ class Published:
         if not aside:
             return ()
         more = "" if len(aside) < 4 else f" and {len(aside) - 3} more"
-        return (f"Not of {plan.suite} and left aside: {', '.join(aside[:3])}{more}.",)
+        return (f"Not part of {plan.suite} and ignored: {', '.join(aside[:3])}{more}.",)
 
 
 def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
@@ -166,12 +166,12 @@ def _without_clean(source: str, files: Corrupted) -> ImageSet:
 def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
     """Return the images with their clean versions from an array, which has the same order."""
     if clean.suffix != ".npy":
-        raise UsageError(f"--clean must be a .npy file beside arrays of pictures, got {clean}.")
+        raise UsageError(f"--clean must be a .npy file for arrays of images, got {clean}.")
     array, count = open_pictures(clean), len(files.pictures)
     if array.shape != (count, *files.size, 3):
         raise UsageError(
-            f"{clean} must hold the clean pictures in their order, of shape"
-            f" {(count, *files.size, 3)}, it has {array.shape}."
+            f"{clean} must hold the clean images in the same order, with shape"
+            f" {(count, *files.size, 3)}, got {array.shape}."
         )
     planes = to_planes(array)
     return ImageSet(
@@ -197,10 +197,10 @@ def _beside_clean(
     for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
         if size != files.size:
             raise UsageError(
-                f"Clean pictures must be as large as the corrupted ones, {files.size[1]} ×"
-                f" {files.size[0]} px (width × height), and {picture.path} as stimulus {how.name}"
-                f" is {size[1]} × {size[0]}: give --stimulus 224 for photographs, native for"
-                " pictures that were brought to size before."
+                f"Clean images must have the size of the corrupted ones, {files.size[1]} ×"
+                f" {files.size[0]} px (width × height), but {picture.path} as stimulus {how.name}"
+                f" has {size[1]} × {size[0]}: give --stimulus 224 for original images, native for"
+                " images that are already resized."
             )
     places = {picture.name: position for position, picture in enumerate(files.pictures)}
     used = files.take([places[picture.name] for picture in loaded.pictures])
@@ -229,7 +229,7 @@ def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
             other = clean_pictures.setdefault(key, picture)
             if other.path != picture.path:
                 raise UsageError(
-                    f"{other.path} and {picture.path} have one name: remove one from {clean}."
+                    f"{other.path} and {picture.path} have the same name: remove one from {clean}."
                 )
     matched, missing = [], []
     for picture in pictures:
@@ -243,7 +243,7 @@ def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
             )
     if missing:
         raise UsageError(
-            f"{len(missing)} of {len(pictures)} pictures have no clean picture in {clean}, such as"
+            f"{len(missing)} of {len(pictures)} images have no clean image in {clean}, such as"
             f" {missing[0]}: --clean must have the same class folders and file names."
         )
     return matched

@@ -67,8 +67,8 @@ def each_picture(
                 for position, row in enumerate(part.row.tolist()):
                     if int(pixels[position]) != digests[row]:
                         raise UsageError(
-                            f"Row {row} ({part.name}) has other pixels than the test set says: it"
-                            " was made by another version, or on another kind of device."
+                            f"Row {row} ({part.name}) has other pixels than the test set records:"
+                            " it was drawn with another version, or on another kind of device."
                         )
                     yield part, position, pictures[position]
 
@@ -84,9 +84,7 @@ def _missing(
             left.append(position)
             continue
         if read_note(target) != _note(digests[row]):
-            raise UsageError(
-                f"{target} is there already and is another picture: choose another --out."
-            )
+            raise UsageError(f"{target} already exists and is another image: choose another --out.")
         step(1, "")
     return samples.take(np.array(left, dtype=np.int64))
 

@@ -158,7 +158,7 @@ def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
     positions = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
     if not len(positions):
         raise UsageError(
-            "No picture belongs to the 16 categories: give pictures labelled with ImageNet's"
+            "No image belongs to the 16 categories: give images labelled with ImageNet's"
             f" WordNet ids or with {CATEGORIES[0]}, {CATEGORIES[1]}, …, or use --labels native."
         )
     return positions

@@ -161,7 +161,7 @@ class TestSet:
         """
         if images.stimulus.name != self.header.stimulus:
             raise UsageError(
-                f"The test set was drawn for stimulus {self.header.stimulus}, the pictures were"
+                f"The test set was drawn for stimulus {self.header.stimulus}, but the images were"
                 f" loaded as {images.stimulus.name}."
             )
         groups = read_samples(self.table, images, self.plan.entries())
@@ -201,7 +201,7 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
     where = Path(path)
     stored = read_header(where).get(HEADER)
     if stored is None:
-        raise UsageError(f"{where} is no test set: eyechart testset make writes one.")
+        raise UsageError(f"{where} is not a test set: eyechart testset make writes one.")
     try:
         values = json.loads(stored)
         schema, settings = values.pop("schema"), values.pop("plan")
@@ -351,7 +351,7 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     try:
         folder.mkdir(exist_ok=True)
         if not record.exists() and any(folder.iterdir()):
-            raise UsageError(f"{folder} holds files of something else: move it away.")
+            raise UsageError(f"{folder} holds other files: move it away.")
         check_same(record, settings, "the beginnings of another test set")
         write_settings(record, settings)
     except OSError as error:

@@ -249,7 +249,7 @@ def _check_reach(pool: Samples, plan: Plan, target: FloatArray, delta_v: FloatAr
         seen = delta_v[~np.isnan(delta_v)]
         reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
         raise UsageError(
-            f"{pool.name} reaches no Δv between {low:g} and {high:g} on these pictures, only"
+            f"{pool.name} reaches no Δv between {low:g} and {high:g} on these images, only"
             f" {reach}: widen delta_v, or leave the corruption out."
         )
 
