@@ -150,6 +150,7 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
 def _pixelate(levels: Levels, size: float) -> Levels:
     """Return the image in blocks, enlarged by nearest neighbor, where ImageNet-C uses a box."""
     height, width = levels.shape[:2]
+    # sizes are truncated, as in imagecorruptions
     small = Image.fromarray(levels).resize(
         (int(width * size), int(height * size)), Image.Resampling.BOX
     )

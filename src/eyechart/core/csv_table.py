@@ -49,6 +49,7 @@ class CsvRow:
         try:
             value = float(text)
         except ValueError:
+            # outside any allowed range, so that the check below reports it
             value = -2.0
         if below and -1 <= value < 0:
             value = 0.0

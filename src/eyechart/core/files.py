@@ -35,6 +35,7 @@ def write_torch(held: Mapping[str, object], path: Path) -> None:
         with atomic_file(path) as temporary, temporary.open("wb") as file:
             target = _Target(file)
             torch.save(dict(held), target)  # type: ignore[arg-type]
+            # torch.save returned normally although the disk was full
             if target.error is not None:
                 raise target.error
     except OSError as error:

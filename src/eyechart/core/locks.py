@@ -78,8 +78,10 @@ def _locked(path: Path) -> Iterator[bool]:
         yield True
         return
     while True:
+        # "a" creates the file and truncates nothing
         with path.open("a") as file:
             try:
+                # released by the kernel when the process ends, also after SIGKILL
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 yield False

@@ -118,6 +118,7 @@ def fields_of(record: type) -> Mapping[str, Field]:
             continue
         kind, option = get_args(field.type)
         kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
+        # own annotations do not include those of base classes
         is_shared = field.name not in inspect.get_annotations(record)
         default = inspect.Parameter.empty if field.default is MISSING else field.default
         by_name[field.name] = Field(

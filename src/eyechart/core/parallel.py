@@ -17,6 +17,7 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
 
     Threads suffice: torch, NumPy, OpenCV and Pillow release the GIL while they compute.
     """
+    # small torch operations do not parallelize well, whole images do
     threads = min(torch.get_num_threads(), len(parts))
     if threads <= 1:
         for part in parts:

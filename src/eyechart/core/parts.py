@@ -96,6 +96,7 @@ class Parts:
 
     def write(self, name: str, table: pa.Table) -> None:
         """Add rows under a name; they are on disk when this returns."""
+        # numbers of existing files are skipped, also if `done` was not called before
         while True:
             self.number += 1
             path = self.folder / f"{file_name(name)}{BETWEEN}{self.number:07d}.parquet"
@@ -172,6 +173,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
         with atomic_file(path) as temporary:
             pq.write_table(table, temporary, compression=COMPRESSION)
             with temporary.open("rb") as file:
+                # on disk before it is renamed, so that a power failure leaves no empty file
                 os.fsync(file.fileno())
     except OSError as error:
         reason = error.strerror or os.strerror(error.errno) if error.errno else str(error)

@@ -164,6 +164,7 @@ class ImageRandom:
         self.keys = keys.to(device)
         self.salts = list(salts)
         self.device = device
+        # torch has no arithmetic on uint64
         signed = np.array(self.salts, dtype=np.uint64).view(np.int64)
         self._salts = torch.from_numpy(signed).to(device)
 
@@ -176,6 +177,7 @@ class ImageRandom:
 
     def _quads(self, stream: Tensor, quads: int) -> list[Tensor]:
         """Return four (B, quads) tensors of random 32-bit words."""
+        # the counter is (position, stream, salt), the key is the image
         position = torch.arange(quads, device=self.device)
         salts, keys = self._salts[:, None], self.keys[:, None]
         counter = (position[None, :], stream, salts & MASK32, (salts >> 32) & MASK32)
@@ -195,6 +197,7 @@ class ImageRandom:
 
     def halves(self, stream: str, count: int) -> Tensor:
         """Return (B, count) random 16-bit values as int64, at half the cost of words."""
+        # each of the four words of a quad has two halves
         quads, name = -(-count // 8), _stream(stream, self.device)
         if has_triton(self.device):
             return self._in_triton(name, quads, halves=True)[:, :count]
@@ -260,6 +263,7 @@ def _poisson_thresholds(photons: Tensor) -> Tensor:
     """
     rates = photons[:, None] * (torch.arange(256, dtype=torch.float64, device=photons.device) / 255)
     top = float(photons.max())
+    # up to mean + 6 σ: beyond, the distribution function rounds to 1
     steps = torch.arange(
         int(np.ceil(top + 6 * np.sqrt(top) + 8)), dtype=torch.float64, device=photons.device
     )

@@ -95,6 +95,7 @@ def first_change(old: Settings, new: Settings) -> str | None:
 
     Return None if all are the same. For long lists, name the added and the removed entries.
     """
+    # settings that only the old record has, such as growing ones, are not compared
     name = next((name for name in new if old.get(name) != new[name]), None)
     if name is None:
         return None

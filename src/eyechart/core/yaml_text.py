@@ -26,6 +26,7 @@ class _BoundedLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self._depth -= 1
         if node is not None and id(node) not in self._sizes:
+            # an alias is the same node again, so its full size counts each time
             size = 1 + sum(self._sizes.get(id(child), 1) for child in _inside(node))
             if size > MAX_VALUES:
                 raise yaml.YAMLError(f"its aliases stand for more than {MAX_VALUES:,} values")

@@ -34,6 +34,7 @@ class Bins:
     @property
     def rates(self) -> FloatArray:
         """The share of hits in each bin; NaN if it is empty."""
+        # 0 / 0 in empty bins is NaN on purpose
         with np.errstate(invalid="ignore"):
             return self.hits / self.counts
 
@@ -75,6 +76,7 @@ def bin_edges(binning: str, bins: int) -> FloatArray:
 def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     """Return the bin of each Δv in [0, 1]; a bin includes its lower edge, the last one also 1."""
     bins = len(edges) - 1
+    # Δv = 1 belongs to the last bin
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
 
 

@@ -24,6 +24,7 @@ def four_areas(
     ends = _crossings(gap, np.diff(places))
     start = places[:-1].reshape(-1, *[1] * (gap.ndim - 2))
     total = np.zeros_like(ends)
+    # the running integral of gap · q at each crossing
     for power, moment in enumerate(density.between(start, start, start + ends)):
         total += gap[2 - power] * moment
     ahead = np.maximum(np.diff(total, axis=0), 0).sum(axis=(0, 1))
@@ -44,6 +45,7 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
         value = values[np.abs(values).argmax()]
         if abs(value) < SMALLEST:
             continue
+        # the curves only touched: one range, not two
         if leads and leads[-1][2] == (value > 0) and start - leads[-1][1] < NARROWEST:
             start = leads.pop()[0]
         leads.append((start, end, bool(value > 0)))
@@ -68,5 +70,6 @@ def _crossings(gap: FloatArray, widths: FloatArray) -> FloatArray:
         # the form of the quadratic formula that avoids cancellation
         half = -(c1 + np.copysign(np.sqrt(c1 * c1 - 4 * c2 * c0), c1)) / 2
         roots = np.stack([half / c2, c0 / half])
+    # missing roots become 0 and those outside the piece its ends, which adds empty intervals only
     inside = np.clip(np.nan_to_num(roots, nan=0.0, posinf=0.0, neginf=0.0), 0, wide)
     return np.concatenate([np.zeros_like(c0)[None], np.sort(inside, axis=0), wide[None]])

@@ -118,6 +118,7 @@ class Curve:
     @cached_property
     def observed(self) -> list[tuple[float, float]]:
         """The ranges of visual change with usable bins; adjacent bins are one range."""
+        # starts and ends of runs of usable bins
         turns = np.flatnonzero(np.diff(np.r_[False, self.usable, False].astype(int)))
         edges = self.bins.edges[turns].tolist()
         return list(zip(edges[::2], edges[1::2], strict=True))
@@ -267,6 +268,7 @@ def fit_curve(fit: CurveFit) -> Curve:
     if as_text(fit.method, "method") not in METHODS:
         raise unknown_name("method", fit.method, METHODS)
     replicates, seed = check_replicates(fit.replicates, fit.seed)
+    # with weights a minimum count need not be an integer
     least = as_number(LEAST if fit.least is None else fit.least, "least")
     smoothing = fit.smoothing
     if smoothing is not None:
@@ -315,6 +317,7 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
     )
     if start is None or end is None:
         return start, end
+    # means over the same samples may differ in their last bits
     if end > start + ROUNDING:
         raise UsageError(
             f"right_anchor must not be above anchor, for a curve falls: got {end:g} and {start:g}."

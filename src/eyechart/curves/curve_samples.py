@@ -70,6 +70,7 @@ def read_samples(
             raise UsageError(
                 f"{name} must have one value per answer: {len(change)}, got {len(column)}."
             )
+    # images without a defined Δv are counted, but have no place on the axis
     seen = ~np.isnan(change)
     _check_range("delta_v", change[seen])
     _check_range("hits", is_hit)
@@ -95,6 +96,7 @@ def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | No
         return present
     names = np.unique(_labels("all_clusters", all_clusters))
     kinds = {names.dtype.kind, present.dtype.kind}
+    # integers and floats can be compared, text and numbers cannot
     if len(kinds) > 1 and kinds - set("iuf"):
         raise UsageError("all_clusters must be names of the same kind as clusters.")
     if not np.isin(present, names).all():

@@ -49,6 +49,7 @@ class Density:
             raise UsageError("A density must have pieces from 0 to 1.")
         if not np.isfinite(values).all() or self._lowest() < -1e-9:
             raise UsageError("A density must be finite and nowhere negative.")
+        # normalization is checked, not imposed: R is an expectation under q
         integral = float(self.pieces.integrate(0, 1))
         if abs(integral - 1) > 1e-9:
             raise UsageError(f"A density must have the integral 1, got {integral:g}.")
@@ -170,12 +171,14 @@ def to_density(density: AnyDensity) -> Density:
     if isinstance(density, str):
         return _from_text(density)
     steps = Density.of_function(density) if callable(density) else Density.of_weights(density)
+    # equal weights have the name "uniform"
     return UNIFORM if steps == UNIFORM else steps
 
 
 def _from_text(text: str) -> Density:
     if text == "uniform":
         return UNIFORM
+    # "0,1,1" has no kind and means weights
     kind, _, rest = text.rpartition(":")
     try:
         numbers = [float(part) for part in rest.split(",")]
@@ -223,6 +226,7 @@ def area_bounds(
     edges = bins.edges
     places = np.union1d(pieces.x, edges)
     fine = refined(pieces, places)
+    # areas between any two edges are differences of running sums
     running = np.cumsum(piece_areas(fine, density), axis=0)
     running = np.concatenate([np.zeros_like(running[:1]), running])
     areas = np.diff(running[np.searchsorted(places, edges)], axis=0)

@@ -91,6 +91,7 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
         fidelity = deviations.sum() / 2
         if fidelity > ON_CURVE * weights.sum() * spread:
             criteria[number] = np.log(fidelity / n) + exact[number] * np.log(n) / (2 * n)
+    # nearly interpolating fits are used only if there are no others
     is_smooth = exact <= np.sqrt(n)
     if np.isfinite(criteria[is_smooth]).any():
         criteria[~is_smooth] = np.inf
@@ -114,12 +115,14 @@ def _quantile_spline(
         [rows @ falling() / weights[:, None], identity, -identity, np.zeros((count, 1))]
     )
     equal, value = [fit], [target / weights]
+    # a clamped spline takes its first and last coefficient at the ends, so anchors are equalities
     for coefficient, anchor in ((0, left), (COEFFICIENTS - 1, right)):
         if anchor is not None:
             row = np.zeros((1, len(cost)))
             row[0, :COEFFICIENTS] = falling()[coefficient]
             equal.append(row)
             value.append(np.array([anchor]))
+    # |s''| ≤ t in every interval, with t in the objective (the L∞ roughness of COBS)
     bound = np.hstack([rough, np.zeros((len(rough), 2 * count)), -np.ones((len(rough), 1))])
     other = bound.copy()
     other[:, :COEFFICIENTS] *= -1
@@ -142,6 +145,7 @@ def by_steps(
     middles = bins.centres[usable]
     rates = isotonic_regression(bins.rates[usable], weights=bins.counts[usable], increasing=False).x
     low = 0.0 if right is None else right
+    # clipping to the anchors keeps the curve non-increasing
     rates = np.clip(rates, low, 1.0 if left is None else left)
     places = np.concatenate([[0.0], middles, [1.0]])
     first = rates[0] if left is None else left

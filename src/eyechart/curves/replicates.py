@@ -48,6 +48,7 @@ def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
     """Return what the weights of these replicates depend on, from the names of all clusters."""
     if names is None:
         return Draws(seed, replicates, None)
+    # the kind of name counts: "1" and 1 are different clusters
     text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
     return Draws(seed, replicates, blake2b(text.encode(), digest_size=16).hexdigest())
 
@@ -61,6 +62,7 @@ def resample_bins(
     cluster is drawn depends only on the seed and on its position among all clusters, including
     those without a sample here, so that replicates of different corruptions can be paired.
     """
+    # without clusters and weights only counts per cell matter
     binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))
     if samples.clusters is None and binary and samples.weights is None:
         return _by_cells(samples, edges, n_replicates, seed)
@@ -69,6 +71,7 @@ def resample_bins(
     if samples.clusters is None or samples.names is None:
         unit, n_units = np.arange(n_samples), n_samples
     else:
+        # all clusters of the run are drawn, also those without a sample of this corruption
         unit, n_units = np.searchsorted(samples.names, samples.clusters), len(samples.names)
     weights = np.ones(n_samples) if samples.weights is None else samples.weights
     cells = csr_matrix(

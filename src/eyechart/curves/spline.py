@@ -48,8 +48,10 @@ def fit_splines(
     anchors = [(0, left), (COEFFICIENTS - 1, right)]
     anchored = [coefficient for coefficient, values in anchors if values is not None]
     ends = [heavy * values for _, values in anchors if values is not None]
+    # a bin's rate is compared with the mean of the curve over the bin, not with its center
     averages = _averages(tuple(bins.edges)) @ falling()
     count = len(averages)
+    # a rectangle rule for smoothing · ∫ s''², exact as s'' is constant in each interval
     rough = np.sqrt(smoothing / INTERVALS) * second_derivatives() @ falling()
     rows = np.vstack([averages, rough, falling()[anchored]])
     rates = np.where(usable, bins.rates, 0.0) * weights
@@ -82,9 +84,11 @@ def choose_smoothing(bins: Bins, least: float, left: float | None, right: float 
     for smoothing in SMOOTHINGS:
         coefficients = fit_spline(bins, least, smoothing, left, right)
         system, _ = _rows(bins, least, smoothing)
+        # a small ridge keeps the system invertible
         normal = system.T @ system + 1e-9 * np.eye(COEFFICIENTS)
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
         residual = np.square(target - rows @ coefficients).sum() / count
+        # GCV = RSS / n / (1 − df / n)²
         errors.append(residual / max(1 - freedom / count, 1e-3) ** 2)
     return float(SMOOTHINGS[int(np.argmin(errors))])
 
@@ -141,4 +145,5 @@ def second_derivatives() -> FloatArray:
 @cache
 def falling() -> FloatArray:
     """Return the matrix from steps d ≥ 0 to non-increasing coefficients."""
+    # c_k = d_k + d_{k+1} + …
     return np.triu(np.ones((COEFFICIENTS, COEFFICIENTS)))

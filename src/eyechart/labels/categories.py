@@ -67,6 +67,7 @@ def category_of(classes: Tensor) -> Tensor:
 def category_maxima(values: Tensor) -> Tensor:
     """Return the maximum over the classes of each category, (B, 16), for values (B, 1000)."""
     indices, inside = _padded(values.device)
+    # padding must never win the maximum
     return values[:, indices].masked_fill(~inside, -torch.inf).amax(dim=2)
 
 

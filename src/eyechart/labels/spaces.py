@@ -65,6 +65,7 @@ def output_names(
     if class_names is not None:
         return tuple(class_names)
     names = sorted({label for label in labels if label is not None})
+    # without labels 1,000 outputs are assumed to be ImageNet's
     if classes == CLASSES and (not names or any(name in class_index() for name in names)):
         return imagenet_names()
     if not are_numbers(names) and len(names) == classes:
@@ -98,6 +99,7 @@ def are_numbers(names: Sequence[str]) -> bool:
 
 def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
     outputs = list(class_names)
+    # names such as "7" take precedence over output indices
     if not set(names) & set(outputs) and are_numbers(names):
         return {name: int(name) for name in names if int(name) < len(outputs)}
     for name in names:
@@ -133,6 +135,7 @@ def category_labels(labels: Sequence[str | None], categories: Sequence[str | Non
     table: dict[str | None, int] = {name: index for index, name in enumerate(CATEGORIES)}
     indices = []
     for label, category in zip(labels, categories, strict=True):
+        # what the dataset declares wins over what follows from its labels
         name = category or (label if label in table else _of_class(label))
         indices.append(table.get(name, NONE))
     return np.array(indices, dtype=np.int64)

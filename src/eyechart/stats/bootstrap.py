@@ -76,6 +76,7 @@ def weight_blocks(
         [(2, 4), (1, 4)]
     """
     weights = draw_weights(n_units, seed)
+    # replicates are drawn in order, so the size of a block does not change them
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
     for start in range(0, n_replicates, rows):
         block = np.stack(list(islice(weights, min(rows, n_replicates - start))))
@@ -128,6 +129,7 @@ def resample_means(
     unit_sums = np.array([totals, counts], dtype=np.float64).T
     sums, (total, count) = resample_sums(unit_sums, n_replicates, seed), unit_sums.sum(axis=0)
     means = np.full(n_replicates, total / count)
+    # a replicate may miss every unit that has observations
     np.divide(sums[:, 0], sums[:, 1], out=means, where=sums[:, 1] > 0)
     return means
 

@@ -128,7 +128,9 @@ def make_estimate(
         share = min(1.0, max(0.0, value))
         if variance is None:
             variance = float(replicates.var())
+        # None lets Wilson's interval use p(1 − p)/n, the largest variance of a share
         known = variance if n_units >= ENOUGH else None
+        # the hull of both: percentiles where they are wider, Wilson where they collapse
         floors = (wilson_interval(share, n_units, level, known) for level in LEVELS)
         intervals = [hull(*pair) for pair in zip(intervals, floors, strict=True)]
     return Estimate.of(value, intervals[0], intervals[1], replicates)

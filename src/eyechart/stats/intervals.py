@@ -95,6 +95,7 @@ def wilson_interval(
     z = float(ndtri((1 + level) / 2))
     if variance is None:
         variance = share * (1 - share) / n_units
+    # Wilson (1927), with the variance of the share left open
     middle = (share + z * z / (2 * n_units)) / (1 + z * z / n_units)
     half = z / (1 + z * z / n_units) * sqrt(variance + z * z / (4 * n_units**2))
     # for a share of 0 or 1 that end is the share itself, which rounding would miss by 1e-16
@@ -119,10 +120,12 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
         (0.6, 0.93)
     """
     n_clusters, total, hits = len(n_trials), int(n_trials.sum()), int(n_correct.sum())
+    # nothing is known about other clusters
     if n_clusters < 2:
         return 0.0, 1.0
     rate = hits / total
     squares = float(((n_correct - rate * n_trials) ** 2).sum())
+    # of a ratio estimator over clusters
     variance = n_clusters / (n_clusters - 1) * squares / total**2
     # the effective number of trials: as many independent ones would have this variance
     worth = min(rate * (1 - rate) / variance, total) if variance > 0 else float(total)
@@ -130,6 +133,7 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
     # the t quantiles account for the few clusters that the variance was estimated from
     worth *= float(t.ppf(tail, total - 1) / t.ppf(tail, n_clusters - 1)) ** 2
     hit, missed = rate * worth, (1 - rate) * worth
+    # Clopper–Pearson with fractional counts
     low = float(beta.ppf(tail, hit, missed + 1)) if hit > 0 else 0.0
     high = float(beta.ppf(1 - tail, hit + 1, missed)) if missed > 0 else 1.0
     return low, high

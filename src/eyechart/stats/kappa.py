@@ -20,6 +20,7 @@ def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:
         >>> float(observed), float(expected)
         (0.8, 0.5)
     """
+    # NaN instead of a division by zero
     trials = np.where(table[0] > 0, table[0], np.nan)
     first, second, observed = table[1:] / trials
     return observed, first * second + (1 - first) * (1 - second)

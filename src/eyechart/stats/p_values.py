@@ -63,6 +63,7 @@ def sign_flip(sums: IntArray) -> float:
         wider[2 * size :] += chances / 2
         chances = wider
     total = int(sizes.sum())
+    # all possible totals, in the order of `chances`
     outcomes = np.arange(-total, total + 1)
     return min(1.0, float(chances[np.abs(outcomes) >= abs(int(np.sum(sums)))].sum()))
 
@@ -81,6 +82,7 @@ def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
     if raw.ndim != 1 or not ((raw >= 0) & (raw <= 1)).all():
         raise UsageError("p_values must be a row of numbers between 0 and 1.")
     order = np.argsort(raw, kind="stable")
+    # the smallest p-value times the number of tests, the next one times one less, …
     steps = raw[order] * np.arange(len(raw), 0, -1)
     corrected = np.empty_like(raw)
     # a step must not end below an earlier one
@@ -112,6 +114,7 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     # negated, so that NaN counts as beyond
     beyond = ~(np.abs(drawn - difference) < abs(difference))
     share = bootstrap_p_value(beyond)
+    # only if the replicates cannot resolve the p-value
     spread = 0.0 if beyond.any() else float(drawn.std())
     if spread:
         share = min(share, 2 * float(ndtr(-abs(difference) / spread)))

@@ -67,6 +67,7 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
         {'small': 2.0, 'large': 1.0}
     """
     _check_scores(scores)
+    # rankdata gives rank 1 to the smallest value
     sign = -1 if higher_is_better else 1
     ranks = rankdata([sign * score.value for score in scores.values()])
     drawn = rankdata([sign * score.replicates for score in scores.values()], axis=0)
@@ -96,6 +97,7 @@ def kendall_tau(first: Ranking, second: Ranking) -> float:
         (_sign(first.ranks, *pair), _sign(second.ranks, *pair)) for pair in _pairs(first, second)
     ]
     agreement = sum(one * two for one, two in signs)
+    # pairs that are not tied, for the correction of τ_b
     strict = [sum(abs(sign) for sign in side) for side in zip(*signs, strict=True)]
     return agreement / sqrt(strict[0] * strict[1]) if signs and all(strict) else float("nan")
 

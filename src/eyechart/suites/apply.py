@@ -92,6 +92,7 @@ def corrupt(
         raise UsageError("Give the corruption once: name and corruption_name are the same thing.")
     if corruption_name is not None:
         name = corruption_name
+        # the default of imagecorruptions.corrupt
         severity = 1 if severity is None and not parameters else severity
     if name is None:
         raise UsageError("Give the name of a corruption; list_corruptions() has them all.")
@@ -148,6 +149,7 @@ def corrupt_batch(
         changed = entry.corruption(clean, random.part(start, stop), some_values, assets)
         result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
 
+    # each image has separate random numbers, so the split does not change any pixel
     parts = _parts(batch)
     if batch.device.type == "cpu" and batch[0].numel() <= LARGEST_SHARED:
         on_all_cores(work, parts)
@@ -171,6 +173,7 @@ def draw_random(
     """
     # severity is not part of the salt: the random part is the same at every strength
     draws = [draw] * len(keys) if isinstance(draw, int) else draw
+    # hashed once per draw, not once per image
     salts = {draw: hash64(int(seed), entry.name, int(draw)) for draw in set(draws)}
     return ImageRandom(keys, [salts[draw] for draw in draws], device)
 
@@ -178,6 +181,7 @@ def draw_random(
 def _parts(batch: Batch) -> list[tuple[int, int]]:
     """Return the ranges of the batch that are processed together."""
     count, size = batch.shape[0], batch[0].numel()
+    # at least one image, however large
     chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
     if batch.device.type == "cpu":
         # share the images between threads, unless starting a thread costs more than its work
@@ -208,6 +212,7 @@ def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tenso
     # without any randomness the keys do not matter, and hashing pixels is not free
     if not entry.corruption.random and DRAWN not in entry.path.values():
         return torch.zeros(batch.shape[0], dtype=torch.int64)
+    # keys come from 8-bit levels, so that float and uint8 images get the same noise
     levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
     return content_keys(levels)
 
@@ -234,6 +239,7 @@ def _strengths(
 def _per_image(name: str, value: Numbers, count: int) -> Values:
     try:
         if isinstance(value, Tensor):
+            # such tensors hold no values that NumPy could read
             if value.device.type == "meta" or value.layout != torch.strided:
                 raise TypeError
             value = value.detach().cpu().numpy()
@@ -247,4 +253,5 @@ def _per_image(name: str, value: Numbers, count: int) -> Values:
         raise UsageError(
             f"{name} must be one number or one per image ({count}), got shape {values.shape}."
         )
+    # a copy, because broadcast arrays are read-only
     return np.broadcast_to(values, (count,)).copy()

@@ -111,6 +111,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
 
     `step` counts images, including those that an earlier run made.
     """
+    # one file holds all images, so they are part of its settings
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
     files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
     begun = {name: existing for name, path in files.items() if (existing := _begun(path))}
@@ -132,6 +133,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
 
 def _write_labels(stack: Stack, out: Path) -> None:
     """Write the labels, the clean images in the same order, and the class names, if any."""
+    # CIFAR-10-C repeats the labels for each severity
     _save(out / LABELS, np.tile(stack.labels, len(SEVERITIES)))
     _save(out / CLEAN, stack.levels(range(len(stack.images))))
     if stack.classes:
@@ -158,6 +160,7 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
         for index, part in enumerate(parts):
             array[index * count : (index + 1) * count] = np.load(part, mmap_mode="r")
         array.flush()
+    # only once the whole array is in place
     for part in parts:
         part.unlink()
     return True

@@ -104,6 +104,7 @@ def read_styles(path: Path) -> Styles:
 @lru_cache(maxsize=2)
 def _read(path: Path, changed: int) -> Styles:
     try:
+        # weights_only: a pickle from elsewhere must not run code
         held = torch.load(path, map_location="cpu", weights_only=True)
         if held[MARK] != VERSION:
             raise ValueError
@@ -113,6 +114,7 @@ def _read(path: Path, changed: int) -> Styles:
         if not len(styles) or styles.means.shape != styles.deviations.shape:
             raise ValueError
         return styles
+    # torch.load raises many types for files of another kind
     except Exception:
         raise UsageError(
             f"{path} is no style transfer of this eyechart: make one with eyechart train"

@@ -43,6 +43,7 @@ def select(suite: str | None = None, family: str | None = None) -> list[Entry]:
     entries = list(all_entries().values() if suite is None else load_suite(suite))
     if family is None:
         return entries
+    # groups of a custom suite count as well
     known = {*FAMILIES, *(entry.group for entry in (*all_entries().values(), *entries))}
     if as_text(family, "family") not in known:
         raise unknown_name("family", family, known)
@@ -178,6 +179,7 @@ def severity_table(entry: Entry, side: int = TABLE_SIDE) -> dict[str, tuple[floa
     """Return the values of these parameters at severities 1…5, in pixels of an image of `side`."""
     severity = np.array(SEVERITIES, dtype=np.float64)
     keys = torch.zeros(len(SEVERITIES), dtype=torch.int64)
+    # `resolve` needs random numbers, but none of them reach the parameters shown here
     random = ImageRandom(keys, [0] * len(SEVERITIES), torch.device("cpu"))
     values = resolve(entry, severity, {}, side, random)
     return {

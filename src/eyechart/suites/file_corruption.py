@@ -118,6 +118,7 @@ def corrupt_files(
                     yield prepared
                 else:
                     held.append(prepared)
+            # a batch ends by its pixels too, as images differ in size
             pixels = sum(loaded.picture[0].numel() for loaded in held)
             if len(held) >= HELD_PICTURES or pixels >= HELD_PIXELS:
                 yield from _finish(held, settings, pool, done)
@@ -133,6 +134,7 @@ def _prepare(
         digest = sources.digest(job.source)
     except OSError as error:
         return FileOutcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
+    # a damaged file, for instance of a full disk, is written again
     if job.target.exists() and not is_damaged(job.target):
         note = read_note(job.target)
         if note == note_of(digest, settings):
@@ -178,6 +180,7 @@ def _finish(
         settings.corruption,
         severity=settings.severity,
         seed=settings.seed,
+        # the digest of the file, so that noise does not depend on its name or folder
         keys=[loaded.digest for loaded in held],
         variant=settings.variant,
         frost_textures=settings.frost_textures,

@@ -107,6 +107,7 @@ def check_settings(settings: Settings) -> Settings:
     quality = JPEG_QUALITY if settings.jpeg_quality is None else settings.jpeg_quality
     if not 1 <= quality <= 100:
         raise UsageError(f"jpeg-quality must be in [1, 100], got {quality}.")
+    # the quality of a PNG is not a setting, and must not make folders differ
     kept = quality if format == "jpeg" else None
     return replace(
         settings,
@@ -160,6 +161,7 @@ def plan(pictures: Sequence[ImageFile], out: Path, format: str = "png") -> list[
                 f"{other.source} and {image.path} would both become {target}:"
                 " give their common folder, rename one, or use two folders for --out."
             )
+    # resolved, because links may lead to the same file
     sources = {job.source.resolve() for job in jobs.values()}
     for target in jobs:
         if target.resolve() in sources:
@@ -173,6 +175,7 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
     Returns whether images of older settings are being replaced there, by this run or by a stopped
     one; the record says so until `complete`.
     """
+    # a stopped run with --overwrite is resumed even without the option
     replacing = overwrite or _refuse_others(out, settings, jobs)
     if replacing:
         _refuse_remains(out, settings, jobs)

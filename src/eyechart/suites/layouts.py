@@ -137,6 +137,7 @@ def corrupt_folders(
     A few images at a time are read once and corrupted in every way. An image that cannot be read is
     left out everywhere, and reported once.
     """
+    # shared by all corruptions, so that each image is decoded once
     sources = Sources(parts[0].stimulus)
     for start in range(0, len(pictures), HELD_PICTURES):
         some = pictures[start : start + HELD_PICTURES]

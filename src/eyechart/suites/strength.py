@@ -64,6 +64,7 @@ def resolve(
             value = fixed[name]
         else:
             value = _follow(entry, parameter, severity, side, random)
+        # published tables end at 299 px; beyond them lengths scale with the side
         stretch = side / (entry.reference_side or LARGEST_TABLE)
         if parameter.scales_with_size and entry.reference_side is not None:
             value = parameter.settle(value * stretch, stretch)
@@ -89,6 +90,7 @@ def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
     if entry.severity is not None:
         return Strengths(draw_severities(random, *entry.severity))
     if entry.levels:
+        # `scalar` is below 1, so this is 1 to 5
         return Strengths(np.floor(1 + STRONGEST * random.scalar("drawn severity")))
     return Strengths(np.full(len(random), np.nan), draw_from_domain(entry, random))
 
@@ -122,11 +124,13 @@ def _along_path(
     entry: Entry, parameter: Parameter, severity: Values, random: ImageRandom
 ) -> Values:
     ends = entry.path[parameter.name]
+    # severities 1…5 as 0…1 along the path
     over_range = np.clip((severity - 1) / 4, 0, 1)
     if ends == DRAWN:
         clean = np.full_like(severity, parameter.clean)
         return parameter.interpolate(clean, _draw(entry, parameter, random), over_range)
     mild, strong = (np.full_like(severity, float(end)) for end in ends)
+    # a parameter without a clean value stays at its mild end below severity 1
     clean = mild if parameter.clean is None else np.full_like(severity, parameter.clean)
     below = parameter.interpolate(clean, mild, np.clip(severity, 0, 1))
     between = "log" if parameter.name in entry.logarithmic else parameter.between
@@ -140,6 +144,7 @@ def _along_levels(entry: Entry, parameter: Parameter, severity: Values, side: in
     Beyond the smallest and the largest table lengths scale with the side.
     """
     sides = sorted(entry.levels)
+    # tables are interpolated between published sides, never extrapolated
     inner = min(max(side, sides[0]), sides[-1])
     upper = next(index for index, known in enumerate(sides) if known >= inner)
     lower = upper if sides[upper] == inner else upper - 1
@@ -160,5 +165,6 @@ def _in_table(parameter: Parameter, levels: tuple[float, ...], severity: Values)
     clean = levels[0] if parameter.clean is None else parameter.clean
     # severity 0 is the clean value, before the five levels
     knots = np.array([clean, *levels])
+    # severity 5 belongs to the last interval
     below = np.minimum(np.floor(severity), STRONGEST - 1).astype(int)
     return parameter.interpolate(knots[below], knots[below + 1], severity - below)

@@ -154,6 +154,7 @@ def load_suite(name: str) -> Suite:
         15
     """
     plain, variant = split_variant(os.fspath(as_path(name, "suite")))
+    # a published name takes precedence over a file of that name
     suite = _published(plain) if plain in PUBLISHED else _read(plain)
     return suite if variant is None else suite.in_variant(variant)
 
@@ -197,6 +198,7 @@ def _suite(data: object) -> Suite:
             raise ValueError(f"{key} must be there and be a text")
     if not isinstance(data.get("corruptions"), list) or not data["corruptions"]:
         raise ValueError("corruptions must be a list with at least one entry")
+    # defaults of the suite, which an entry may override
     shared = {key: data[key] for key in ("eight_bit", "reference_side") if key in data}
     entries = tuple(_entry(item, data["name"], shared) for item in data["corruptions"])
     names = [entry.name for entry in entries]
@@ -235,8 +237,10 @@ def _entry(item: object, suite: str, shared: Fields) -> Entry:
         name: {**changes, **_tuples(changes)}
         for name, changes in fields.pop("variants", {}).items()
     }
+    # usually the function has the name of the corruption
     fields.setdefault("function", fields["name"])
     entry = Entry(suite=suite, variants=variants, **fields)
+    # variants are validated now, not when somebody first uses them
     for name in (None, *variants):
         _check(entry.in_variant(name))
     return entry
@@ -345,6 +349,7 @@ def all_entries() -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for name in PUBLISHED:
         for entry in _published(name):
+            # a corruption that several suites share belongs to the first
             entries.setdefault(entry.name, entry)
     return entries
 
@@ -356,6 +361,7 @@ def find_entry(name: str, variant: str | None = None) -> Entry:
     """
     entries = all_entries()
     if as_text(name, "The corruption's name") not in entries and "/" not in name:
+        # "rain" is understood as "noc/rain" if no other suite has it
         same = [other for other in entries if other.endswith(f"/{name}")]
         if len(same) == 1:
             name = same[0]

@@ -135,6 +135,7 @@ def _published_as(entry: Entry) -> Entry | None:
                 continue
             if entry.variant is not None and entry.variant not in published.variants:
                 continue
+            # the suite's name always differs, and variant and severity are written beside same_as
             same = replace(
                 published.in_variant(entry.variant), suite=entry.suite, severity=entry.severity
             )
@@ -171,6 +172,7 @@ def _flow(dumper: yaml.SafeDumper, table: _Flow) -> yaml.Node:
 
 
 def _list(dumper: yaml.SafeDumper, values: list[object]) -> yaml.Node:
+    # numbers on one line, tables on several
     is_short = all(isinstance(value, int | float | str) for value in values)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=is_short)
 

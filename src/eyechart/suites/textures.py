@@ -131,12 +131,14 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     detail = shaped("detail", gain)
     slow = shaped("slow", blur(SLOW))
     patches = shaped("patches", np.maximum(frequency, 1 / SPREAD) ** FALL * blur(CALM))
+    # log-normal local contrast
     uneven = np.exp(statistics.unevenness * patches / patches.std())
     return np.asarray(detail * uneven + slow / slow.std())
 
 
 def _ends(grey: tuple[float, ...]) -> list[float]:
     """Return the five percentiles with a darkest and a brightest value around them."""
+    # the extremes were not measured; they are extrapolated from the nearest percentiles
     low = max(0.0, grey[0] - (grey[1] - grey[0]) / 2)
     high = min(255.0, grey[-1] + (grey[-1] - grey[-2]) / 4)
     return [low, *grey, high]

@@ -34,6 +34,7 @@ def to_grey(batch: Tensor) -> Tensor:
 
 def _weighted(levels: Tensor) -> Tensor:
     red, green, blue = levels.unbind(dim=-3)
+    # OpenCV's 15-bit formula; the 14-bit one differs for 0.26 % of all colors
     total = red.to(torch.int32).mul_(WEIGHTS[0])
     total.add_(green.to(torch.int32), alpha=WEIGHTS[1])
     total.add_(blue.to(torch.int32), alpha=WEIGHTS[2])

@@ -162,6 +162,7 @@ def delta_v(
 def _change_by(ruler: Ruler, clean: Images | Statistics, corrupted: Images) -> Values:
     """Return Δv by any ruler, which gets 8-bit color images."""
     before, after = to_rgb_levels(clean), to_rgb_levels(corrupted)
+    # a single clean image is compared with every corrupted one
     if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:
         raise UsageError(
             f"Images must have the same size, and as many of each or one clean for all: clean is"
@@ -233,6 +234,7 @@ def clean_statistics(
     """
     ruler = find_vif(definition)
     greys = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
+    # the statistics of all images are stacked into one tensor per scale
     sizes = {tuple(grey.shape[1:]) for grey in greys}
     if len(sizes) > 1:
         raise UsageError("Clean pictures must all be of one size for their statistics.")
@@ -297,6 +299,7 @@ def _compare_list(
             check_pair(before, grey, ruler)
         return _compare(before, torch.cat(after), ruler, dtype)
     before = [grey[None] for batch in before for grey in batch]
+    # one clean image serves for all
     before = before if len(before) > 1 else before * len(after)
     indices: dict[tuple[object, ...], list[int]] = {}
     for index, (one, two) in enumerate(zip(before, after, strict=True)):
@@ -333,6 +336,7 @@ def _greys(images: object, role: str, differentiable: bool) -> list[Tensor]:
         if any(len(grey) != 1 or len(grey[0]) != 1 for grey in greys):
             raise UsageError(f"{role} is a list, so it must hold single pictures, not batches.")
         return [grey[0] for grey in greys]
+    # validated in both cases, also if the rounded batch itself is not used
     batch = _batch(images, role)
     if not differentiable:
         return [to_grey(batch)]
@@ -393,6 +397,7 @@ def find_vif(name: str) -> VifRuler:
 def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Return the floating-point type of that name."""
     if isinstance(dtype, str | type | torch.dtype | np.dtype):
+        # np.float32 is a class with a name, torch.float32 prints as "torch.float32"
         name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
         if name in DTYPES:
             return DTYPES[name]

@@ -66,6 +66,7 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
         return [ImagePair(corrupted.stem, clean, corrupted)], []
     if clean.resolve() == corrupted.resolve():
         raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
+    # one folder may lie inside the other
     before = _by_name(find_pictures([clean], leave_out=corrupted))
     after = _by_name(find_pictures([corrupted], leave_out=clean))
     pairs = [ImagePair(name, before[name], after[name]) for name in sorted(before) if name in after]
@@ -124,6 +125,7 @@ def _prepare(
     pair: ImagePair, settings: MeasureSettings, known: Row | None
 ) -> PairOutcome | _LoadedPair:
     try:
+        # hashed first: a row that is known needs no decoding
         digests = file_digest(pair.clean), file_digest(pair.corrupted)
     except OSError as error:
         return PairOutcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
@@ -139,6 +141,7 @@ def _prepare(
         check_pair(clean, corrupted, find_vif(settings.definition))
     except UsageError as error:
         sentence = str(error)
+        # errors about the pixels do not know the file they came from
         named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))
         return PairOutcome(pair, None, why=sentence if named else f"{pair.corrupted}: {sentence}")
     return _LoadedPair(pair, digests, clean, corrupted)

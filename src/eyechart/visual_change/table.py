@@ -62,6 +62,7 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
         lines = [[]]
     if lines and lines[0] != COLUMNS:
         raise UsageError(f"{path} is there already and is no table of this command: rename it.")
+    # a line that cannot be parsed is measured again
     rows = {row.name: row for line in lines[1:] if (row := _parse(line)) is not None}
     other_names = rows.keys() - set(names)
     if other_names:
@@ -85,6 +86,7 @@ def appending(path: Path) -> Iterator[Callable[[Row], None]]:
             if file is None:
                 file = _opened_after(path, _whole_lines(path) if path.exists() else b"")
             _writer(file).writerow(_cells(row))
+            # each row is written at once, so that a killed run loses none
             file.flush()
 
     try:
@@ -106,6 +108,7 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 def _opened_after(path: Path, kept: bytes) -> TextIO:
     """Return the file, cut to the bytes to keep or with a new header, open at its end."""
+    # a killed run may have left half a line behind
     if path.exists():
         os.truncate(path, len(kept))
     file = path.open("a", newline="", encoding="utf-8", errors="surrogateescape")

@@ -141,6 +141,7 @@ def _keep(  # type: ignore[no-untyped-def]
     covariance = products * share - clean_mean * own_mean
 
     gain = covariance / (clean_variance + FLAT)
+    # the same case distinctions as in `channel.gain_and_noise`
     noise = spread - gain * covariance
     none = (clean_variance < FLAT) | (gain < 0)
     noise = tl.where(none, spread * GAINLESS, noise)

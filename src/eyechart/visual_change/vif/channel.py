@@ -16,6 +16,7 @@ def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
 
     A variance that may be rounding error only is set to zero.
     """
+    # E[x²] − E[x]² cancels in flat regions, which float32 cannot hold
     exact = bands.to(torch.float64)
     mean = _averaged(exact, window)
     variance = _averaged(exact * exact, window) - mean * mean
@@ -44,9 +45,11 @@ def gain_and_noise(
     `flat` means that there is no structure. Without a gain, the whole corrupted image is noise, of
     `gainless` times its variance.
     """
+    # least squares of the corrupted on the clean coefficients; `flat` avoids a division by zero
     gain = covariance / (variance + flat)
     noise = own_variance - gain * covariance
     structureless, empty = variance < flat, own_variance < flat
+    # a negative gain (an inverted image) transmits no information
     noise = torch.where(structureless | (gain < 0), own_variance * gainless, noise)
     noise = torch.where(empty, 0.0, noise)
     gain = torch.where(structureless | empty, 0.0, gain).clamp_min(0)

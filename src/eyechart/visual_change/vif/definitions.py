@@ -32,6 +32,7 @@ class Definition:
 
     def pooled(self, sums: Tensor, blocks: int) -> Tensor:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
+        # with sums the finest scale dominates, as it has the most blocks
         weighted = sums / blocks if self.equal_bands else sums
         return (weighted + self.stabiliser).sum(dim=-1)
 

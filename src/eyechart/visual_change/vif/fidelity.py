@@ -36,6 +36,7 @@ def describe_clean(
     statistics = join(_each_part(grey, lambda part: _describe(grey[part], definition, dtype)))
     if dtype == torch.float64:
         return statistics
+    # float32 bands lose too much for these images, so they are described once more in float64
     places = statistics.ill_conditioned.nonzero().flatten()
     if not len(places):
         return statistics
@@ -64,6 +65,7 @@ def kept_terms(scale: Scale, corrupted: Tensor, window: int, definition: Definit
     gain, noise = gain_and_noise(
         scale.variance, variance, shared, definition.flat(window), FLAT, definition.gainless(window)
     )
+    # signal-to-noise ratio of the channel: g² s / (σ_v² + σ_n²), per unit eigenvalue
     ratio = gain * gain * scale.multiplier / (noise + definition.noise_variance)
     return log_terms(ratio, scale.eigenvalues)
 
@@ -95,6 +97,7 @@ def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
         width,
         tuple(scales),
         total=torch.stack(totals).sum(dim=0),
+        # ½ log(1 + SNR) per coefficient, from nats to bits
         information=torch.cat(bits, dim=1).mean(dim=1) / (2 * log(2)),
         condition=condition.amax(dim=(1, 2)),
     )
@@ -124,6 +127,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
     for level, bands in enumerate(subbands(corrupted, count, clean.dtype)):
         scale = clean.scales[level].part(part)
         window = window_side(level, count)
+        # the Triton kernels have no backward pass
         if has_triton(bands.device) and not bands.requires_grad:
             from eyechart.visual_change.vif.blocks_triton import kept_by_blocks
 
@@ -137,6 +141,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
 def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     """Return the results of `work` for each part of the batch, on all cores if on a CPU."""
     count, pixels = len(grey), grey[0].numel()
+    # devices other than CPU and CUDA are treated like a CPU
     fitting = CLEAN_PIXELS.get(grey.device.type, CLEAN_PIXELS["cpu"]) // pixels
     size = min(max(1, fitting), MOST_PICTURES)
     parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]

@@ -45,6 +45,7 @@ def _mirrored(triangle: tuple[tuple[float, ...], ...]) -> Kernel:
 
 
 def _band() -> Kernel:
+    # even from top to bottom, odd from left to right
     left = np.pad(np.array(_BAND), ((0, 3), (0, 0)), mode="reflect")
     return np.hstack([left, np.zeros((7, 1)), -left[:, ::-1]])
 
@@ -67,6 +68,7 @@ def sides_of_bands(height: int, width: int, scales: int) -> list[tuple[int, int]
     sides = []
     for _ in range(scales):
         sides.append((height // BLOCK * BLOCK, width // BLOCK * BLOCK))
+        # rounded up: subsampling keeps the first row and column
         height, width = -(-height // 2), -(-width // 2)
     return sides
 
@@ -91,4 +93,5 @@ def window_means(side: int, window: int) -> Kernel:
     starts = BLOCK * blocks + 1 - window // 2
     places = np.arange(side)
     inside = (places >= starts[:, None]) & (places < starts[:, None] + window)
+    # one axis of a separable box filter
     return inside / window

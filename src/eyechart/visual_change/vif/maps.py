@@ -36,6 +36,7 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
         lost = clean_terms(scale, clean.definition) - kept_terms(
             scale, bands, window, clean.definition
         )
+        # the loss of a block counts as its subband is pooled
         weight = 1 if clean.definition.equal_bands else scale.blocks
         total = clean.total[:, None, None].clamp_min(torch.finfo(torch.float64).tiny)
         losses.append(lost.sum(dim=1) * weight / total)
@@ -64,6 +65,7 @@ def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
 def _interpolation(side: int, blocks: int, dropped: int, step: int) -> Tensor:
     """Return the matrix (side, blocks) from a line of blocks to a line of pixels."""
     pixels = torch.arange(side, dtype=torch.float64)
+    # clamped, so that values continue unchanged beyond the outermost blocks
     position = ((pixels / step - BLOCK // 2) / BLOCK - dropped).clamp(0, blocks - 1)
     distance = (position[:, None] - torch.arange(blocks)).abs()
     return (1 - distance).clamp_min(0)

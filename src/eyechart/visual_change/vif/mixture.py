@@ -35,6 +35,7 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
     else:
         products, sums, count = _sums_of_products(bands)
     means = sums / count
+    # Σ (y − m)(y − m)ᵀ from the uncentered sums
     centred = products - count * means[..., :, None] * means[..., None, :]
     return centred / (count - 1 if sample else count)
 
@@ -44,6 +45,7 @@ def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
     height, width = bands.shape[-2:]
     products = bands.new_zeros((*bands.shape[:2], COEFFICIENTS, COEFFICIENTS), dtype=torch.float64)
     sums = bands.new_zeros((*bands.shape[:2], COEFFICIENTS), dtype=torch.float64)
+    # strips overlap by two rows, so that every block lies in exactly one of them
     rows = max(1, STRIP // width)
     for top in range(0, height - 2, rows):
         strip = bands[..., top : top + rows + 2, :].to(torch.float64)
@@ -73,10 +75,12 @@ def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     values = values.reshape(covariances.shape[:-1])
     vectors = vectors.reshape(covariances.shape)
     largest, smallest = values[..., -1], values[..., 0]
+    # before clamping, which would hide a singular covariance
     condition = torch.where(smallest > 0, largest / smallest, torch.inf)
     # an empty subband is harmless, not singular
     condition = torch.where(largest < NO_STRUCTURE, 1.0, condition)
     values = values.clamp_min(SMALLEST_EIGENVALUE)
+    # W = Λ^(−½) Vᵀ
     whitening = (vectors / values.sqrt()[..., None, :]).transpose(-1, -2)
     return values, whitening, condition
 
@@ -91,6 +95,7 @@ def multipliers(bands: Tensor, whitening: Tensor, dropped: int) -> Tensor:
         dim=2,
     )
     white = whitening @ blocks.flatten(3)
+    # yᵀ C⁻¹ y is the squared length of the whitened block
     strength = white.square().sum(dim=2) / COEFFICIENTS
     return strength.reshape(*blocks.shape[:2], *blocks.shape[-2:]).to(bands.dtype)
 

@@ -141,6 +141,7 @@ def _weights(side: int, window: int, device: torch.device) -> Tensor:
     """Return the matrix (side − window + 1, side) of a Gaussian with σ = window / 5."""
     reach = np.arange(window) - window // 2
     gaussian = np.exp(-(reach**2) / (2 * (window / 5) ** 2))
+    # "valid" filtering: windows that cross the border are left out
     matrix = np.zeros((side - window + 1, side))
     for row in range(len(matrix)):
         matrix[row, row : row + window] = gaussian / gaussian.sum()

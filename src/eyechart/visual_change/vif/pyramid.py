@@ -56,6 +56,7 @@ def _by_opencv(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     sides = sides_of_bands(grey.shape[1], grey.shape[2], scales)
     results = [torch.empty((len(grey), 2, *side), dtype=dtype) for side in sides]
     bands = [result.numpy() for result in results]
+    # mirrored without repeating the edge, as in the reference ("reflect1")
     border = cv2.BORDER_REFLECT_101
     for image, plane in enumerate(numbers):
         low = cv2.filter2D(plane, -1, FIRST_LOW, borderType=border)
@@ -75,6 +76,7 @@ def _every_second(plane: Kernel) -> Kernel:
     """
     cv2 = opencv()
     reach = len(LOW) // 2
+    # padded once here, so that the phases need no border
     padded = cv2.copyMakeBorder(plane, reach, reach, reach, reach, cv2.BORDER_REFLECT_101)
     height, width = (-(-side // 2) for side in plane.shape)
     total = np.zeros((height, width))

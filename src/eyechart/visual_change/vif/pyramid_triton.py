@@ -32,6 +32,7 @@ def _low_pass(  # type: ignore[no-untyped-def]
     inside = column < wide
     total = tl.zeros((LINE,), dtype=tl.float64)
     for down in tl.static_range(SIDE):
+        # correlation, not convolution: the kernel is not flipped
         above = _mirror(STEP * row + (down - SIDE // 2), height)
         line = source + (image * height + above) * width
         for across in tl.static_range(SIDE):

@@ -112,6 +112,7 @@ class CleanStatistics:
     @property
     def measurable(self) -> Tensor:
         """Which images contain enough information for their loss to be defined."""
+        # the denominator of VIF is no guide: a slope has a large one, though nothing in it varies
         return (self.information >= INFORMATION_FLOOR) & (self.condition < SINGULAR)
 
     @property
@@ -166,4 +167,5 @@ def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:
 def _part(values: Tensor, part: slice) -> Tensor:
     if len(values) > 1:
         return values[part]
+    # the Triton kernels read memory as if it were contiguous
     return values.expand(part.stop - part.start, *values.shape[1:]).contiguous()
