@@ -1,4 +1,4 @@
-"""results.json (`schema.py`), its files, finished runs side by side, published results.
+"""results.json (`schema.py`) and its files, comparison of finished runs, published results.
 
-No scores are computed and nothing is drawn.
+No scores are computed and nothing is drawn here.
 """

@@ -1,6 +1,6 @@
-"""Curves as results.json holds them: of models and of humans, sampled, with their bands.
+"""Records of curves in results.json: of models and humans, sampled, with bands.
 
-What they are of, and the scores that follow from them, is in `model_results` and `schema`.
+The scores derived from them are in `model_results` and `schema`.
 """
 
 from functools import lru_cache
@@ -28,9 +28,9 @@ class SampledCurve(Record):
     """A curve over visual change Δv with its pointwise bands, at 101 points."""
 
     delta_v: Numbers
-    """The visual changes at which the curve was sampled."""
+    """Visual changes at which the curve was sampled."""
     values: Numbers
-    """The curve there: a share of 1."""
+    """Values of the curve, in [0, 1]."""
     low95: Numbers
     """Lower end of the 95 % band."""
     high95: Numbers
@@ -44,14 +44,14 @@ class SampledCurve(Record):
 
     @property
     def fitted(self) -> Curve:
-        """The curve itself, with its replicates; a file does not hold it."""
+        """The fitted curve with its bootstrap replicates; files do not contain it."""
         if self._fitted is None:
             raise UsageError("Results that were read from a file hold no fitted curves.")
         return self._fitted
 
 
 class ModelCurve(SampledCurve):
-    """A model's curve, and the bins that it was fitted to."""
+    """A model's curve, and the bins it was fitted to."""
 
     bin_edges: Numbers
     """Edges of the bins of visual change, one more than there are bins."""
@@ -60,11 +60,11 @@ class ModelCurve(SampledCurve):
     bin_rates: Numbers
     """Share of correct (or consistent) predictions in each bin; null in empty ones."""
     smoothing: Known
-    """The smoothing parameter of the spline."""
+    """Smoothing parameter of the spline."""
     left_anchor: Known
-    """Value that the curve has at Δv 0, null for none."""
+    """Value of the curve at Δv 0, null for none."""
     right_anchor: Known
-    """Value that the curve has at Δv 1, null for none."""
+    """Value of the curve at Δv 1, null for none."""
 
     @classmethod
     def of(cls, curve: Curve) -> "ModelCurve":
@@ -82,9 +82,10 @@ class ModelCurve(SampledCurve):
         return record
 
 
+# The same human curve appears in the results of every model: it is sampled once.
 @lru_cache(maxsize=64)
 def sample_curve(curve: Curve) -> SampledCurve:
-    """Return the record of a fitted curve: its values and bands at evenly spaced visual changes."""
+    """Return the record of a fitted curve: values and bands at evenly spaced visual changes."""
     delta_v = [index / (CURVE_POINTS - 1) for index in range(CURVE_POINTS)]
     low95, high95 = curve.band(delta_v, CONFIDENCE)
     low83, high83 = curve.band(delta_v, PUBLISHED_LEVEL)
@@ -110,11 +111,11 @@ class HumanComparison(Record):
     about: str
     """The human reference in words: who responded, how many, direct or transferred."""
     kind: str
-    """The class of visually similar corruptions that the curve stands for, "" for none."""
+    """Whether humans saw this corruption ("direct") or a similar one ("transferred")."""
     hmri: Estimate
     """Human-relative model robustness index: the share of the human area that the model reaches."""
     hmri_bounds: Ends
-    """Between which HMRI lies whatever the model's curve does where nothing was observed."""
+    """Bounds of HMRI for any course of the model's curve outside the observed ranges."""
     mrsi: Estimate
     """Model robustness superiority index: the share of the model's area above the human curve."""
     scenario: str
@@ -122,7 +123,7 @@ class HumanComparison(Record):
     corrected_for_chance: bool
     """Whether both curves are corrected for chance."""
     areas: Areas
-    """The areas behind both indices."""
+    """The areas that both indices are ratios of."""
     leads: tuple[Lead, ...]
     """Ranges of Δv in which either curve is above the other."""
     significant: tuple[Lead, ...]
@@ -140,9 +141,9 @@ class HumanComparison(Record):
     human_bins: int | None = None
     """Number of bins that the human curve was fitted to."""
     human_left_anchor: Known = None
-    """Value that the human curve has at Δv 0, null for none."""
+    """Value of the human curve at Δv 0, null for none."""
     human_right_anchor: Known = None
-    """Value that the human curve has at Δv 1, null for none."""
+    """Value of the human curve at Δv 1, null for none."""
     reference: str = ""
     """Name of the human reference."""
     experiment: str = ""
@@ -161,9 +162,9 @@ class HumanPoint(Record):
     rate: float
     """Share of correct (or consistent) responses."""
     interval95: tuple[float, float]
-    """Its 95 % interval."""
+    """95 % interval of the rate."""
     interval83: tuple[float, float]
-    """Its 83 % interval."""
+    """83 % interval of the rate."""
 
 
 class HumanCurve(Record):
@@ -172,4 +173,4 @@ class HumanCurve(Record):
     line: SampledCurve
     """The curve."""
     points: tuple[HumanPoint, ...]
-    """The rates by condition or bin; none where the curve is corrected for chance."""
+    """Rates by condition or bin; none if the curve is corrected for chance."""

@@ -1,6 +1,6 @@
-"""What must be known before a model is called ahead of the packaged human reference.
+"""Note on the packaged human reference, to be read before calling a model ahead of humans.
 
-Its observers are few, saw grey images, and are below the crowd behind the VCR paper's tables.
+It has few observers and greyscale images, and is lower than the humans of the VCR paper.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ MEANING = "HMRI and MRSI against that crowd would as a rule be lower"
 
 
 def is_packaged(reference: str) -> bool:
-    """Whether it is the reference that comes with the package."""
+    """Whether this is the reference that comes with the package."""
     return reference in PACKAGED
 
 
 @cache
 def implied_areas(letter: str = "a") -> dict[str, float]:
-    """Return the area below the human curve that the VCR paper's Table 3 implies, by bare name.
+    """Return the areas under the human curves that the VCR paper's Table 3 implies, by bare name.
 
-    The mean over the table's models, whose scores each imply it up to rounding. `letter`: "a" for
-    accuracy, "p" for consistency.
+    Each model's scores imply the area up to rounding; this is the mean over models. `letter` is "a"
+    for accuracy, "p" for consistency.
     """
     (table,) = find_published(TABLE)
     areas: dict[str, list[float]] = {}
@@ -40,17 +40,17 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
 
 @cache
 def packaged_areas() -> dict[str, float]:
-    """Return the packaged reference's areas, by default settings, where the paper implies one."""
+    """Return the packaged reference's areas with default settings, where the paper implies one."""
     reference = find_reference(PACKAGED[0])
     curves = {name: reference.curve(name, replicates=1) for name in implied_areas()}
     return {name: curve.area for name, curve in curves.items() if curve is not None}
 
 
 def packaged_caution(areas: Mapping[str, float]) -> str:
-    """Return a sentence that sets the packaged reference's areas beside the paper's.
+    """Return a sentence that compares the packaged reference's areas with the paper's.
 
-    `areas`: of accuracy, by corruption, in a run; where it has none that the paper implies, those
-    of the default settings are told.
+    `areas` holds the areas of accuracy by corruption in a run; if the paper implies none of them,
+    those of the default settings are used.
     """
     implied, text = implied_areas(), SCORES["r_a"].text
     measured = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}

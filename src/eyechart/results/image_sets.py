@@ -1,6 +1,6 @@
-"""The sets of images that published results were measured on, and how each is recognized.
+"""Image sets that published results were measured on, and how they are recognized.
 
-Whether a baseline's table holds for images follows from theirs.
+They decide whether a baseline table is valid for given images.
 """
 
 import re
@@ -18,13 +18,13 @@ IMAGE_SETS = {
     IMAGENET_100: "ImageNet-100: the validation images of every tenth ImageNet class",
     "vcr-sample": "ImageNet images sampled by the authors of VCR, in 16 categories",
 }
-"""What each image set is called in tables. Only the first two are recognized in runs."""
+"""Title of each image set. Only the first two are recognized in runs."""
 
 N_IMAGES, N_CLASSES = 50_000, 1_000
-"""Of ImageNet's validation set."""
+"""Size and number of classes of ImageNet's validation set."""
 
 SIDE, QUALITY = 224, 85
-"""How ImageNet-C's files were written from ImageNet's validation set."""
+"""Side in pixels and JPEG quality of ImageNet-C's files."""
 
 INSTEAD = "name a baseline model with --baseline, or read plain error"
 
@@ -34,36 +34,36 @@ ROBUSTBENCH_DIGEST = "b03ccff6d05e129cb1b9cd2b27b30c1a81031dfde52a7c44be9c6d9307
 """`names_digest` of the 5,000 validation images that RobustBench uses (robustbench 1.1.1)."""
 
 Labels = Mapping[str, int] | Mapping[int, int]
-"""How many images each class has, by WordNet id or index."""
+"""Number of images per class, by WordNet id or index."""
 
 
 def names_digest(names: Sequence[str]) -> str:
-    """Return the SHA-256 of the sorted file names, without folders and endings, one a line."""
+    """Return the SHA-256 of the sorted file names, without folder and extension, one per line."""
     stems = sorted(PurePath(name).stem for name in names)
     return sha256("\n".join(stems).encode()).hexdigest()
 
 
 def are_robustbench_images(names: Sequence[str]) -> bool:
-    """Return whether these file names are those of RobustBench's 5,000 validation images."""
+    """Return whether these are the file names of RobustBench's 5,000 validation images."""
     return names_digest(names) == ROBUSTBENCH_DIGEST
 
 
 def are_imagenet_images(names: Sequence[str]) -> bool:
-    """Return whether these file names are those of ImageNet's whole validation set."""
+    """Return whether these are the file names of ImageNet's whole validation set."""
     matches = (NAME.fullmatch(name) for name in names)
     numbers = {int(match[1]) for match in matches if match}
     return len(names) == N_IMAGES and numbers == set(range(1, N_IMAGES + 1))
 
 
 def image_set_of(names: Sequence[str]) -> str:
-    """Return which image set these file names are, "" if it is none that is known."""
+    """Return the image set with these file names; "" if unknown."""
     if are_robustbench_images(names):
         return ROBUSTBENCH
     return IMAGENET if are_imagenet_images(names) else ""
 
 
 def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> str:
-    """Return "" if these are the images of a set with its labels, else what sets them apart."""
+    """Return "" if these are the images and labels of a set, else how they differ."""
     if image_set == ROBUSTBENCH:
         return _why_not_robustbench(names, labels_per_class)
     condition = f"for the {N_IMAGES:,} pictures of ImageNet's validation set"
@@ -103,12 +103,19 @@ def holds(
     published_files: bool,
     jpeg: int | None,
 ) -> str:
-    """Return "" if a table holds for these pictures, else one sentence: why not, and what to do.
+    """Return "" if a table is valid for these images, else one sentence: why not, and what to do.
 
-    `names`: the file names of the clean pictures. `labels_per_class`: how many pictures each class
-    has, by WordNet id or index. `side`: of the corrupted pictures, in px. `published_files`:
-    whether they were read from the benchmark's own files; `jpeg`: the quality they were saved with
-    otherwise. A baseline that the user measured holds wherever the user says.
+    A baseline measured by the user is always valid.
+
+    Args:
+        baseline: Baseline or name of a built-in table.
+        suite: Suite of the test.
+        corruptions: Corruptions of the test.
+        names: File names of the clean images.
+        labels_per_class: Number of images per class, by WordNet id or index.
+        side: Side of the corrupted images in pixels.
+        published_files: Whether they were read from the benchmark's published files.
+        jpeg: JPEG quality they were saved with otherwise; None if not saved.
     """
     table = find_baseline(baseline) if isinstance(baseline, str) else baseline
     if not table.suites:
@@ -136,6 +143,7 @@ def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> st
         return "for pictures that were never saved, and these were saved as JPEG"
     if published_files or jpeg == QUALITY:
         return ""
-    # in memory the same corruptions give other errors: hendrycks/robustness#14
+    # Corruptions in memory have other errors than the published JPEG files:
+    # hendrycks/robustness#14.
     how = "were never saved as JPEG" if jpeg is None else f"have JPEG quality {jpeg}"
     return f"for files of JPEG quality {QUALITY} (--jpeg {QUALITY}), and these {how}"

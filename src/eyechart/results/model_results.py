@@ -1,6 +1,6 @@
-"""The results of one model, as results.json holds them: by label space and by corruption.
+"""Records of one model in results.json: by label space and by corruption.
 
-What is of the whole run is in `schema`; what computes the numbers does not belong here.
+Records of the whole run are in `schema`; nothing is computed here.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class PropertyResults(Record):
     robustness: Estimate | None = None
     """Area below the curve, R_a or R_p; null where there is no curve."""
     bounds: Ends | None = None
-    """Between which the area lies whatever the curve does where nothing was observed."""
+    """Bounds of the area for any course of the curve outside the observed ranges."""
     observed: tuple[tuple[float, float], ...] = ()
     """Ranges of Δv with enough samples."""
     note: str = ""
@@ -39,15 +39,15 @@ class PropertyResults(Record):
 
 
 class Scored(Record):
-    """A record whose scores are attributes too, by the names that `scores.registry` declares."""
+    """A record with scores as attributes, by the names declared in `scores.registry`."""
 
     @property
     def scores(self) -> dict[str, Estimate]:
-        """The scores that exist, by name."""
+        """Available scores by name."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> Estimate:
-        # pydantic keeps private attributes behind its own __getattr__; theirs begin with _
+        # pydantic stores private attributes behind its own __getattr__; their names begin with _.
         if name.startswith("_"):
             return super().__getattr__(name)  # type: ignore[misc,no-any-return]
         scores = self.scores
@@ -88,20 +88,20 @@ class CorruptionResults(Scored):
 
     @property
     def properties(self) -> dict[str, PropertyResults]:
-        """Accuracy and consistency, where they exist, by the letter of their scores: a, p."""
+        """Accuracy and consistency, where available, by the letter of their scores: a, p."""
         both = {"a": self.accuracy, "p": self.consistency}
         return {letter: score for letter, score in both.items() if score is not None}
 
     _baseline_scores: Mapping[str, Estimate] = PrivateAttr(default_factory=dict)
-    """CE and relative CE, which the file keeps by baseline and not by corruption."""
+    """CE and relative CE, which the file stores by baseline rather than by corruption."""
 
     @property
     def scores(self) -> dict[str, Estimate]:
-        """The scores that exist, by name: r_a, r_p, hmri_a, mrsi_a, error, ce."""
+        """Available scores by name: r_a, r_p, hmri_a, mrsi_a, error, ce."""
         return values_of(self) | dict(self._baseline_scores)
 
     def with_baseline_scores(self, scores: Mapping[str, Estimate]) -> "CorruptionResults":
-        """Return the results of the corruption with CE and relative CE among its scores."""
+        """Return the results with CE and relative CE among the scores."""
         results = self.model_copy()
         results._baseline_scores = scores
         return results
@@ -113,10 +113,10 @@ class CorruptionResults(Scored):
 
 
 class NormalizedErrors(Record):
-    """A model's errors divided by a baseline's: CE and relative CE, as shares of 1."""
+    """A model's errors divided by a baseline's: CE and relative CE, as ratios."""
 
     baseline: str
-    """Whose errors were divided by."""
+    """Name of the baseline."""
     ce: Mapping[str, Estimate]
     """Corruption error of each corruption that the baseline has."""
     mce: Estimate | None
@@ -135,7 +135,7 @@ class NormalizedErrors(Record):
 
     @property
     def means(self) -> dict[str, Estimate]:
-        """The means that exist, by name."""
+        """Available means by name."""
         both = {"mce": self.mce, "relative_mce": self.relative_mce}
         return {name: mean for name, mean in both.items() if mean is not None}
 
@@ -152,7 +152,7 @@ class SimilarPair(SimilarDifference):
 
 
 class ClassResults(Record):
-    """One class of images: how often a model is correct, clean and corrupted."""
+    """One class of images: accuracy of a model on clean and corrupted images."""
 
     label: int
     """Index of the class."""
@@ -205,12 +205,12 @@ class SpaceResults(Scored):
 
     @property
     def scores(self) -> dict[str, Estimate]:
-        """The scores over all corruptions that exist, by name: clean_accuracy, r_a, mce."""
+        """Available scores over all corruptions, by name: clean_accuracy, r_a, mce."""
         values = {score.name: find(self, score.overall_path) for score in OVERALL}
         return {name: estimate for name, estimate in values.items() if estimate is not None}
 
     def find(self, corruption: str) -> str:
-        """Return a corruption's name as it is here; `fog` is vcr/fog where no other fog is."""
+        """Return the full name of a corruption; `fog` is vcr/fog if there is no other fog."""
         if corruption in self.corruptions:
             return corruption
         same = [name for name in self.corruptions if name.rpartition("/")[2] == corruption]
@@ -230,7 +230,7 @@ class SpaceResults(Scored):
 
 
 class ModelResults(Scored):
-    """One model, in every label space that was asked for or that the human data need.
+    """One model in all label spaces that were requested or that the human data need.
 
     Its scores are those of the primary label space: `results["resnet50"].r_a`.
     """
@@ -254,12 +254,12 @@ class ModelResults(Scored):
 
     @property
     def primary(self) -> SpaceResults:
-        """The scores in the primary label space: the images' own classes, where they are scored."""
+        """Scores in the primary label space: the dataset's classes, if they are scored."""
         return next(iter(self.spaces.values()))
 
     @property
     def scores(self) -> dict[str, Estimate]:
-        """The scores over all corruptions in the primary label space, by name."""
+        """Scores over all corruptions in the primary label space, by name."""
         return self.primary.scores
 
     def space(self, name: str) -> SpaceResults:

@@ -1,4 +1,4 @@
-"""Published results as data: what papers and leaderboards print, with source and image set.
+"""Published results as data: numbers of papers and leaderboards, with source and image set.
 
 They are shown beside runs, and ranked with them only on the same images.
 """
@@ -29,21 +29,24 @@ from eyechart.scores.corruption_error import mean_corruption_error
 from eyechart.scores.registry import CURVE_SCORES
 
 TableEntry = Mapping[str, Any]
-"""What tables.yaml says of one table."""
+"""Entry of tables.yaml for one table."""
 
 FOLDER = Path(str(files("eyechart.results").joinpath("data", "published")))
 LEADERBOARD = "robustbench_models.csv"
-"""Clean accuracies of the models of RobustBench's tables, in percent."""
+"""Clean accuracies of the models in RobustBench's tables, in percent."""
 
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """One row of a published table; all numbers are shares (0.767 where a table prints 76.7).
+    """One row of a published table; all numbers are ratios (0.767 where a table prints 76.7).
 
-    `scores`: clean_accuracy, error (mean over corruptions), mce, relative_mce; of VCR r_a, hmri_a
-    and so on, and the implied human areas human_area_a and human_area_p. `ce` and `relative_ce`: by
-    corruption, empty where they are not printed. `corruption`: the only one that the scores are of,
-    "" for a whole suite.
+    Attributes:
+        model: Name of the model.
+        scores: clean_accuracy, error (mean over corruptions), mce, relative_mce; for VCR r_a,
+            hmri_a and so on, and the implied human areas human_area_a and human_area_p.
+        ce: CE by corruption; empty if not published.
+        relative_ce: Relative CE by corruption; empty if not published.
+        corruption: The only corruption that the scores are of; "" for a whole suite.
     """
 
     model: str
@@ -55,11 +58,25 @@ class PublishedModel:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """Published results of models on one suite and one set of images.
+    """Published results of models on one suite and one image set.
 
-    `images`: a name of `IMAGE_SETS`, "" where nobody knows. `baseline`: whose errors corruption
-    errors are relative to, "" for nobody's. `note`: what a reader must know. `is_computed`: whether
-    corruption errors were computed from published accuracies, and not printed by the source.
+    Attributes:
+        name: Name of the table.
+        suite: Suite of the results.
+        title: Title.
+        source: Citation.
+        images: Key of `IMAGE_SETS`; "" if unknown.
+        baseline: Baseline of the corruption errors; "" for none.
+        models: Rows of the table.
+        note: What a reader must know.
+        is_computed: Whether corruption errors were computed from published accuracies instead of
+            published by the source.
+
+    Example:
+        >>> import eyechart as ec
+        >>> table = ec.published_tables()[0]
+        >>> table.name, table.model("AlexNet").scores["mce"]
+        ('imagenet-c-paper', 1.0)
     """
 
     name: str
@@ -74,11 +91,11 @@ class PublishedTable:
 
     @property
     def image_title(self) -> str:
-        """What the images are called."""
+        """Title of the image set."""
         return IMAGE_SETS.get(self.images, "images that the file does not name")
 
     def model(self, name: str) -> PublishedModel:
-        """Return the row of that model."""
+        """Return the row of a model."""
         rows = {row.model: row for row in self.models}
         if name not in rows:
             raise unknown_name(f"model in {self.name}:", name, rows)
@@ -87,13 +104,19 @@ class PublishedTable:
 
 @cache
 def published_tables() -> tuple[PublishedTable, ...]:
-    """Return all published results that come with the package."""
+    """Return all published results that come with the package.
+
+    Example:
+        >>> import eyechart as ec
+        >>> [table.name for table in ec.published_tables() if table.suite == "vcr"]
+        ['vcr-table3']
+    """
     listed = yaml.safe_load((FOLDER / "tables.yaml").read_text(encoding="utf-8"))
     return tuple(_load(entry) for entry in listed)
 
 
 def find_published(name: str) -> tuple[PublishedTable, ...]:
-    """Return the published tables on a suite ("imagenet-c"), or the one of that name."""
+    """Return the published tables of a suite ("imagenet-c"), or the table with this name."""
     tables = tuple(table for table in published_tables() if name in (table.suite, table.name))
     if not tables:
         known = {key for table in published_tables() for key in (table.suite, table.name)}
@@ -102,11 +125,14 @@ def find_published(name: str) -> tuple[PublishedTable, ...]:
 
 
 def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[PublishedTable, ...]:
-    """Return the corruption errors of a CSV file of accuracies at each severity, by suite.
+    """Return the corruption errors from a CSV file of accuracies at each severity, by suite.
 
-    `baseline`: a built-in table; corruptions of several suites are divided by the errors of the
-    same AlexNet under each suite. Nobody knows the images of a file, so its rows are never ranked
-    with runs.
+    The images of a file are unknown, so its rows are never ranked with runs.
+
+    Args:
+        path: The CSV file.
+        baseline: Name of a built-in table; corruptions of several suites are divided by the errors
+            of the same AlexNet under each suite.
     """
     models = read_severity_errors(path)
     named = find_baseline(baseline)
@@ -153,6 +179,7 @@ def _of_printed(entry: TableEntry) -> Iterator[PublishedModel]:
         errors: dict[str, dict[str, float]] = {}
         for form, rows in forms.items():
             row = rows[model]
+            # Printed means are kept even where they differ from the mean of the printed entries.
             scores["mce" if form == "ce" else "relative_mce"] = float(row["mean"]) / 100
             names = [name for name in row if name not in ("model", "clean_error", "mean")]
             errors[form] = {name: float(row[name]) / 100 for name in names}
@@ -176,7 +203,7 @@ def _of_leaderboard(
 def _of_accuracies(
     models: Mapping[str, SeverityErrors], table: Baseline
 ) -> Iterator[PublishedModel]:
-    """Yield the corruption errors of models that were measured under a baseline's suite."""
+    """Yield the corruption errors of models that were tested on a baseline's suite."""
     for model, model_errors in models.items():
         errors = _in(table, model_errors.errors)
         if not errors:
@@ -200,7 +227,7 @@ def _of_accuracies(
 
 
 def _of_curves(file: str) -> Iterator[PublishedModel]:
-    """Yield VCR's scores under one corruption each, with the human areas that they imply."""
+    """Yield VCR's scores, each under one corruption, with the human areas they imply."""
     for row in _lines(file):
         scores = {score.name: float(row[score.name]) for score in CURVE_SCORES}
         for letter in "ap":
@@ -211,9 +238,13 @@ def _of_curves(file: str) -> Iterator[PublishedModel]:
 
 
 def implied_human_area(robustness: float, hmri: float, mrsi: float) -> float:
-    """Return the area below the human curve that a model's scores imply: R (1 − MRSI) / HMRI.
+    """Return the area under the human curve that a model's scores imply: R (1 − MRSI) / HMRI.
 
     With O the area below both curves, HMRI = O / A_human and MRSI = 1 − O / R.
+
+    Example:
+        >>> round(implied_human_area(0.6, 0.75, 0.0), 6)
+        0.8
     """
     return robustness * (1 - mrsi) / hmri
 

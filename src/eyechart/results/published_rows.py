@@ -1,4 +1,4 @@
-"""Published results beside finished runs: ranked with them on the same images, apart otherwise."""
+"""Published results beside finished runs: ranked together on the same images only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ FILE = ".csv"
 
 @dataclass(frozen=True)
 class RankedRow:
-    """A model in one order with others: of a run, or of the published `table`."""
+    """A model in a ranking: of a run, or of the published `table`."""
 
     rank: int
     model: str
@@ -34,7 +34,7 @@ class RankedRow:
 
 @dataclass(frozen=True)
 class RankedBoard:
-    """Models of runs and published ones in one order, by one score on the same images."""
+    """Models of runs and published models, ranked by one score on the same images."""
 
     standings: Standings
     tables: tuple[PublishedTable, ...]
@@ -42,10 +42,12 @@ class RankedBoard:
 
 
 def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[PublishedTable, ...]:
-    """Return the published results of suites, tables or CSV files; each once.
+    """Return the published results of suites, tables or CSV files, without duplicates.
 
-    `baseline`: only results that are relative to its errors, which CSV files are divided by; by
-    default all, and CSV files are divided by those of "robustbench-alexnet".
+    Args:
+        wanted: Names of suites or tables, or CSV files.
+        baseline: Only results relative to this baseline, which CSV files are divided by. By default
+            all results, and "robustbench-alexnet" for CSV files.
     """
     tables: dict[tuple[str, str, str], PublishedTable] = {}
     for name in wanted:
@@ -55,14 +57,14 @@ def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[Publi
             if is_file
             else _relative_to(find_published(name), name, baseline)
         )
-        # two files of one name in two folders are two tables
+        # Files of the same name in two folders are two tables.
         origin = str(Path(name)) if is_file else ""
         tables |= {(origin, table.name, table.suite): table for table in read}
     return tuple(tables.values())
 
 
 def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
-    """Raise a UsageError unless the runs have been evaluated with this baseline."""
+    """Raise a UsageError if the runs were evaluated with another baseline."""
     for board in boards:
         if baseline is None or board.baseline == baseline:
             continue
@@ -77,10 +79,10 @@ def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
 
 
 def is_comparable(board: Board, table: PublishedTable) -> bool:
-    """Whether runs and published results are of the same suite, images and baseline.
+    """Whether runs and published results share suite, images and baseline.
 
-    A run has a built-in table as its baseline only where that table holds for its images, sizes
-    and files; a model of a run that bears its name is none.
+    A run has a built-in table as its baseline only if that table is valid for its images, sizes and
+    files; a model of the run with the same name is not that table.
     """
     if (board.suite, board.baseline) != (table.suite, table.baseline):
         return False
@@ -90,7 +92,7 @@ def is_comparable(board: Board, table: PublishedTable) -> bool:
 
 
 def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> RankedBoard | None:
-    """Return runs and published results in one order, None where none may be ranked together."""
+    """Return a ranking of runs and published results; None if none are comparable."""
     board, by = standings.board, standings.by
     chosen = [
         table

@@ -1,4 +1,4 @@
-"""Models ranked in several ways: by fixed or continuous severities, by two benchmarks."""
+"""Compare rankings of models: fixed against continuous severities, and two benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import WITH_LEVELS
 
 TWO_BENCHMARKS = ("imagenet-c", "imagenet-noc")
-"""Suites whose rankings of models are compared by one and the same metric."""
+"""Suites whose rankings of models are compared by the same metric."""
 
 
 @cache
 def shared_corruptions() -> tuple[str, ...]:
-    """Return the corruptions that both ImageNet-C, with its extras, and VCR have."""
+    """Return the corruptions that are in both VCR and ImageNet-C with its extras."""
     levelled = {name for suite in WITH_LEVELS for name in list_corruptions(suite)}
     names = (name.removeprefix("vcr/") for name in list_corruptions("vcr"))
     return tuple(name for name in names if name in levelled)
@@ -31,9 +31,12 @@ def shared_corruptions() -> tuple[str, ...]:
 class Rankings:
     """Models ranked in several ways, under one corruption or over all.
 
-    `subject`: the corruption, or the score that was averaged. `scores` and `ranks` by the name of
-    the way. `swaps`: pairs of models that two ways put in
-    opposite orders. `verdict`: empty, or that there are too few photographs.
+    Attributes:
+        subject: The corruption, or the score that was averaged.
+        scores: Scores by way of ranking and model.
+        ranks: Ranking by way.
+        swaps: Pairs of models that two ways rank in opposite order.
+        verdict: "" or a note on insufficient data.
     """
 
     subject: str
@@ -43,14 +46,14 @@ class Rankings:
     verdict: str = ""
 
     def is_sure(self, swap: Swap) -> bool:
-        """Whether two models change places by more than chance."""
+        """Whether the change of order is significant."""
         return swap.significant and not self.verdict
 
 
 def rank_in_ways(
     subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
 ) -> Rankings:
-    """Return rankings by several scores, each with whether higher is better, of the same models."""
+    """Return rankings of the same models by several scores, each with its direction."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
     changes = [
         (one, two, swap)
@@ -63,12 +66,16 @@ def rank_in_ways(
 
 @dataclass(frozen=True, eq=False)
 class Discrete:
-    """The study's first experiment: fixed severities (ImageNet-C) against continuous ones (VCR).
+    """First experiment of the VCR paper: fixed severities (ImageNet-C) against continuous ones.
 
-    `corruptions`: three rankings under each corruption that both have; `missing`: those that the
-    runs lack. `coverage`: of Δv, by corruption, in the fixed and in the continuous test set: the
-    share of 39 bins that hold at least `least` pictures. `note`: empty, or that the pictures are
-    not the same.
+    Attributes:
+        models: Models of both runs.
+        corruptions: Three rankings under each corruption of both suites.
+        missing: Corruptions that the runs lack.
+        coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the share
+            of 39 bins with at least `least` images.
+        least: Minimum count per bin, as text.
+        note: "" or a note that the images differ.
     """
 
     models: tuple[str, ...]
@@ -80,7 +87,7 @@ class Discrete:
 
 
 def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
-    """Return how rankings by ImageNet-C and by VCR differ, if there are boards of both."""
+    """Return how rankings by ImageNet-C and VCR differ; None without runs of both."""
     fixed = [board for board in boards if board.suite in WITH_LEVELS]
     continuous = next((board for board in boards if board.suite == "vcr"), None)
     if not fixed or continuous is None:
@@ -120,7 +127,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
 
 
 def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
-    """Return how ImageNet-C and ImageNet-NOC rank models, each time by one and the same metric."""
+    """Return how ImageNet-C and ImageNet-NOC rank models, each time by the same metric."""
     by_suite = {board.suite: board for board in boards}
     if not by_suite.keys() >= set(TWO_BENCHMARKS):
         return []
@@ -146,7 +153,7 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
 
 
 def pictures_note(boards: Sequence[Board]) -> str:
-    """Return that boards are not of the same pictures, which alone can change an order, or ""."""
+    """Return a note if boards are of different images, which alone can change a ranking, or ""."""
     first = boards[0].runs[0].names
     for board in boards[1:]:
         other = board.runs[0].names
@@ -160,7 +167,7 @@ def pictures_note(boards: Sequence[Board]) -> str:
 
 
 def _family(baseline: str) -> str:
-    # both tables of errors are AlexNet's
+    # Both tables of errors are AlexNet's.
     return baseline.removeprefix("noc-")
 
 
@@ -183,7 +190,7 @@ def _common_space(boards: Sequence[Board], space: str | None) -> str:
 def _of(
     board: Board, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
-    """Return a score of some models, as an accuracy if it is an error; empty if one lacks it."""
+    """Return a score of some models, errors as accuracy; empty if a model lacks it."""
     keys = {name: (name, space, corruption, score) for name in models}
     if not all(key in board.scores for key in keys.values()):
         return {}

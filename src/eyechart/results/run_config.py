@@ -1,7 +1,7 @@
-"""The settings of a run as results.json holds them: the records of the options, as they were used.
+"""Settings of a run in results.json: the option records as they were used.
 
-An option of sampling, curves or humans is declared in its record of settings and need not be named
-here. What decides the predictions besides (images, models, versions) is.
+Options of sampling, curves and humans are declared in their settings records and not repeated here;
+what else determines the predictions (images, models, versions) is added.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 
 AUTO = "auto"
-"""The number of bins of human curves, where it was left to the number of responses."""
+"""Number of bins of human curves if it was derived from the number of responses."""
 
 OMITTED = ("clean", "clean_responses", "similar", "human_bins")
-"""Settings that the file holds only where they are not at their default."""
+"""Settings that are stored only if they are not at their default."""
 
 _CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 def _written(settings: Any, plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the plain values of settings that are written."""
+    """Return the plain values of settings that are stored."""
     unused = {
         option.name
         for option in fields(settings)
@@ -36,7 +36,7 @@ def _written(settings: Any, plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in unused}
 
 
-# a lambda, since an annotated return type would take the place of the fields in the JSON Schema
+# A lambda: an annotated return type would replace the fields in the JSON Schema.
 _WRITER = WrapSerializer(lambda settings, write: _written(settings, write(settings)))
 
 
@@ -51,7 +51,7 @@ class FitConfig(CurveSettings):
     least: int | float = field()
     """Minimum count per bin."""
     density: str = "uniform"
-    """How much each visual change counts in areas."""
+    """Weight of each visual change in areas."""
     seed: int = 0
     """Seed of the bootstrap replicates."""
     human_bins: int | str | None = None
@@ -59,7 +59,7 @@ class FitConfig(CurveSettings):
 
     @classmethod
     def of(cls, fit: Fit, *, has_humans: bool) -> "FitConfig":
-        """Return the settings of a fit as results hold them."""
+        """Return the settings of a fit in the form stored in results."""
         shared = {option.name: getattr(fit, option.name) for option in fields(CurveSettings)}
         shared |= {"bins": fit.n_bins, "density": to_density(fit.density).identity}
         asked = AUTO if fit.bins is None else fit.bins
@@ -67,8 +67,8 @@ class FitConfig(CurveSettings):
 
     @property
     def comparable(self) -> dict[str, object]:
-        """The settings by which curves of two runs are compared."""
-        # older runs, and those without humans, do not say what was asked for
+        """Settings that two runs must share for their curves to be comparable."""
+        # Older runs and runs without humans do not store what was requested.
         asked = AUTO if self.bins == BINS else self.bins
         return vars(self) | {"human_bins": asked if self.human_bins is None else self.human_bins}
 
@@ -90,37 +90,37 @@ class RunConfig(Plan, ComparisonSettings):
     stimulus: str
     """How images were resized and cropped."""
     clean: int | str | None = ""
-    """How clean images came to the size of corrupted ones from files; null if there were none."""
+    """How clean images were brought to the size of corrupted files; null if there were none."""
     suite: str = field()
     """Name or YAML file of the suite."""
     n: int = field()
-    """Number of samples per corruption that was asked for."""
+    """Requested number of samples per corruption."""
     labels: str = field()
-    """The label space that was asked for."""
+    """Requested label space."""
     corruptions: tuple[str, ...] = field()
     """The corruptions of the test."""
     strengths: str
-    """Digest of all that the suite says of the corruptions."""
+    """Digest of the suite's definition of the corruptions."""
     images: str
     """Digest of the images with their names and labels."""
     models: Mapping[str, str]
     """Digest of the weights and the precision of each model, by name."""
     testset: str
-    """Digest of the samples that were given, "" if they follow from the settings."""
+    """Digest of the given test set, "" if samples follow from the settings."""
     humans: str | tuple[str, ...] | None = field()
-    """The human references, by precedence; null for none."""
+    """Human references in order of precedence; null for none."""
     similar: tuple[str, ...] = (PUBLISHED,)
-    """Where the classes of similar corruptions come from."""
+    """Sources of the classes of similar corruptions."""
     baseline: str
-    """By whose errors those of the models were divided, "" for none."""
+    """Baseline of CE, "" for none."""
     means_over: tuple[str, ...]
-    """The corruptions that means are over."""
+    """Corruptions that means are over."""
     fit: Annotated[FitConfig, _WRITER]
     """How curves were fitted."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, object]) -> "RunConfig":
-        """Return the settings that plain values describe."""
+        """Return the settings described by plain values."""
         return _ADAPTER.validate_python(plain)
 
     @property
@@ -129,12 +129,12 @@ class RunConfig(Plan, ComparisonSettings):
         return Plan(**{option.name: getattr(self, option.name) for option in fields(Plan)})
 
     def written(self) -> dict[str, Any]:
-        """Return the settings as plain values, as the file holds them."""
+        """Return the settings as plain values, in the form stored in the file."""
         plain: dict[str, Any] = _ADAPTER.dump_python(self)
         return plain
 
 
 WrittenConfig = Annotated[RunConfig, _WRITER]
-"""The settings of a run, as a field of a file."""
+"""Settings of a run, as a field of a file."""
 
 _ADAPTER: TypeAdapter[RunConfig] = TypeAdapter(WrittenConfig)

@@ -1,4 +1,4 @@
-"""Finished runs read back, and runs of one test put together into a board of models."""
+"""Read finished runs, and combine runs of the same test into a board of models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -19,7 +19,7 @@ from eyechart.testsets.coverage import CorruptionCoverage
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What one `eyechart evaluate` found: its results, and every score with its replicates."""
+    """One finished `eyechart evaluate`: its results, and every score with bootstrap replicates."""
 
     folder: Path
     results: Results
@@ -27,43 +27,44 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """What was asked for."""
+        """Settings of the run."""
         return self.results.config
 
     @property
     def coverage(self) -> Mapping[str, CorruptionCoverage]:
-        """What each corruption covers of visual change."""
+        """Coverage of visual change by corruption."""
         return self.results.coverage
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the pictures, without endings."""
+        """Names of the images, without extension."""
         digests = self.results.images.digests
         return frozenset(PurePath(name).with_suffix("").as_posix() for name in digests)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names of the models."""
+        """Names of the models."""
         return tuple(model.name for model in self.results.models)
 
     @property
     def baseline(self) -> str:
-        """By whose errors those of the models were divided, "" if by nobody's."""
+        """Baseline of CE, "" for none."""
         return self.config.baseline
 
     @property
     def test(self) -> dict[str, object]:
-        """All of the settings that two runs must share for their models to be compared."""
-        # what only some runs are told comes last: another difference says more
+        """Settings that two runs must share for their models to be comparable."""
+        # Settings that only some runs store come last: a difference in another one is more
+        # informative.
         names = sorted((option.name for option in fields(RunConfig)), key=OMITTED.__contains__)
         settings = {name: getattr(self.config, name) for name in names if name != "models"}
         return settings | {"fit": self.config.fit.comparable}
 
     @property
     def shown(self) -> int:
-        """With how many corrupted pictures each corruption was shown, at most.
+        """Maximum number of samples per corruption.
 
-        Published levels are all shown, whatever number was asked for.
+        Published severities are all used, whatever number was requested.
         """
         answers = (
             record.answers
@@ -76,18 +77,18 @@ class Run:
         )
 
     def pictures(self, space: str) -> int:
-        """Return how many pictures were scored in a label space."""
+        """Return the number of images scored in a label space."""
         return max((model.spaces[space].pictures for model in self._in(space)), default=0)
 
     def verdict(self, space: str) -> str:
-        """Return that there are too few pictures in a label space, or ""."""
+        """Return a note on insufficient data in a label space, or ""."""
         return next((model.spaces[space].verdict for model in self._in(space)), "")
 
     def _in(self, space: str) -> list[ModelResults]:
         return [model for model in self.results.models if space in model.spaces]
 
     def identity(self, model: str) -> str:
-        """Return what tells whether a model of this name is the same elsewhere, "" if nothing."""
+        """Return an identifier of a model's weights and precision, "" if unknown."""
         weights, _, precision = self.config.models.get(model, "").rpartition(" ")
         return f"{weights} {precision}" if weights else ""
 
@@ -105,7 +106,7 @@ def read_run(folder: Path) -> Run:
 
 
 def run_of(results: Results) -> Run:
-    """Return results that are in memory as a run; without a folder there are no examples."""
+    """Return results in memory as a run; without a folder there are no examples."""
     _check_complete(results, "Results")
     scores = dict(scores_of(results))
     if not all(len(estimate.replicates) for estimate in scores.values()):
@@ -126,46 +127,46 @@ def _check_complete(results: Results, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """Models that answered one and the same test, from one run or several."""
+    """Models tested on the same test, from one run or several."""
 
     runs: tuple[Run, ...]
 
     @property
     def suite(self) -> str:
-        """The suite of the test."""
+        """Suite of the test."""
         return self.runs[0].config.suite
 
     @property
     def models(self) -> tuple[str, ...]:
-        """All models, in the order of the runs; one that is in several is there once."""
+        """All models in the order of the runs, without duplicates."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.models))
 
     @property
     def corruptions(self) -> tuple[str, ...]:
-        """The corruptions of the test."""
+        """Corruptions of the test."""
         return self.runs[0].config.corruptions
 
     @property
     def baseline(self) -> str:
-        """By whose errors those of the models were divided."""
+        """Baseline of CE."""
         return self.runs[0].baseline
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The corruptions that means are over: the suite's own, where all of it is there."""
+        """Corruptions that means are over: those of the suite, if all of it was tested."""
         return self.runs[0].config.means_over
 
     def marked(self, model: str) -> tuple[str, ...]:
-        """Return the corruptions behind means that a model was trained on."""
+        """Return the corruptions within means that a model was trained on."""
         records = (record for run in self.runs if (record := run.results.model(model)) is not None)
         return tuple(name for name in next(records).marked if name in self.counted)
 
     def pictures(self, space: str) -> int:
-        """Return how many pictures were scored in a label space."""
+        """Return the number of images scored in a label space."""
         return self.runs[0].pictures(space)
 
     def verdict(self, space: str) -> str:
-        """Return that there are too few pictures in a label space, or ""."""
+        """Return a note on insufficient data in a label space, or ""."""
         return self.runs[0].verdict(space)
 
     @cached_property
@@ -175,12 +176,12 @@ class Board:
 
     @property
     def spaces(self) -> tuple[str, ...]:
-        """The label spaces in which all models were scored."""
+        """Label spaces in which all models were scored."""
         spaces = [{key[1] for key in run.scores} for run in self.runs]
         return tuple(name for name in SCORED_SPACES if all(name in names for names in spaces))
 
     def each(self, space: str, score: str) -> dict[str, dict[str, Estimate]]:
-        """Return a score of every model by corruption, of those corruptions that all have it in."""
+        """Return a score of every model by corruption, for corruptions where all models have it."""
         by_corruption = {
             corruption: {
                 model: estimate
@@ -198,7 +199,7 @@ class Board:
     def overall(self, space: str, score: str) -> dict[str, Estimate]:
         """Return a score of every model over the whole test: clean accuracy, mCE, or a mean.
 
-        Empty where a corruption lacks it, but for scores next to people, whom not all have.
+        Empty if a corruption lacks it, except for human-relative scores, which not all have.
         """
         by_corruption = self.each(space, score)
         declared = SCORES[score]
@@ -219,10 +220,11 @@ class Board:
 
 
 def make_boards(runs: Sequence[Run]) -> list[Board]:
-    """Return the runs by the test they are of.
+    """Return the runs grouped by test.
 
-    Runs of one suite on other pictures or with other settings cannot be compared and are refused;
-    so are two models of one name, and runs by two definitions of visual change.
+    Raises:
+        UsageError: If runs of one suite differ in images or settings, two different models have the
+            same name, or visual change was measured by two definitions.
     """
     _check_same_definition(runs)
     groups: dict[str, list[Run]] = {}
@@ -259,7 +261,7 @@ def _check_same_test(first: Run, second: Run) -> None:
 
 
 def _check_same_definition(runs: Sequence[Run]) -> None:
-    """Raise a UsageError unless visual change was measured by one ruler in all suites."""
+    """Raise a UsageError unless all runs measured visual change with the same ruler."""
     for first, run in pairwise(runs):
         one, two = (compared.config.definition for compared in (first, run))
         versions = [compared.config.ruler_version for compared in (first, run)]

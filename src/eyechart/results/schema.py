@@ -1,7 +1,7 @@
-"""The records that are results.json: Python objects, JSON, JSON Schema and field documentation.
+"""Records of results.json: Python objects, JSON, JSON Schema and field documentation.
 
-Those of one model are in `model_results`, those of curves in `curve_results`.
-What computes the numbers, draws them or compares runs does not belong here.
+Records of one model are in `model_results`, those of curves in `curve_results`. Computing, drawing
+and comparing runs do not belong here.
 """
 
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA_VERSION: Literal[4] = 4
-"""Of results.json; grows when a field changes its meaning."""
+"""Version of results.json; increased when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
 EXAMPLES_FOLDER = "examples"
@@ -47,13 +47,13 @@ class ImagesUsed(Record):
     """The images of the run."""
 
     source: str
-    """Where they are from."""
+    """Data source."""
     digest: str
     """SHA-256 over all images."""
     pictures: int
-    """Number of images there."""
+    """Number of images in the dataset."""
     used: int
-    """Number of images that are in the test set."""
+    """Number of images in the test set."""
     stimulus: str
     """How they were resized and cropped."""
     damaged: tuple[DamagedImage, ...]
@@ -74,7 +74,7 @@ class RunProvenance(Record):
     command: str
     """The command as typed, "" for a call from Python."""
     made: str
-    """When, as an ISO date."""
+    """Date, in ISO format."""
 
 
 class PairedComparison(Record):
@@ -106,7 +106,7 @@ class ErrorAgreement(Record):
     second: str
     """The second model, or humans."""
     kappa: Estimate
-    """κ: 1 if both err on the same samples, 0 if as often as by chance."""
+    """κ: 1 if both err on the same samples, 0 at chance level."""
     trials: int
     """Number of samples that were compared."""
 
@@ -121,7 +121,7 @@ class HumanExperiment(Record):
     kind: str
     """The class of visually similar corruptions, "" for none."""
     members: tuple[str, ...]
-    """Bare names of the corruptions that the responses stand for."""
+    """Bare names of the corruptions that the responses are used for."""
     size: str
     """Number of humans and responses, in words."""
     accuracy: HumanCurve | None
@@ -131,7 +131,7 @@ class HumanExperiment(Record):
     tested: bool = False
     """Whether similarity to other corruptions was tested."""
     evidence: str = ""
-    """How the class of similar corruptions is known."""
+    """Evidence for the class of similar corruptions."""
     reference: str = ""
     """Name of the human reference."""
 
@@ -150,7 +150,7 @@ class ExamplePrediction(Record):
 
 
 class ExampleImage(Record):
-    """One sample of the test set, kept to be looked at, with every model's prediction."""
+    """One sample of the test set, stored for viewing, with every model's prediction."""
 
     corruption: str
     """The corruption, "clean" for a clean image."""
@@ -173,7 +173,24 @@ class ExampleImage(Record):
 
 
 class Results(Record):
-    """All results of one run: the content of results.json."""
+    """All results of one run: the content of results.json.
+
+    `results["model"]["corruption"].r_a` is a score with its interval; `results["model"].r_a` is the
+    mean over corruptions.
+
+    Example:
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> results = ec.evaluate(
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", pictures=2, bins=4,
+        ...     least=2, replicates=10,
+        ... )
+        >>> results
+        <Results of mean_color on 20 demo photographs>
+        >>> list(results["mean_color"].primary.corruptions)
+        ['vcr/gaussian_blur']
+    """
 
     schema_version: Literal[4] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
@@ -184,7 +201,7 @@ class Results(Record):
     images: ImagesUsed
     """The images."""
     warnings: tuple[str, ...]
-    """What must be known before reading the scores, a sentence each."""
+    """Notes on the interpretation of the scores, one sentence each."""
     coverage: Mapping[str, CorruptionCoverage]
     """Coverage of visual change by corruption."""
     models: tuple[ModelResults, ...]
@@ -202,7 +219,7 @@ class Results(Record):
 
     @property
     def folder(self) -> Path | None:
-        """Where the run keeps its examples and predictions; None if nothing was kept."""
+        """Folder of the run with its examples and predictions; None if nothing was stored."""
         return self._folder
 
     def kept_in(self, folder: Path) -> "Results":
@@ -212,7 +229,7 @@ class Results(Record):
         return results
 
     def model(self, name: str) -> ModelResults | None:
-        """Return the model of that name, if it exists."""
+        """Return the model with this name; None if there is none."""
         return next((model for model in self.models if model.name == name), None)
 
     def with_command(self, command: str) -> "Results":
@@ -225,7 +242,7 @@ class Results(Record):
         return self.model_copy(update={"warnings": (*self.warnings, *warnings)})
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write results.json, results.csv and scores.parquet into a folder; return their paths."""
+        """Write results.json, results.csv and scores.parquet to a folder; return their paths."""
         from eyechart.results.writing import write_results
 
         return write_results(self, folder)
@@ -234,8 +251,8 @@ class Results(Record):
         """Return a matplotlib figure: accuracy and consistency over Δv, with humans where known.
 
         Args:
-            corruptions: a panel each; all of them if none is named.
-            space: the label space; the primary one if none is named.
+            corruptions: One panel each; all of them if none is named.
+            space: Label space; the primary one if none is named.
         """
         from eyechart.reports.figures.curve_plot import plot_curves
 
@@ -270,7 +287,7 @@ class Results(Record):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks: a line for each model, its scores over all corruptions."""
+        """Return a table for notebooks: one line per model with its scores over all corruptions."""
         rows = {model.name: model.scores for model in self.models}
         columns = [score for score in OVERALL if any(score.name in row for row in rows.values())]
         head = "".join(f"<th>{escape(score.symbol)}</th>" for score in columns)
@@ -291,13 +308,13 @@ def _html_cell(scores: Mapping[str, Estimate], score: Score) -> str:
 
 
 def check_results(results: object) -> None:
-    """Raise a UsageError for what is not the result of `evaluate`."""
+    """Raise a UsageError unless this is a result of `evaluate`."""
     if not isinstance(results, Results):
         raise UsageError(f"evaluation must be what evaluate returns, got {type(results).__name__}.")
 
 
 class _Version(Record, extra="ignore"):
-    """The version of a file, read before the rest."""
+    """Version of a file, read before the rest."""
 
     schema_version: int = Field(alias="schema")
 
@@ -306,8 +323,8 @@ def read_results(folder: Path) -> Results:
     """Return the results of a finished run in a folder.
 
     Raises:
-        UsageError: in one sentence, for a folder without results, and for a file of another
-            version, or of another program, or a damaged one.
+        UsageError: If the folder has no results, or the file is damaged, of another version or not
+            written by eyechart.
     """
     path = folder / RESULTS_FILE
     if folder.is_file():
@@ -328,7 +345,7 @@ def read_results(folder: Path) -> Results:
             f" {SCHEMA_VERSION}): evaluate again into another folder."
         )
     try:
-        # strict: a number in quotes is damage, not a number
+        # Strict: a number in quotes is damage, not a number.
         return Results.model_validate_json(content, strict=True).kept_in(folder)
     except ValidationError as error:
         problem = first_problem(error).rstrip(".")

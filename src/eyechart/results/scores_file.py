@@ -1,6 +1,6 @@
-"""The scores of a run with their replicates, in a file: what runs are compared by.
+"""Scores of a run with their bootstrap replicates in a file, by which runs are compared.
 
-What results.json holds besides is in `schema`.
+The rest of results.json is in `schema`.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from eyechart.stats.estimate import Estimate
 SCORES_FILE = "scores.parquet"
 CLEAN_ACCURACY, CLEAN_ERROR = "clean_accuracy", "clean_error"
 WHOLE = ""
-"""The corruption of scores that are of none."""
+"""Corruption of scores that are of the whole test."""
 
 SCHEMA = pa.schema(
     [
@@ -36,8 +36,9 @@ SCHEMA = pa.schema(
         ("replicates", pa.list_(pa.float64())),
     ]
 )
-"""`score`: its name in `scores.registry`, or `clean_error`. `replicates`: in each resampled set of
-pictures, the same sets for every row of the run."""
+"""`score` is its name in `scores.registry`, or `clean_error`. `replicates` holds the score in each
+bootstrap replicate of images; all rows of a run share these replicates.
+"""
 
 Key = tuple[str, str, str, str]
 """Model, label space, corruption, score."""
@@ -68,7 +69,7 @@ def _scores_in(space: SpaceResults) -> Iterator[tuple[tuple[str, str], Estimate]
 
 
 def write_scores(results: Results, path: Path) -> None:
-    """Write the scores of a run with their replicates."""
+    """Write the scores of a run with their bootstrap replicates."""
     rows = [
         (*key, estimate.value, *estimate.interval95, *estimate.interval83, estimate.replicates)
         for key, estimate in scores_of(results)
@@ -99,8 +100,28 @@ def read_scores(path: Path) -> dict[Key, Estimate]:
 def load(folder: str | PathLike[str]) -> Results:
     """Return the results of a finished run, as `evaluate` returned them.
 
-    Scores of corruptions have their replicates again, if the folder holds scores.parquet; fitted
-    curves are not kept.
+    Scores of corruptions have their bootstrap replicates if the folder contains scores.parquet;
+    fitted curves are not stored.
+
+    Args:
+        folder: Run folder.
+
+    Raises:
+        UsageError: If the folder has no finished run.
+
+    Example:
+        >>> import tempfile
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> results = ec.evaluate(
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", pictures=2, bins=4,
+        ...     least=2, replicates=10,
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files = results.save(folder)
+        ...     ec.load(folder) == results
+        True
     """
     home = Path(as_path(folder, "folder", "the path of a folder"))
     results, path = read_results(home), home / SCORES_FILE

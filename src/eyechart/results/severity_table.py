@@ -1,4 +1,4 @@
-"""Accuracies at each severity in a CSV file, as RobustBench publishes them, read as errors."""
+"""Read accuracies at each severity from a CSV file, as published by RobustBench."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,9 @@ CLEAN = "clean"
 
 @dataclass(frozen=True)
 class SeverityErrors:
-    """Errors of one model, as shares: by corruption and severity 1…5, and on clean images.
+    """Error rates of one model in [0, 1]: by corruption and severity 1…5, and on clean images.
 
-    `clean`: None if the table does not say.
+    `clean` is None if the table does not contain it.
     """
 
     errors: Mapping[str, Mapping[int, float]]
@@ -27,20 +27,35 @@ class SeverityErrors:
 
 
 def read_severity_errors(path: str | PathLike[str]) -> dict[str, SeverityErrors]:
-    """Return the errors of each model in a CSV file of accuracies at each severity.
+    r"""Return the error rates of each model in a CSV file of accuracies at each severity.
 
-    Either the columns model, corruption, severity (1 to 5) and accuracy (a share); a row whose
-    corruption is "clean" has the accuracy on clean images. Or RobustBench's own files
-    (unaggregated_results.csv): corruptions in the first row, severities in the second, then a row
-    for each model. What comes back for each model is what `mean_corruption_error` takes:
+    The file has the columns model, corruption, severity (1 to 5) and accuracy (in [0, 1]); a row
+    with the corruption "clean" holds the accuracy on clean images. RobustBench's files
+    (unaggregated_results.csv) are read as well: corruptions in the first row, severities in the
+    second, then one row per model.
 
-        >>> import eyechart as ec
-        >>> for model, own in ec.read_severity_errors("accuracies.csv").items():  # doctest: +SKIP
-        ...     mce = ec.mean_corruption_error(own.errors, "robustbench-alexnet")
-        ...     print(model, round(100 * mce.value, 2))
+    Args:
+        path: The CSV file.
+
+    Returns:
+        Errors by model; `errors` is what `mean_corruption_error` takes.
 
     Raises:
-        UsageError: a column, a severity or a number is missing, there twice, or no share.
+        UsageError: If a column, severity or number is missing, duplicate or outside [0, 1].
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import eyechart as ec
+        >>> lines = [f"resnet,fog,{severity},{1 - severity / 10}" for severity in range(1, 6)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "accuracies.csv")
+        ...     _ = path.write_text("\n".join(["model,corruption,severity,accuracy", *lines]))
+        ...     models = ec.read_severity_errors(path)
+        >>> models["resnet"].errors["fog"]
+        {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.5}
+        >>> round(ec.corruption_error(models["resnet"].errors, {"fog": 0.6}).values["fog"], 3)
+        0.5
     """
     file = Path(as_path(path, "path", "the path of a CSV file"))
     try:
@@ -54,7 +69,7 @@ def _read(path: Path) -> dict[str, SeverityErrors]:
     clean: dict[str, float] = {}
     for row in _rows(path):
         model, corruption = row.filled("model"), row.filled("corruption")
-        # 1 − 0.9 is 0.1, and not the 0.09999999999999998 that the machine makes of it
+        # 1 − 0.9 is 0.09999999999999998 in floating point; rounding restores 0.1.
         error = round(1 - row.share("accuracy"), 12)
         by_corruption = by_model.setdefault(model, {})
         if corruption == CLEAN:
@@ -72,13 +87,13 @@ def _read(path: Path) -> dict[str, SeverityErrors]:
 
 
 def _rows(path: Path) -> Iterator[CsvRow]:
-    """Yield a row for each accuracy, whichever of the two formats a file has."""
-    # RobustBench's own table has no name for its first column
+    """Yield one row per accuracy, in either of the two formats."""
+    # The first column of RobustBench's table has no name.
     return _wide_rows(path) if "" in column_names(path) else read_rows(path, COLUMNS)
 
 
 def _wide_rows(path: Path) -> Iterator[CsvRow]:
-    """Yield the cells of RobustBench's own table, whose head is two rows."""
+    """Yield the cells of RobustBench's table, which has two header rows."""
     lines = list(csv.reader(read_text(path).splitlines()))
     corruptions, severities = lines[0], lines[1] if len(lines) > 1 else []
     for number, line in enumerate(lines[2:], 3):

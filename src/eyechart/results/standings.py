@@ -1,4 +1,4 @@
-"""The models of a board in order: ranks with intervals, and paired tests of every two."""
+"""Rank the models of a board, with intervals of ranks and paired tests of all pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ NOTHING = "There is nothing to rank the models of {} by: no score that every cor
 
 @dataclass(frozen=True)
 class Pair:
-    """Two models of a board: how much higher the first scores than the second.
+    """Two models of a board: score of the first minus score of the second.
 
-    `p_value`: of a paired bootstrap test; `corrected`: by Holm's method for all pairs of the board.
+    `p_value` is of a paired bootstrap test; `corrected` is corrected for all pairs (Holm).
     """
 
     first: str
@@ -35,11 +35,17 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """A board's models in order, by one score in one label space.
+    """Models of a board ranked by one score in one label space.
 
-    `scores`: every overall score of each model; `homes`: the label space that each is of. `ranks`:
-    with their intervals. `pairs`: tests of all pairs. `verdict`: empty, or that there are too few
-    photographs.
+    Attributes:
+        board: The board.
+        space: Label space of the ranking.
+        by: Score of the ranking.
+        scores: Every overall score of each model.
+        ranks: Ranks with intervals.
+        pairs: Tests of all pairs.
+        verdict: "" or a note on insufficient data.
+        homes: Label space of each score.
     """
 
     board: Board
@@ -53,13 +59,13 @@ class Standings:
 
     @property
     def order(self) -> list[str]:
-        """The models, best first."""
+        """Models, best first."""
         return sorted(self.board.models, key=lambda name: self.ranks.ranks[name])
 
     def worse_than(self, model: str, level: float = SIGNIFICANT) -> list[str]:
-        """Return the models that are behind this one by more than chance, after correction.
+        """Return the models that are significantly worse than this one, after correction.
 
-        None where there are too few photographs for a claim.
+        Empty if there is insufficient data.
         """
         if self.verdict:
             return []
@@ -75,16 +81,19 @@ class Standings:
 
 
 def check_rankable(name: str) -> None:
-    """Raise a UsageError unless models can be ranked by a score of that name."""
+    """Raise a UsageError unless models can be ranked by this score."""
     known = [score.name for score in LEADERBOARD]
     if name not in known:
         raise unknown_name("score", name, known)
 
 
 def stand(board: Board, space: str | None = None, by: str | None = None) -> Standings:
-    """Return the models of a board in order; `by` is the usual score of its suite unless given.
+    """Return the ranked models of a board.
 
-    Where the board has no such score it goes by its usual one.
+    Args:
+        board: The board.
+        space: Label space; the first common one by default.
+        by: Score to rank by. By default, or if the board lacks it, the usual score of its suite.
     """
     if by is not None:
         check_rankable(by)
@@ -115,11 +124,11 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
 
 
 def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], dict[str, str]]:
-    """Return the overall scores that there are, and the label space that each is of."""
+    """Return the available overall scores, and the label space of each."""
     scores: dict[str, dict[str, Estimate]] = {}
     homes: dict[str, str] = {}
     for score in LEADERBOARD:
-        # people are compared with in their own space
+        # Humans are compared with in the 16 categories only.
         for home in (space, *(["entry16"] if HUMANS in score.needs else [])):
             estimates = board.overall(home, score.name) if home in board.spaces else {}
             if estimates and all(np.isfinite(estimate.value) for estimate in estimates.values()):

@@ -1,6 +1,6 @@
-"""Results as files: results.json, results.csv and scores.parquet, and the schema of the first.
+"""Write results as results.json, results.csv and scores.parquet, and the JSON Schema.
 
-Reading them is in `schema` and `scores_file`; what the files say is declared in `schema`.
+Reading is in `schema` and `scores_file`; the content is declared in `schema`.
 """
 
 import csv
@@ -23,16 +23,31 @@ from eyechart.stats.estimate import Estimate
 
 CSV_FILE = "results.csv"
 Cell: TypeAlias = str | int | float
-"""Of a line of results.csv; an undetermined number is NaN."""
+"""Cell of results.csv; an undetermined number is NaN."""
 
 NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
-"""A list of numbers over several lines; in JSON no string has a line's end."""
+"""List of numbers over several lines; JSON strings contain no line breaks."""
 
 
 def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
-    """Write results.json, results.csv and scores.parquet into a folder and return their paths.
+    """Write results.json, results.csv and scores.parquet to a folder; return their paths.
 
-    A folder that is missing is made.
+    Args:
+        results: Results of `evaluate` or `load`.
+        out: The folder; created if missing.
+
+    Example:
+        >>> import tempfile
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> results = ec.evaluate(
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", pictures=2, bins=4,
+        ...     least=2, replicates=10,
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [path.name for path in ec.write_results(results, folder)]
+        ['results.json', 'results.csv', 'scores.parquet']
     """
     check_results(results)
     folder = as_folder(out, "out")
@@ -48,7 +63,7 @@ def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
 
 
 def to_json(results: Results) -> str:
-    """Return the text of results.json, to be read by humans too: lists of numbers in one line."""
+    """Return the text of results.json, with each list of numbers on one line for readability."""
     text = results.model_dump_json(indent=1, by_alias=True, ensure_ascii=True)
     return NUMBERS.sub(lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
@@ -61,12 +76,12 @@ def schema_text() -> str:
 
 
 def csv_columns() -> tuple[str, ...]:
-    """Return the columns of results.csv: those of each score once, for accuracy and consistency."""
+    """Return the columns of results.csv, shared by accuracy and consistency."""
     names = ["model", "space", "corruption", "property", "answers", "rate"]
     for score in DECLARED:
         if score.of_test:
             continue
-        # what goes with the scores of curves stands behind them, what goes with CE before it
+        # Columns on humans follow the scores of curves, the baseline precedes CE.
         names += ["scenario", "human_reference"] if score.group != "curve" else []
         names += ["baseline"] if BASELINE in score.needs else []
         names += _score_columns(score)
@@ -91,7 +106,7 @@ def to_csv(results: Results) -> str:
 
 
 def lines_of(results: Results) -> Iterator[dict[str, Cell]]:
-    """Yield the lines of results.csv by the names of columns; what is missing is left out."""
+    """Yield the lines of results.csv by column name; missing values are left out."""
     for model in results.models:
         for name, space in model.spaces.items():
             for corruption, score in space.corruptions.items():
@@ -121,7 +136,7 @@ def _line(
     if errors is not None and letter == "a":
         line["baseline"] = errors.baseline
     for score in DECLARED:
-        # what is of neither property stands beside accuracy
+        # Scores of neither property are in the line of accuracy.
         if score.name in values and (score.letter or "a") == letter:
             line |= _score_cells(score, values[score.name], record)
     return line
