@@ -1,4 +1,4 @@
-"""Which corruptions measure the same thing: studies, calibration, selection, coverage.
+"""Overlap of corruptions: studies, calibration, selection and coverage of benchmarks.
 
 Training and prediction loops are those of `training` and `predictions`.
 """

@@ -1,7 +1,7 @@
-"""Accuracy tables: the accuracy of each model, trained on one corruption, on each corruption.
+"""Accuracy tables: accuracy of models, each trained on one corruption, on each corruption.
 
-The same form for what a study measured here and for what users bring; also the single hits of a
-study's folder, `tests/SEED/NAME.parquet` with a column for each model.
+Tables of a study and of users have the same format. This module also reads the single predictions
+in a study folder, `tests/SEED/NAME.parquet` with one column per model.
 """
 
 import math
@@ -31,19 +31,22 @@ FILE = "accuracies.csv"
 HITS_FOLDER = "tests"
 TRAINED_ON, SEED, CLEAN = "trained_on", "seed", "clean"
 STANDARD = "standard"
-"""The model that saw clean pictures only."""
+"""Name of the model trained on clean images only."""
 
 ALL = "all:"
-"""Before a benchmark's name: the model that was trained with all its corruptions."""
+"""Prefix of a benchmark's name: the model trained on all its corruptions."""
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyTable:
-    """Shares of right answers, `values[seed, model, test]`.
+    """Accuracies in [0, 1], `values[seed, model, test]`.
 
-    `models`: "standard", then one for each corruption in the order of `corruptions`, then those
-    called "all:BENCHMARK". Tests: clean pictures, then the corruptions. `seeds`: what repetitions
-    are called; one without a name if there was no repetition.
+    Attributes:
+        corruptions: Names of the corruptions.
+        models: "standard", one per corruption in the order of `corruptions`, then "all:BENCHMARK".
+        values: Accuracies; tests are clean images, then the corruptions.
+        seeds: Names of the repetitions; one empty name if there is no repetition.
+        source: File of the table.
     """
 
     corruptions: tuple[str, ...]
@@ -54,23 +57,23 @@ class AccuracyTable:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """What the models were tested on: "clean", then the corruptions."""
+        """Tests: "clean", then the corruptions."""
         return (CLEAN, *self.corruptions)
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks that a model was trained on as a whole."""
+        """Benchmarks that a model was trained on as a whole."""
         return tuple(name.removeprefix(ALL) for name in self.models[1 + len(self.corruptions) :])
 
     def of(self, model: str) -> FloatArray:
-        """Return a model's accuracies, mean over seeds: of clean pictures, then each corruption."""
+        """Return a model's accuracies, averaged over seeds: clean, then each corruption."""
         if model not in self.models:
             raise unknown_name("model in the table:", model, self.models)
         accuracies: FloatArray = self.values[:, self.models.index(model)].mean(axis=0)
         return accuracies
 
     def place(self, corruption: str) -> int:
-        """Return which of the tests a corruption is."""
+        """Return the index of a corruption among the tests."""
         if corruption not in self.corruptions:
             raise unknown_name("corruption in the table:", corruption, self.corruptions)
         return 1 + self.corruptions.index(corruption)
@@ -83,26 +86,27 @@ class AccuracyTable:
     def seed_deviation(self, least_gain: float = LEAST_GAIN) -> FloatArray | None:
         """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
 
-        The divisor is one less than the seeds; NaN where one of them has no such overlap.
+        It is the sample standard deviation; NaN where a seed has no such overlap.
         """
         if len(self.seeds) < 2:
             return None
         return seed_deviation(self.robustness(), least_gain)
 
     def matrix(self, least_gain: float = LEAST_GAIN, classes: int | None = None) -> OverlapMatrix:
-        """Return the overlaps, of the mean robustness over seeds; notes say what is doubtful."""
+        """Return the overlaps of the mean robustness over seeds, with notes on doubtful values."""
         matrix = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, least_gain)
         single = 1 + len(self.corruptions)
+        # Models trained on whole benchmarks are not part of the matrix.
         clean = self.values[:, :single, 0].mean(axis=0)
         notes = clean_notes(self.models[:single], clean, classes) + matrix.notes
         return OverlapMatrix(matrix.names, matrix.scores, matrix.gains, matrix.least_gain, notes)
 
 
 def read_accuracies(path: Path) -> AccuracyTable:
-    """Return the table in a CSV file, or in the `accuracies.csv` of a run's folder.
+    """Return the table in a CSV file, or in the `accuracies.csv` of a run folder.
 
-    Its first row: trained_on, perhaps seed, clean, then the corruptions. A row "standard", one for
-    each corruption, and any of "all:BENCHMARK"; of each seed all of them.
+    The header is trained_on, optionally seed, clean, then the corruptions. There is a row
+    "standard", one row per corruption, and optionally rows "all:BENCHMARK", all for each seed.
     """
     if path.is_dir():
         if not (path / FILE).is_file():
@@ -125,7 +129,7 @@ def read_accuracies(path: Path) -> AccuracyTable:
 
 
 def write_accuracies(table: AccuracyTable, path: Path) -> None:
-    """Write the table as a CSV file that `read_accuracies` reads; numbers lose nothing."""
+    """Write the table as a CSV file that `read_accuracies` reads, at full precision."""
     repeated = table.seeds != ("",)
     rows = [[TRAINED_ON, *([SEED] if repeated else []), *table.tests]]
     for seed, seed_values in zip(table.seeds, table.values, strict=True):
@@ -156,10 +160,10 @@ def make_table(
 
 
 def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False) -> Hits | None:
-    """Return hits (seeds, models, tests, pictures) as `overlap_intervals` takes them.
+    """Return hits (seeds, models, tests, images), the input of `overlap_intervals`.
 
-    None if the folder keeps none. Models and tests are those of the table; the models that were
-    trained on whole benchmarks are among them only if `with_benchmarks` is true.
+    None if the folder has none. Models and tests are those of the table; models trained on whole
+    benchmarks are included only with `with_benchmarks`.
     """
     seeds = sorted(path for path in (folder / HITS_FOLDER).glob("*") if path.is_dir())
     if not seeds:
@@ -181,7 +185,7 @@ def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False)
 
 
 def count_classes(folder: Path) -> int | None:
-    """Return how many classes the pictures of a study have; None if it does not say."""
+    """Return the number of classes in a study; None if it is unknown."""
     if not (folder / RECORD).is_file():
         return None
     classes = read_settings(folder / RECORD).get("classes")
@@ -189,7 +193,7 @@ def count_classes(folder: Path) -> int | None:
 
 
 def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """Return the corruptions, and at which column they begin."""
+    """Return the corruptions, and the column at which they begin."""
     repeated = len(head) > 1 and head[1] == SEED
     start = 3 if repeated else 2
     wanted = [TRAINED_ON, *([SEED] if repeated else []), CLEAN]

@@ -1,6 +1,6 @@
-"""Whether a benchmark rewards robustness to each of its corruptions alike: its balance.
+"""Balance of a benchmark: does it reward robustness to each of its corruptions equally?
 
-Also corruption errors of any model of an accuracy table, which coverage needs too.
+Also computes corruption errors of any model of an accuracy table, which coverage needs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from eyechart.scores.corruption_error import CorruptionErrors, corruption_error
 
 @dataclass(frozen=True)
 class MeanSpread:
-    """How far numbers are apart: their mean, population standard deviation, and range."""
+    """Mean, population standard deviation and range of some numbers."""
 
     mean: float
     deviation: float
@@ -27,12 +27,17 @@ class MeanSpread:
 
 @dataclass(frozen=True)
 class Balance:
-    """Corruption errors on a benchmark of models that were trained on one of its corruptions each.
+    """Corruption errors on a benchmark of models that were each trained on one of its corruptions.
 
-    `errors[model]`: its corruption errors, as shares of the baseline's; the standard model's too.
-    `means`: each one's mean, the mCE. `spread`: of the means of the single-corruption models; the
-    smaller, the more balanced. `relative`: whether errors are what corruption adds to the clean
-    error. `note`: what the baseline is. `clean`: each model's error on clean images.
+    Attributes:
+        benchmark: Corruptions of the benchmark.
+        errors: Corruption errors by model (including the standard one), as ratios to the baseline.
+        means: mCE by model.
+        spread: Spread of the mCE of the single-corruption models; smaller is more balanced.
+        relative: Whether the clean error was subtracted (relative CE).
+        baseline: The baseline.
+        note: Description of the baseline.
+        clean: Error rate on clean images by model.
     """
 
     benchmark: tuple[str, ...]
@@ -46,12 +51,13 @@ class Balance:
 
     @property
     def title(self) -> str:
-        """What the means are: "relative mCE (baseline standard)"."""
+        """Title of the means: "relative mCE (baseline standard)"."""
         return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
 
 
 def spread_of(means: Sequence[float]) -> MeanSpread:
-    """Return how far means are apart, by the population's standard deviation as the paper does."""
+    """Return the spread of means, with the population standard deviation as in the paper."""
+    # The paper's 12.1 and 3.7 are reproduced by the population standard deviation only (ddof 0).
     numbers = np.asarray(means, dtype=np.float64)
     return MeanSpread(float(numbers.mean()), float(numbers.std()), float(np.ptp(numbers)))
 
@@ -63,10 +69,14 @@ def balance_of(
     relative: bool = False,
     baseline: str | Baseline | None = None,
 ) -> Balance:
-    """Return the balance of a benchmark, all corruptions of the table by default.
+    """Return the balance of a benchmark.
 
-    `baseline`: the standard model of the table by default, or a published table by name, which is
-    looked up for the suite of the benchmark.
+    Args:
+        table: Accuracy table.
+        benchmark: Corruptions; all of the table by default.
+        relative: Whether to use relative corruption errors.
+        baseline: The table's standard model by default, or a published table by name, which is
+            looked up by suite.
     """
     names = check_benchmark(table, table.corruptions if benchmark is None else benchmark)
     base = baseline_of(table, baseline, names)
@@ -80,7 +90,7 @@ def balance_of(
 
 
 def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the corruptions of a benchmark; all must be in the table."""
+    """Return the corruptions of a benchmark; raise if one is not in the table."""
     if not names:
         raise UsageError("A benchmark must have at least one corruption, got none.")
     for name in names:
@@ -91,10 +101,7 @@ def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ..
 def baseline_of(
     table: AccuracyTable, baseline: str | Baseline | None, names: Sequence[str]
 ) -> Baseline:
-    """Return what errors of these corruptions are divided by.
-
-    A published table, that of the corruptions' suite; or the errors of the table's standard model.
-    """
+    """Return the baseline: a published table, or the errors of the table's standard model."""
     if isinstance(baseline, Baseline):
         return baseline
     if baseline not in (None, STANDARD):
@@ -107,7 +114,7 @@ def baseline_of(
 
 
 def baseline_note(baseline: Baseline) -> str:
-    """Return a sentence on what the errors are shares of."""
+    """Return a sentence on what the errors are relative to."""
     if not baseline.suites:
         return "Errors are shares of those of the standard model, which has 100 % everywhere."
     return (
@@ -119,18 +126,19 @@ def baseline_note(baseline: Baseline) -> str:
 def errors_of(
     table: AccuracyTable, model: str, names: Sequence[str], relative: bool, baseline: Baseline
 ) -> CorruptionErrors:
-    """Return a model's corruption errors, mean over seeds, as shares of the baseline's."""
+    """Return a model's corruption errors, averaged over seeds, as ratios to the baseline."""
     errors = _errors(table, model)
     by_corruption = {name: float(errors[table.place(name)]) for name in names}
     return corruption_error(by_corruption, baseline, float(errors[0]), relative)
 
 
 def clean_error(table: AccuracyTable, model: str) -> float:
-    """Return a model's error on clean images, mean over seeds."""
+    """Return a model's error rate on clean images, averaged over seeds."""
     return float(_errors(table, model)[0])
 
 
 def _errors(table: AccuracyTable, model: str) -> FloatArray:
-    """Return a model's errors: of clean pictures, then of each corruption."""
-    # 0.1, and not the 0.09999999999999998 that is left of 0.9, is what messages then say
+    """Return a model's error rates: on clean images, then each corruption."""
+    # 1 − 0.9 is 0.09999999999999998 in floating point; rounding restores the 0.1 that messages
+    # print.
     return np.round(1 - table.of(model), 12).clip(0, 1)

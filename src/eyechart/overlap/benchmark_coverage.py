@@ -1,6 +1,6 @@
-"""Whether a benchmark speaks for the corruptions of another one: by overlaps, and put to the test.
+"""Does a benchmark cover the corruptions of another? By overlaps, and by a direct test.
 
-The test: one model trained with all corruptions of a benchmark, on every corruption of the other.
+The direct test evaluates one model trained on a whole benchmark on every corruption of the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ from eyechart.scores.baseline_tables import Baseline
 
 @dataclass(frozen=True)
 class CoveredCorruption:
-    """A corruption, its highest overlap with one of a benchmark, and with which.
+    """A corruption with its highest overlap with a benchmark, and the corruption it is with.
 
-    `score` is NaN and `nearest` "" if no overlap with the benchmark is determined; `unsure`:
-    whether some are not, so that there may be a higher one.
+    `score` is NaN and `nearest` "" if no overlap is determined; `unsure` is true if some are
+    undetermined, so that a higher one may exist.
     """
 
     corruption: str
@@ -39,7 +39,7 @@ class CoveredCorruption:
 
 @dataclass(frozen=True)
 class BenchmarkCoverage:
-    """Of each corruption `of` a benchmark, how far it is covered `by` another benchmark."""
+    """Coverage of each corruption `of` one benchmark `by` another."""
 
     by: tuple[str, ...]
     of: tuple[str, ...]
@@ -48,27 +48,33 @@ class BenchmarkCoverage:
 
     @property
     def covered(self) -> tuple[str, ...]:
-        """Those that overlap by more than the least with at least one."""
+        """Corruptions with an overlap above the minimum."""
         return tuple(cover.corruption for cover in self.covers if cover.score > self.least_overlap)
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """Those that overlap with none by more than the least, as far as is known."""
+        """Corruptions without a known overlap above the minimum."""
         return tuple(cover.corruption for cover in self.covers if cover.score <= self.least_overlap)
 
     @property
     def undetermined(self) -> tuple[str, ...]:
-        """Those whose overlap with none of the benchmark is determined."""
+        """Corruptions without any determined overlap."""
         return tuple(cover.corruption for cover in self.covers if isnan(cover.score))
 
 
 @dataclass(frozen=True)
 class DirectTest:
-    """Corruption errors on a benchmark of one model trained with all corruptions of another.
+    """Corruption errors on a benchmark of one model trained on all corruptions of another.
 
-    `errors` and `standard`: of that model and of the standard one, as shares of the baseline's.
-    `clean`: their errors on clean images, in this order. `printed_means`: their mCE as a paper
-    prints them, where that is where the numbers come from.
+    Attributes:
+        trained_on: Name of the model.
+        errors: Corruption errors of that model, as ratios to the baseline.
+        standard: Corruption errors of the standard model.
+        relative: Whether they are relative corruption errors.
+        baseline: The baseline.
+        note: Description of the baseline.
+        clean: Error rates of both models on clean images.
+        printed_means: mCE of both as printed in a paper, if the numbers come from one.
     """
 
     trained_on: str
@@ -82,17 +88,17 @@ class DirectTest:
 
     @property
     def helped(self) -> tuple[str, ...]:
-        """The corruptions to which the model is more robust than the standard one."""
+        """Corruptions to which the model is more robust than the standard one."""
         return tuple(name for name, error in self.errors.items() if error < self.standard[name])
 
     @property
     def not_helped(self) -> tuple[str, ...]:
-        """The corruptions to which it is not."""
+        """Corruptions to which it is not."""
         return tuple(name for name in self.errors if name not in self.helped)
 
     @property
     def means(self) -> tuple[float, float]:
-        """The mCE of the model and that of the standard one."""
+        """Mean CE of the model and of the standard one."""
         if self.printed_means is not None:
             return self.printed_means
         return float(np.mean(list(self.errors.values()))), float(
@@ -128,7 +134,7 @@ def direct_test(
     relative: bool = False,
     baseline: str | Baseline | None = None,
 ) -> DirectTest:
-    """Return the errors on `of` of the model trained with all of a benchmark: row all:BENCHMARK."""
+    """Return the errors on `of` of the model trained on a whole benchmark (row all:BENCHMARK)."""
     if benchmark not in table.benchmarks:
         known = ", ".join(ALL + name for name in table.benchmarks) or "none"
         raise UsageError(

@@ -1,7 +1,7 @@
-"""As strong as a model bears: between which strengths it keeps 95 % and 50 % of its accuracy.
+"""Calibrate strengths to a model: the range in which it keeps 95 % to 50 % of its accuracy.
 
-Both ends are found by bisection along a strength that is the same for all pictures while the random
-part of each stays what it is, so that R falls along it up to noise.
+Both ends are found by bisection over one strength for all images. The random part of each image is
+held fixed, so that R decreases with strength up to noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,17 +19,17 @@ from eyechart.suites.suite import Entry, Suite
 AS_PUBLISHED = CalibrationSettings()
 
 CLOSE = 0.001
-"""An R so near to the one that is wanted is taken for it; or half a picture, if that is more."""
+"""Tolerance of R at the ends of a range; half an image, if that is more."""
 
 HALVINGS = 60
-"""Of a range of strengths, after which nothing is between its ends."""
+"""Maximum number of bisections; after these the ends are adjacent floating-point numbers."""
 
 
 @dataclass(frozen=True)
 class RangeEnd:
-    """One end of a range: its strength, the values there in the entry's own units, and R there.
+    """One end of a range: strength, parameter values in the entry's units, and R.
 
-    `values` has the moved parameters, or the severity.
+    `values` holds the varied parameters, or the severity.
     """
 
     strength: float
@@ -38,16 +38,20 @@ class RangeEnd:
 
     @property
     def words(self) -> str:
-        """The values in words, as "across 15, down 15"."""
+        """Values as text, such as "across 15, down 15"."""
         return ", ".join(f"{name} {value:g}" for name, value in self.values.items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedRange:
-    """A range of strengths that was found.
+    """A calibrated range of strengths.
 
-    `reach`: R at the strongest that there is, where that is not strong enough; then the range ends
-    there. `note`: what a reader must know, or "". `evaluations`: how many it took.
+    Attributes:
+        lower: Mild end.
+        upper: Strong end.
+        reach: R at the maximum strength if the target is out of reach; the range then ends there.
+        note: What a reader must know, or "".
+        evaluations: Number of evaluations.
     """
 
     lower: RangeEnd
@@ -59,13 +63,13 @@ class CalibratedRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated(CalibratedRange):
-    """A corruption with the range that was found for it; `entry` has this range."""
+    """A corruption with its calibrated range; `entry` has this range."""
 
     entry: Entry
 
     @property
     def name(self) -> str:
-        """The corruption's name."""
+        """Name of the corruption."""
         return self.entry.name
 
 
@@ -76,9 +80,9 @@ def calibrate(
     settings: CalibrationSettings = AS_PUBLISHED,
     done: Callable[[Calibrated], None] | None = None,
 ) -> tuple[Calibrated, ...]:
-    """Return, for each corruption, the strengths at which R = A_c / A_clean is lower and upper.
+    """Return, for each corruption, the strengths at which R = A_c / A_clean is `lower` and `upper`.
 
-    `done` is told of each corruption.
+    `done` is called for each corruption.
     """
     settings.check()
     check_entries(entries)
@@ -92,7 +96,7 @@ def calibrate(
 
 
 def check_entries(entries: Sequence[Entry]) -> None:
-    """Raise a UsageError unless each has strengths to choose from, and a name of its own."""
+    """Raise a UsageError unless each entry has a strength to vary and a unique name."""
     names = [entry.name for entry in entries]
     for entry in entries:
         StrengthScale(entry, 224).check()
@@ -103,7 +107,7 @@ def check_entries(entries: Sequence[Entry]) -> None:
 def calibrate_entry(
     judge: RobustnessProbe, entry: Entry, settings: CalibrationSettings = AS_PUBLISHED
 ) -> Calibrated:
-    """Return the range of one corruption."""
+    """Return the calibrated range of one corruption."""
     lower, upper = settings.lower, settings.upper
     search = _RangeSearch(judge, StrengthScale(entry, judge.side), settings.steps)
     far = search.reach_out(upper)
@@ -130,11 +134,12 @@ def calibrate_entry(
 
 
 def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
-    """Return a corruption with a range that is known."""
+    """Return a corruption with a known range."""
     lower, upper, note = strengths.lower, strengths.upper, strengths.note
     entry = scale.between(lower.strength, upper.strength)
     if not scale.by_severity:
-        # one that is published but for its severities stays so, and is written in one line
+        # Entries that differ from the published ones only in severity are written in one line,
+        # without note.
         ends = f"R {lower.robustness.value:.3f} at the mild end, {upper.robustness.value:.3f} at"
         sentence = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
         entry = replace(entry, note=f"{entry.note} {sentence}".strip())
@@ -142,12 +147,12 @@ def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
 
 
 def range_values(strengths: CalibratedRange) -> dict[str, Any]:
-    """Return the fields of a range, for a record that has them and more."""
+    """Return the fields of a range, for records that extend it."""
     return {field.name: getattr(strengths, field.name) for field in fields(CalibratedRange)}
 
 
 def calibrated_suite(calibrated: Sequence[Calibrated], name: str, title: str, source: str) -> Suite:
-    """Return the corruptions with their ranges as one suite, to be written."""
+    """Return the calibrated corruptions as a suite to be written."""
     return Suite(
         name,
         title,
@@ -157,17 +162,19 @@ def calibrated_suite(calibrated: Sequence[Calibrated], name: str, title: str, so
 
 
 class _RangeSearch:
-    """R at the strengths that were looked at; what gives the same pictures is looked at once."""
+    """R at the evaluated strengths; strengths that yield the same images are evaluated once."""
 
     def __init__(self, judge: RobustnessProbe, scale: StrengthScale, steps: int) -> None:
         self.judge, self.scale, self.steps = judge, scale, steps
+        # R changes in steps of one image; no search can be finer than that.
         self.close = max(CLOSE, 0.5 / judge.clean_right)
         self.known: dict[SettledValues, Robustness] = {}
+        # Strength 0 is the clean image, where R is 1 by definition.
         self.visited: dict[float, Robustness] = {0.0: Robustness(1.0, 1.0, 1.0)}
 
     @property
     def count(self) -> int:
-        """How many evaluations there were."""
+        """Number of evaluations."""
         return len(self.known)
 
     def at(self, strength: float) -> Robustness:
@@ -183,9 +190,9 @@ class _RangeSearch:
         return self.visited[strength]
 
     def reach_out(self, target: float) -> float:
-        """Return the first strength looked at with an R below the target, or else the farthest.
+        """Return the first evaluated strength with R below the target, or else the maximum.
 
-        From the published strong end on, twice as far every time.
+        Starts at the published strong end and doubles the distance each time.
         """
         strength, farthest = STRONG, max(STRONG, self.scale.farthest)
         while self.at(strength).value >= target and strength < farthest:
@@ -193,10 +200,10 @@ class _RangeSearch:
         return strength
 
     def crossing(self, target: float, too_mild: float) -> float | None:
-        """Return the strength at which R falls to the target, None where it never does.
+        """Return the strength at which R falls to the target; None if it never does.
 
-        Where R jumps over the target, that of the two strengths whose R is nearer; but neither the
-        clean picture nor one with an R of `too_mild` or more.
+        Where R jumps over the target, the strength with the nearer R is returned, but neither a
+        clean image nor a strength with an R of `too_mild` or more.
         """
         places = sorted(self.visited)
         below = next(
@@ -223,7 +230,7 @@ class _RangeSearch:
         return above if nearer else below
 
     def is_mildest(self, strength: float) -> bool:
-        """Whether nothing but the clean picture was milder."""
+        """Whether every milder strength evaluated leaves the image clean."""
         settled = self.scale.step(strength)
         return all(
             visited >= strength

@@ -1,4 +1,4 @@
-"""What a calibration has found so far, beside the suite that it is for: a JSON file and a table."""
+"""Record of a calibration in progress, beside its suite: a JSON file and a table."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from eyechart.suites.suite import Entry
 from eyechart.suites.suite_file import check_suite_path
 
 CalibrationFacts = Mapping[str, str | int | float]
-"""What the numbers of a calibration rest on, by name."""
+"""Inputs that determine a calibration, by name."""
 
 SCHEMA = 1
 COLUMNS = (
@@ -37,21 +37,21 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedRow(CalibratedRange):
-    """One corruption's row; `published` stands for the entry before it was calibrated."""
+    """Row of one corruption; `published` is a digest of the entry before calibration."""
 
     published: str
 
 
 @dataclass(frozen=True)
 class CalibrationContent:
-    """All that the file holds."""
+    """Content of the file."""
 
     settings: CalibrationFacts
     corruptions: Mapping[str, CalibratedRow]
 
 
 class CalibrationRecord:
-    """The file, which grows by a corruption at a time; `settings` are what its numbers rest on."""
+    """The file, which grows one corruption at a time; `settings` determine its numbers."""
 
     def __init__(self, out: Path, settings: CalibrationFacts) -> None:
         self.path = record_path(out)
@@ -61,7 +61,7 @@ class CalibrationRecord:
             _check_same(self.path, self.content.settings, settings)
 
     def known(self, entry: Entry, side: int) -> Calibrated | None:
-        """Return what was found for a corruption, if it was."""
+        """Return the stored range of a corruption; None if there is none."""
         row = self.content.corruptions.get(entry.name)
         if row is None or row.published != _stand_in(entry):
             return None
@@ -77,12 +77,12 @@ class CalibrationRecord:
 
 
 def record_path(out: Path) -> Path:
-    """Return where the record of a suite's file is."""
+    """Return the path of the record of a suite's file."""
     return out.with_suffix(".json")
 
 
 def check_out(out: Path) -> None:
-    """Refuse to write where something lies that no calibration has put there."""
+    """Raise a UsageError if a file exists there that is not of a calibration."""
     check_suite_path(out)
     record, table = record_path(out), out.with_suffix(".csv")
     if record.exists():
@@ -96,7 +96,7 @@ def check_out(out: Path) -> None:
 
 
 def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> CalibrationFacts:
-    """Return what decides a calibration, besides the corruptions."""
+    """Return what determines a calibration, besides the corruptions."""
     return {
         "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
         "pictures": f"{len(judge.images)} {judge.images.fingerprint}",
@@ -109,7 +109,7 @@ def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> Calibr
 
 
 def write_table(calibrated: Sequence[Calibrated], path: Path) -> None:
-    """Write a row for each corruption as CSV."""
+    """Write one row per corruption as CSV."""
     rows: list[Sequence[str]] = [COLUMNS]
     for corruption in calibrated:
         reach = "" if corruption.reach is None else f"{corruption.reach:.4f}"
@@ -128,7 +128,7 @@ def _cells(end: RangeEnd) -> list[str]:
 
 
 def _stand_in(entry: Entry) -> str:
-    # the suite that it is put into has no say
+    # The name of the suite does not affect the corruption.
     return f"{hash64(entry_mark(replace(entry, suite=''))):016x}"
 
 

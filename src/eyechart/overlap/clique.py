@@ -1,6 +1,6 @@
-"""The largest sets of which every two go together, and among them the cheapest; exact.
+"""Maximum cliques, and among them those of the lowest mean cost; exact.
 
-Sets are whole numbers used as bits. Nothing here knows what the members are.
+Sets are integers used as bit masks. This module is independent of what the members are.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ import numpy as np
 from eyechart.core.arrays import FloatArray
 
 EQUAL = 1e-10
-"""Mean costs that differ by no more are equal: what is left of rounding."""
+"""Mean costs within this tolerance are equal (rounding errors)."""
 
 MOST = 1000
-"""Equally good sets that are kept; there can be more of them than any machine can list."""
+"""Maximum number of equally good sets that are listed; there may be exponentially many."""
 
 
 @dataclass(frozen=True)
 class Cheapest:
-    """The largest sets with the lowest mean cost; `more`: whether there are more than these."""
+    """The largest sets with the lowest mean cost; `more` is true if there are others."""
 
     sets: tuple[tuple[int, ...], ...]
     more: bool
@@ -29,13 +29,20 @@ class Cheapest:
 def cheapest_largest(
     allowed: Sequence[int], costs: FloatArray, at_most: int | None = None
 ) -> Cheapest:
-    """Return the largest sets of which every two are allowed, those of the lowest mean cost.
+    """Return the maximum cliques with the lowest mean cost.
 
-    `allowed[i]`: the bits of those that may stand with i. `costs`: (n, n), symmetric, 0 or more
-    where allowed. `at_most`: a size that no set exceeds, if one is known.
+    Args:
+        allowed: Bit mask of the neighbors of each node.
+        costs: Costs of pairs (n, n), symmetric, 0 or more where allowed.
+        at_most: Upper bound of the size, if known.
+
+    Example:
+        >>> costs = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]], dtype=float)
+        >>> cheapest_largest([0b010, 0b101, 0b010], costs).sets
+        ((0, 1),)
     """
     count = len(allowed)
-    # those that go with many come first: their colours bound the size best
+    # Nodes of high degree first: their colors give the tightest bound of the size.
     order = sorted(range(count), key=lambda node: -allowed[node].bit_count())
     inner = [
         sum(1 << new for new, other in enumerate(order) if allowed[node] >> other & 1)
@@ -50,9 +57,10 @@ def cheapest_largest(
 
 
 def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the candidates in colours of which no two are allowed together, and their colours.
+    """Return the candidates by color, where no two of a color are allowed together, and the colors.
 
-    No set has two of one colour: those up to a place hold at most as many as the colour there.
+    A set has at most one member per color: the first k candidates contain at most as many members
+    as the color of the k-th.
     """
     order, colours, colour = [], [], 0
     while candidates:
@@ -74,7 +82,7 @@ def _apart(allowed: Sequence[int]) -> list[int]:
 
 
 def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
-    """Return one largest set, by branch and bound over colours."""
+    """Return one maximum clique, by branch and bound with coloring."""
     apart = _apart(allowed)
     best: tuple[int, ...] = ()
 
@@ -95,7 +103,7 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
 
 @dataclass
 class _CliqueSearch:
-    """All sets of `size` with the lowest sum of costs."""
+    """Search for all sets of `size` with the lowest sum of costs."""
 
     allowed: Sequence[int]
     costs: FloatArray
@@ -117,7 +125,7 @@ class _CliqueSearch:
         self.between: FloatArray = np.where(together, self.costs, np.inf)
 
     def expand(self, members: list[int], candidates: int, sum_: float, added: FloatArray) -> None:
-        """Go through the sets that hold `members` and else candidates; `added`: each one's cost."""
+        """Visit the sets of `members` and candidates; `added` is the cost of adding each node."""
         missing = self.size - len(members)
         if missing == 0:
             self.found(tuple(sorted(members)))
@@ -137,19 +145,19 @@ class _CliqueSearch:
 
     @property
     def _limit(self) -> float:
-        # once there are too many that are equally good, only better ones are looked for
+        # Once there are too many equally good sets, only better ones are searched for.
         return self.least - self.slack if self.more else self.least + self.slack
 
     def _least_sum(
         self, order: list[int], colours: list[int], missing: int, sum_: float, added: FloatArray
     ) -> float:
-        """Return what no way to go on is cheaper than.
+        """Return a lower bound of the cost of any completion.
 
-        Each one chosen costs what it adds to the members, and with the others at least half of its
-        cheapest pairs, for a pair is shared by two; and of each colour only one can be chosen.
+        Each chosen node costs what it adds to the members, plus at least half of its cheapest pairs
+        with others (each pair is shared by two); and of each color only one node can be chosen.
         """
         places = np.array(order)
-        # the first is compared with the last, whose colour is another unless there is only one
+        # Index −1 compares the first with the last color, which differs unless there is only one.
         starts = [
             number for number, colour in enumerate(colours) if colour != colours[number - 1]
         ] or [0]
@@ -162,9 +170,9 @@ class _CliqueSearch:
         return float(sum_ + np.partition(cheapest, missing - 1)[:missing].sum())
 
     def found(self, members: tuple[int, ...]) -> None:
-        """Keep a set if none is better."""
+        """Store a set if none is better."""
         ordered = tuple(sorted(members))
-        # exact, so that the order of the members does not count
+        # Exactly rounded sum, independent of the order of members.
         sum_ = fsum(
             float(self.costs[one, two])
             for number, two in enumerate(ordered)

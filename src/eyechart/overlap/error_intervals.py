@@ -1,4 +1,4 @@
-"""How sure corruption errors of a study are, and what follows from them: balance and coverage."""
+"""Bootstrap intervals of a study's corruption errors, balance and coverage."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,9 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class StudyErrors:
-    """Errors of every model of a study on every test, of resampled pictures and seeds.
+    """Error rates of every model of a study on every test, for bootstrap replicates.
 
-    `errors`: (replicates, models, tests), mean over seeds; clean pictures are the first test.
+    `errors` is (replicates, models, tests), averaged over seeds; the first test is clean images.
     """
 
     table: AccuracyTable
@@ -31,10 +31,9 @@ class StudyErrors:
     def corruption_errors(
         self, model: str, names: tuple[str, ...], relative: bool, baseline: Baseline
     ) -> FloatArray:
-        """Return a model's corruption errors as shares, (replicates, corruptions).
+        """Return a model's corruption errors as ratios, (replicates, corruptions).
 
-        If they are relative to the standard model, that is resampled too, and they are NaN where
-        it has no error to divide by.
+        If the baseline is the standard model, it is resampled too; NaN where it has no errors.
         """
         errors = self._of(model, names, relative)
         if baseline.name == STANDARD:
@@ -52,7 +51,7 @@ class StudyErrors:
 def resample_errors(
     folder: Path, table: AccuracyTable, replicates: int = REPLICATES, seed: int = 0
 ) -> StudyErrors | None:
-    """Return the errors of a study's folder resampled; None if it keeps no single answers."""
+    """Return the bootstrap errors of a study folder; None if it has no single predictions."""
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None
@@ -61,7 +60,7 @@ def resample_errors(
 
 
 def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, Interval]:
-    """Return the intervals of the standard deviation and of the range of single models' means."""
+    """Return the intervals of the standard deviation and the range of the single models' means."""
     means = np.stack(
         [
             drawn.corruption_errors(

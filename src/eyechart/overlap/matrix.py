@@ -1,6 +1,6 @@
-"""Robustness and overlap scores: numbers in, numbers out, and what must be known beside them.
+"""Robustness and overlap scores (formulas), with notes on their validity.
 
-Where accuracies come from is for `accuracy_table`; what is chosen by the scores is for `selection`.
+Accuracies are read in `accuracy_table`; `selection` chooses corruptions by the scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,19 +20,33 @@ from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import LEAST_GAIN
 
 Hits = NDArray[np.bool_]
-"""Whether each prediction is correct: (models, tests, images), perhaps with seeds before them."""
+"""Whether each prediction is correct: (models, tests, images), optionally with seeds first."""
 
 LEAST_CLEAN = 0.5
-"""Clean accuracy, corrected for chance, below which a robustness score says little."""
+"""Clean accuracy, corrected for chance, below which robustness scores say little."""
 
 
 @dataclass(frozen=True, eq=False)
 class OverlapMatrix:
-    """The overlap of every two corruptions: 1 with itself, 0 for none; it may exceed 1.
+    """Overlap of all pairs of corruptions: 0 for none, 1 with itself; values may exceed 1.
 
-    `scores[i, j]`: of the names i and j; NaN: undetermined. `gains`: by how much training on each
-    corruption raises the robustness to it, None where only the scores are known. `least_gain`:
-    what that must exceed. `notes`: a sentence for each thing that a reader must know.
+    `matrix["fog", "snow"]` is the overlap of two corruptions.
+
+    Attributes:
+        names: Names of the corruptions.
+        scores: Overlaps (n, n); NaN if undetermined.
+        gains: Gain in robustness to each corruption by training on it; None if unknown.
+        least_gain: Minimum gain for overlaps to be determined.
+        notes: One sentence for each thing a reader must know.
+
+    Example:
+        >>> import eyechart as ec
+        >>> import numpy as np
+        >>> matrix = ec.OverlapMatrix(("fog", "snow"), np.array([[1.0, 0.4], [0.4, 1.0]]))
+        >>> float(matrix["fog", "snow"])
+        0.4
+        >>> list(matrix.pairs())
+        [(0.4, 'fog', 'snow')]
     """
 
     names: tuple[str, ...]
@@ -48,34 +62,35 @@ class OverlapMatrix:
         return np.array(self.scores, dtype=dtype)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the score of two names, or what an array has at that index."""
+        """Return the overlap of two names, or the element of the array at an index."""
         if isinstance(key, tuple) and all(isinstance(name, str) for name in key):
             key = tuple(self.place(name) for name in key)
         return self.scores[key]
 
     def place(self, name: str) -> int:
-        """Return which row and column is a corruption's."""
+        """Return the row and column index of a corruption."""
         if as_text(name, "name") not in self.names:
             raise unknown_name("corruption in the matrix:", name, self.names)
         return self.names.index(name)
 
     def pairs(self) -> Iterator[tuple[float, str, str]]:
-        """Yield the score of every two different corruptions, NaN where it is undetermined."""
+        """Yield overlap and names of all pairs of different corruptions, NaN if undetermined."""
         for one, two in combinations(range(len(self)), 2):
             yield float(self.scores[one, two]), self.names[one], self.names[two]
 
     @property
     def undetermined(self) -> tuple[str, ...]:
-        """The corruptions without a single score with another one."""
+        """Corruptions without any determined overlap with another."""
         known = ~np.isnan(self.scores)
         if len(self) > 1:
             known &= ~np.eye(len(self), dtype=bool)
         return tuple(name for name, row in zip(self.names, known, strict=True) if not row.any())
 
     def only(self, names: Sequence[str]) -> "OverlapMatrix":
-        """Return the matrix of these corruptions alone, in this order."""
+        """Return the matrix of these corruptions, in this order."""
         names = as_texts(names, "names")
         kept = [self.place(name) for name in names]
+        # Notes on corruptions that are left out are left out, too.
         gone = [f"Training on {name} adds" for name in self.names if name not in names]
         notes = tuple(note for note in self.notes if not note.startswith(tuple(gone)))
         gains = None if self.gains is None else self.gains[kept]
@@ -85,9 +100,9 @@ class OverlapMatrix:
 
 
 def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> FloatArray:
-    """Return R = A_c / A_clean: of arrays (…, models, tests) and (…, models), shares 0…1.
+    """Return R = A_c / A_clean from arrays (…, models, tests) and (…, models) in [0, 1].
 
-    NaN for a model that gets no clean picture right.
+    NaN for a model with a clean accuracy of 0.
     """
     corrupted = np.asarray(accuracies, dtype=np.float64)
     start = np.asarray(clean, dtype=np.float64)[..., None]
@@ -97,21 +112,21 @@ def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> FloatArray:
 
 
 def overlap_scores(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> FloatArray:
-    """Return the overlaps (…, n, n) of robustness scores (…, 1 + n, n), the standard model's first.
+    """Return overlaps (…, n, n) of robustness scores (…, 1 + n, n), standard model first.
 
-    O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), with g(a, b) what training on a
-    adds to the robustness to b. NaN where g(a, a) or g(b, b) does not exceed `least_gain`.
+    O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), where g(a, b) is the gain in
+    robustness to b by training on a. NaN where g(a, a) or g(b, b) does not exceed `least_gain`.
     """
     added = robustness[..., 1:, :] - robustness[..., :1, :]
     gains = np.diagonal(added, axis1=-2, axis2=-1)
     shares = np.full(added.shape, np.nan)
-    # NaN is not more than anything, so what is not known stays so
+    # NaN compares as false, so that unknown gains leave NaN.
     np.divide(added, gains[..., None, :], out=shares, where=(gains > least_gain)[..., None, :])
     return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
 
 
 def seed_deviation(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> FloatArray:
-    """Return how far overlaps of several seeds are apart: (seeds, 1 + n, n) in, (n, n) out."""
+    """Return the standard deviation of overlaps over seeds: (seeds, 1 + n, n) in, (n, n) out."""
     deviation: FloatArray = overlap_scores(robustness, least_gain).std(axis=0, ddof=1)
     return deviation
 
@@ -119,10 +134,25 @@ def seed_deviation(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> Fl
 def overlap_matrix(
     robustness: ArrayLike, names: Sequence[str] | None = None, least_gain: float = LEAST_GAIN
 ) -> OverlapMatrix:
-    """Return the overlap of every two corruptions, from robustness scores R = A_c / A_clean.
+    """Return the overlaps of all pairs of corruptions, from robustness scores R = A_c / A_clean.
 
-    `robustness`: rows trained on, columns tested on; the first row is the standard model's, the
-    others in the order of the columns. `names`: of the corruptions; "0", "1", … without.
+    O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), where g(a, b) is the gain in
+    robustness to b by training on a (the paper on ImageNet-NOC).
+
+    Args:
+        robustness: Rows are the models, first the standard one, then those trained on each
+            corruption in the order of the columns; columns are the corruptions tested on.
+        names: Names of the corruptions; "0", "1", … by default.
+        least_gain: Minimum gain g(a, a) for overlaps with a to be determined.
+
+    Returns:
+        The matrix; NaN for undetermined pairs.
+
+    Example:
+        >>> import eyechart as ec
+        >>> robustness = [[0.5, 0.4], [0.9, 0.6], [0.6, 0.8]]
+        >>> round(float(ec.overlap_matrix(robustness, ["fog", "snow"])["fog", "snow"]), 3)
+        0.375
     """
     check_least_gain(least_gain)
     scores_by_model = _checked(robustness)
@@ -139,9 +169,9 @@ def overlap_matrix(
 
 
 def cluster_order(scores: FloatArray) -> list[int]:
-    """Return places so that similar ones are neighbours: average linkage of 1 − overlap.
+    """Return indices such that similar corruptions are neighbors (average linkage of 1 − overlap).
 
-    Undetermined scores count as no overlap; corruptions without any score come last.
+    Undetermined overlaps count as 0; corruptions without any overlap come last.
     """
     matrix = np.asarray(scores, dtype=np.float64)
     apart = ~np.eye(len(matrix), dtype=bool)
@@ -158,13 +188,13 @@ def cluster_order(scores: FloatArray) -> list[int]:
 
 
 def check_least_gain(least_gain: float) -> None:
-    """Refuse a gain at which scores could be divided by 0 or less."""
+    """Raise a UsageError for a minimum gain that allows division by 0 or less."""
     if not 0 <= as_number(least_gain, "least_gain") < 1:
         raise UsageError(f"The least gain must be in [0, 1), such as 0.02, got {least_gain:g}.")
 
 
 def gain_notes(names: Sequence[str], gains: FloatArray, least_gain: float) -> tuple[str, ...]:
-    """Return a sentence for each corruption on which training gains too little."""
+    """Return one sentence for each corruption whose training gain is too small."""
     return tuple(
         f"Training on {name} adds {gain:.3f} to the robustness to it, not more than"
         f" {least_gain:g}: its overlaps are undetermined."
@@ -176,11 +206,11 @@ def gain_notes(names: Sequence[str], gains: FloatArray, least_gain: float) -> tu
 def clean_notes(
     models: Sequence[str], clean: Sequence[float] | FloatArray, classes: int | None = None
 ) -> tuple[str, ...]:
-    """Return a sentence if models know too little of clean pictures for a robustness score.
+    """Return a sentence if the clean accuracy of models is too low for robustness scores.
 
-    A model that guesses is as good on corrupted pictures as on clean ones, and R calls it robust.
-    Too little: an accuracy that, corrected for chance (A − 1/K) / (1 − 1/K) where the number of
-    classes K is known, is below 0.5.
+    A guessing model is as accurate on corrupted as on clean images, and R would call it robust. The
+    limit is 0.5 after correction for chance, (A − 1/K) / (1 − 1/K), if the number of classes K is
+    known.
     """
     chance = 0.0 if classes is None else 1 / classes
     limit = chance + LEAST_CLEAN * (1 - chance)

@@ -1,4 +1,4 @@
-"""How alike two overlap matrices are: of two networks, of tuning and of training from scratch."""
+"""Agreement of two overlap matrices: of two networks, or of tuning and training from scratch."""
 
 from dataclasses import dataclass
 
@@ -13,16 +13,21 @@ from eyechart.stats.bootstrap import check_replicates, draw_weights
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 LEAST = 4
-"""Corruptions that two matrices must share to be compared."""
+"""Minimum number of common corruptions, and of pairs."""
 
 
 @dataclass(frozen=True)
 class MatrixAgreement:
-    """How alike two matrices are over the pairs that are determined in both.
+    """Agreement of two matrices over the pairs that are determined in both.
 
-    `rank`: Spearman's correlation, with the 95 % interval over corruptions drawn with replacement.
-    `linear`: Pearson's. `difference`: the mean absolute difference; `shift`: the mean of the second
-    less the first.
+    Attributes:
+        corruptions: Common corruptions.
+        pairs: Number of pairs.
+        rank: Spearman's correlation.
+        interval: 95 % interval of `rank`, from corruptions drawn with replacement.
+        linear: Pearson's correlation.
+        difference: Mean absolute difference.
+        shift: Mean of second minus first.
     """
 
     corruptions: tuple[str, ...]
@@ -37,7 +42,7 @@ class MatrixAgreement:
 def compare_matrices(
     one: OverlapMatrix, two: OverlapMatrix, replicates: int = REPLICATES, seed: int = 0
 ) -> MatrixAgreement:
-    """Return how alike two matrices are over the corruptions that both have."""
+    """Return the agreement of two matrices over the corruptions that both have."""
     replicates, seed = check_replicates(replicates, seed)
     names = tuple(name for name in one.names if name in two.names)
     if len(names) < LEAST:
@@ -68,16 +73,16 @@ def compare_matrices(
 
 
 def _replicates(first: FloatArray, second: FloatArray, replicates: int, seed: int) -> FloatArray:
-    """Return rank correlations of corruptions drawn with replacement; pairs of one are no pairs.
+    """Return rank correlations of corruptions drawn with replacement, without pairs of one.
 
-    Draws with too few pairs, or without a difference among them, are drawn again.
+    Replicates with too few pairs, or without variation among them, are drawn again.
     """
     rows, columns = np.triu_indices(len(first), 1)
     known = ~np.isnan(first[rows, columns]) & ~np.isnan(second[rows, columns])
     rows, columns = rows[known], columns[known]
     correlations: list[float] = []
     for weights in draw_weights(len(first), seed):
-        # a pair is as often in a draw as its corruptions are, one times the other
+        # A pair occurs as often as the product of how often its corruptions were drawn.
         repeats = (weights[rows] * weights[columns]).astype(np.int64)
         one, two = (np.repeat(scores[rows, columns], repeats) for scores in (first, second))
         if len(one) >= LEAST and np.ptp(one) > 0 and np.ptp(two) > 0:

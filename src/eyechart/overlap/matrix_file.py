@@ -1,4 +1,4 @@
-"""Overlap matrices as CSV files: names in the first row and column, empty where undetermined."""
+"""Overlap matrices as CSV files: names in the first row and column, empty if undetermined."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -17,19 +17,19 @@ from eyechart.overlap.selection import check_scores
 USUAL = MatrixSettings()
 FILE = "overlap.csv"
 SELECTED = "selected"
-"""The last column, if there is one: yes or no."""
+"""Optional last column: yes or no."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredMatrix:
-    """What a file of overlaps holds: the matrix, and the names that it calls selected."""
+    """Content of a file of overlaps: the matrix, and the names marked as selected."""
 
     matrix: OverlapMatrix
     selected: tuple[str, ...] = ()
 
 
 def read_matrix(path: Path) -> StoredMatrix:
-    """Return the overlap scores in a CSV file, each 0 or more; an empty cell is undetermined."""
+    """Return the overlaps in a CSV file, each 0 or more; an empty cell is undetermined."""
     rows = read_cells(path, "overlapping scores")
     if len(rows) < 3:
         raise UsageError(
@@ -54,9 +54,9 @@ def read_matrix(path: Path) -> StoredMatrix:
 def write_matrix(
     matrix: OverlapMatrix, path: Path, selected: Collection[str] | None = None
 ) -> None:
-    """Write the matrix as a file that `read_matrix` reads; numbers lose nothing.
+    """Write the matrix as a file that `read_matrix` reads, at full precision.
 
-    `selected`: which corruptions a benchmark keeps; a column says it, if they are given.
+    `selected`: corruptions that a benchmark keeps, stored in an additional column if given.
     """
     rows = [["", *matrix.names, *([] if selected is None else [SELECTED])]]
     for name, row in zip(matrix.names, matrix.scores, strict=True):
@@ -67,14 +67,14 @@ def write_matrix(
 
 
 def find_matrix(path: Path, settings: MatrixSettings = USUAL) -> OverlapMatrix:
-    """Return the overlaps of a matrix's file, of an accuracy table, or of a run's folder."""
+    """Return the overlaps of a matrix file, an accuracy table, or a run folder."""
     if path.is_dir() or is_accuracy_table(path):
         return read_accuracies(path).matrix(settings.least_gain, settings.classes)
     return read_matrix(path).matrix
 
 
 def is_accuracy_table(path: Path) -> bool:
-    """Return whether a file begins as accuracy tables do."""
+    """Return whether a file has the header of an accuracy table."""
     rows = read_cells(path, "overlapping scores")
     return bool(rows) and rows[0][0] == TRAINED_ON
 
@@ -99,7 +99,7 @@ def _differs(across: Sequence[str], down: Sequence[str]) -> str:
 
 
 def _score(path: Path, name: str, cell: str) -> float:
-    """Return a score; NaN for an empty cell, and for nothing else."""
+    """Return an overlap; NaN for an empty cell only."""
     try:
         value = float(cell or "nan")
     except ValueError:

@@ -1,4 +1,4 @@
-"""How sure overlap scores are: pictures, and repeated trainings, drawn again with replacement."""
+"""Bootstrap intervals of overlap scores, over images and repeated trainings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ from eyechart.stats.bootstrap import check_replicates, draw_units, weight_blocks
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 AT_ONCE = 8_000_000
-"""How many numbers are held at once, of the hits and of the weights each: 64 MB."""
+"""Maximum number of array elements held at once, of hits and of weights each: 64 MB."""
 
 EXACT = 2**24
-"""Up to which float32 counts without a gap."""
+"""Limit up to which float32 represents every integer."""
 
 
 @dataclass(frozen=True, eq=False)
 class OverlapIntervals:
-    """Overlap scores with the ends `low` and `high` of their percentile intervals, each (n, n).
+    """Overlaps with percentile intervals from `low` to `high`, each (n, n).
 
-    An upper end is infinite, and the lower one 0, where too many replicates leave a score
-    undetermined; `undetermined` is their share. `seed_deviation`: the standard deviation of each
-    score over seeds (divisor: seeds less one), NaN for one seed or if a seed has no such score.
+    The interval is [0, ∞) if too many replicates leave an overlap undetermined; `undetermined` is
+    the share of these. `seed_deviation` is the sample standard deviation over seeds, NaN for one
+    seed or if a seed has no such overlap.
     """
 
     matrix: OverlapMatrix
@@ -58,12 +58,19 @@ def overlap_intervals(
     seed: int = 0,
     least_gain: float = LEAST_GAIN,
 ) -> OverlapIntervals:
-    """Return overlap scores with intervals, from which pictures each model was right on.
+    """Return overlaps with bootstrap intervals, from the correctness of each prediction.
 
-    `hits`: truth values (models, tests, pictures), or (seeds, models, tests, pictures). Models: the
-    standard one, then one trained on each corruption. Tests: clean pictures, then the corruptions;
-    the same pictures in each. A replicate takes the same pictures for all models, tests and seeds.
-    Of S > 1 seeds it takes S − 1, which gives means over seeds the variance that they have.
+    A replicate uses the same images for all models, tests and seeds.
+
+    Args:
+        hits: Boolean (models, tests, images), or (seeds, models, tests, images). Models are the
+            standard one, then one trained on each corruption; tests are clean images, then the
+            corruptions, on the same images.
+        names: Names of the corruptions.
+        level: Level of the intervals.
+        replicates: Number of bootstrap replicates.
+        seed: Seed of the bootstrap.
+        least_gain: Minimum gain for overlaps to be determined.
     """
     check_level(level)
     check_least_gain(least_gain)
@@ -91,9 +98,9 @@ def overlap_intervals(
 def overlap_replicates(
     hits: Hits, replicates: int, seed: int = 0, least_gain: float = LEAST_GAIN
 ) -> FloatArray:
-    """Return the overlap scores (replicates, n, n) of resampled pictures and seeds.
+    """Return overlaps (replicates, n, n) of bootstrap replicates of images and seeds.
 
-    `hits`: (seeds, models, tests, pictures).
+    `hits` is (seeds, models, tests, images).
     """
     blocks = []
     for shares in resampled_shares(hits, replicates, seed):
@@ -103,15 +110,17 @@ def overlap_replicates(
 
 
 def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[FloatArray]:
-    """Yield accuracies (some replicates, seeds taken, models, tests) of resampled pictures.
+    """Yield accuracies (some replicates, seeds drawn, models, tests) of bootstrap replicates.
 
-    `hits`: (seeds, models, tests, pictures). Of several seeds one less than there are is taken.
+    `hits` is (seeds, models, tests, images).
     """
     seeds, models, tests, pictures = hits.shape
-    # apart from the images' weights, which are then the same for any number of seeds
+    # S − 1 of S seeds give means over seeds the right variance. The separate key keeps the image
+    # weights the same for any number of seeds.
     taken = draw_units(seeds, max(1, seeds - 1), replicates, (seed, 1))
     max_block = max(1, AT_ONCE // max(pictures, seeds * models * tests))
     for part, weights in weight_blocks(pictures, replicates, seed, max_block):
+        # float32 is exact here: counts stay below 2²⁴ (`EXACT`), and it halves memory.
         counted = weights.T.astype(np.float32)
         size = counted.shape[1]
         shares = np.empty((seeds, models, tests, size))
@@ -121,7 +130,7 @@ def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Flo
 
 
 def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
-    """Yield the hits as numbers, some rows of pictures at a time, and which rows they are."""
+    """Yield the hits as float32, some rows at a time, and the slice of rows."""
     rows = hits.reshape(-1, hits.shape[-1])
     step = max(1, AT_ONCE // hits.shape[-1])
     for start in range(0, len(rows), step):
@@ -130,13 +139,13 @@ def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
 
 
 def _ends(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return percentile ends; an undetermined replicate may be anything, so it is at both ends."""
+    """Return percentile ends; an undetermined replicate may be anything and counts at both ends."""
     tail = (1 - level) / 2
     unknown = np.isnan(drawn)
     low: FloatArray = np.quantile(np.where(unknown, 0.0, drawn), tail, axis=0)
-    with np.errstate(invalid="ignore"):  # infinity less itself, replaced below
+    with np.errstate(invalid="ignore"):  # inf − inf, replaced below
         high: FloatArray = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0)
-    # between an infinite value and its neighbour nothing can be interpolated
+    # Interpolating between infinity and a finite neighbor is undefined: use the higher one.
     endless = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0, method="higher")
     some = unknown.any(axis=0)
     high[some] = endless[some]

@@ -1,6 +1,6 @@
-"""The options of overlap studies and of what is made of them, each declared once.
+"""Options of overlap studies and their analysis, each declared once.
 
-Nothing slow is imported here: the command line is made from these.
+Imports nothing slow, because the command line is built from these records.
 """
 
 from collections.abc import Mapping
@@ -25,21 +25,22 @@ from eyechart.training.training_settings import (
 GROUP = "Curves and statistics"
 
 CANDIDATES = "noc-candidates"
-"""The suite whose corruptions are studied where no other is named."""
+"""Default suite of a study."""
 
 NETWORK = "resnet18"
-"""The architecture that is trained from scratch where no other is named."""
+"""Default architecture, trained from scratch."""
 
 LEAST_GAIN = 0.02
-"""By how much training on a corruption must raise the robustness to it for it to be divided by."""
+"""Minimum gain in robustness to a corruption by training on it; smaller gains are not divided by.
+"""
 
 LEAST_OVERLAP = 0.3
-"""The overlap above which a corruption counts as covered, after the paper's observation."""
+"""Overlap above which a corruption counts as covered, after the paper's observation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixSettings:
-    """How overlaps are computed from accuracies."""
+    """Options for computing overlaps from accuracies."""
 
     least_gain: Annotated[
         float,
@@ -62,15 +63,15 @@ class MatrixSettings:
     )
 
     def with_classes(self, n_classes: int | None) -> Self:
-        """Return the settings with a number of classes, where none was given."""
+        """Return the settings with a number of classes, if none was given."""
         return self if self.classes is not None else replace(self, classes=n_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSettings:
-    """Which robustness strengths are calibrated to, and on how many images.
+    """Target robustness of calibrated strengths, and number of images.
 
-    `steps`: evaluations for each end, once it lies between two strengths.
+    `steps` is the number of evaluations for each end once it is bracketed.
     """
 
     lower: Annotated[float, Option(help="R at the mild end.", group=GROUP)] = 0.95
@@ -82,7 +83,7 @@ class CalibrationSettings:
     steps: int = 12
 
     def check(self) -> None:
-        """Raise a UsageError unless the ends are two robustness scores, the milder one first."""
+        """Raise a UsageError unless the targets are in (0, 1) with `lower` above `upper`."""
         if not 0 < self.upper < self.lower < 1:
             raise UsageError(
                 "lower and upper must be robustness scores between 0 and 1, lower the larger one"
@@ -92,7 +93,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapSettings:
-    """What an overlap study trains and tests, and with which images; how, is in its recipe."""
+    """What an overlap study trains and tests, and on which images; the recipe says how."""
 
     images: Annotated[
         Path,
@@ -153,7 +154,7 @@ class OverlapSettings:
     out: OutFolder = Path("eyechart-overlap")
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together."""
+        """Raise a UsageError if the settings are inconsistent."""
         if self.arch is not None and self.start is not None:
             raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
         if self.seeds < 1:
@@ -161,24 +162,24 @@ class OverlapSettings:
 
     @property
     def network(self) -> str:
-        """The architecture to train from scratch; "" where a checkpoint is tuned."""
+        """Architecture to train from scratch; "" if a checkpoint is tuned."""
         return "" if self.start is not None else self.arch or NETWORK
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """The seeds of the repetitions."""
+        """Seeds of the repetitions."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
     def devices(self) -> list[str]:
-        """The devices that share the work."""
+        """Devices that share the work."""
         return [name.strip() for name in self.device.split(",")]
 
 
 PresetValue = str | int | float | bool | list[str]
 
 IMAGENET_CLASSES = 1000
-"""Of which the paper takes every tenth, by WordNet id, which is called ImageNet-100."""
+"""Number of ImageNet classes; the paper uses every tenth by WordNet id (ImageNet-100)."""
 
 PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
     {
@@ -205,11 +206,11 @@ PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
         )
     }
 )
-"""Settings of published studies, by the names of the fields of `StudySettings` and `Recipe`."""
+"""Settings of published studies, by field names of `OverlapSettings` and `Recipe`."""
 
 
 def preset_line(name: str, values: Mapping[str, PresetValue]) -> str:
-    """Return the options that a preset stands for, as they would be typed."""
+    """Return the options that a preset stands for, as typed on the command line."""
     fields = {**fields_of(OverlapSettings), **fields_of(Recipe)}
     words = []
     for field, value in values.items():

@@ -1,7 +1,7 @@
-"""An overlap study: one network trained with each corruption, each tested on every corruption.
+"""An overlap study: one network trained on each corruption, each tested on every corruption.
 
-Every training and every test is a job with a file of its own, so that a study can be stopped, goes
-on, and can be shared between devices.
+Every training and every test is a job with a separate file, so that a study can be stopped,
+resumed, and shared between devices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,43 +35,46 @@ MODELS, TESTS = "models", "tests"
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One training: which seed, and with which corruptions; "standard" has none."""
+    """One training: seed, name, and corruptions; "standard" has none."""
 
     seed: int
     name: str
     mixture: Mixture
 
     def path(self, out: Path) -> Path:
-        """Return where its checkpoint goes."""
+        """Return the path of its checkpoint."""
         return out / MODELS / str(self.seed) / f"{file_of(self.name)}.pt"
 
 
 @dataclass(frozen=True)
 class TestJob:
-    """All models of a seed on one corruption, or on clean pictures if that is None."""
+    """Test of all models of a seed on one corruption, or on clean images if `entry` is None."""
 
     seed: int
     entry: Entry | None
 
     @property
     def name(self) -> str:
-        """The corruption's name, or "clean"."""
+        """Name of the corruption, or "clean"."""
         return CLEAN if self.entry is None else self.entry.name
 
     def path(self, out: Path) -> Path:
-        """Return where the answers go."""
+        """Return the path of its predictions."""
         return out / TESTS / str(self.seed) / f"{file_name(self.name)}.parquet"
 
 
 @dataclass(frozen=True)
 class OverlapStudy:
-    """What is to be found out.
+    """Definition of a study. Test images are the same in all repetitions.
 
-    `entries`: the corruptions. `together`: benchmarks on whose corruptions, all of them, one more
-    network each is trained. `network`: the architecture, trained from scratch; or `start`: the
-    checkpoint from which all of them, also the standard one, are tuned. `seeds`: one repetition of
-    everything for each; the recipe's own seed counts for nothing. `trust`: whether code may be
-    called that the start names. Test pictures are the same in all repetitions.
+    Attributes:
+        entries: Corruptions.
+        recipe: Training recipe; its seed is ignored.
+        network: Architecture to train from scratch.
+        start: Checkpoint to tune instead, also for the standard network.
+        together: Benchmarks with their corruptions; one more network is trained on each as a whole.
+        seeds: Seeds, one repetition of everything for each.
+        trust: Whether code that the checkpoint names may be run.
     """
 
     entries: tuple[Entry, ...]
@@ -83,7 +86,7 @@ class OverlapStudy:
     trust: bool = False
 
     def check(self) -> None:
-        """Raise a UsageError unless the study can be made."""
+        """Raise a UsageError if the study is not possible."""
         self.recipe.check()
         if bool(self.network) == bool(self.start):
             raise UsageError(
@@ -103,12 +106,12 @@ class OverlapStudy:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The corruptions, by name."""
+        """Names of the corruptions."""
         return tuple(entry.name for entry in self.entries)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """What is trained for every seed: "standard", each corruption, then each benchmark."""
+        """Networks trained for every seed: "standard", each corruption, then each benchmark."""
         return (STANDARD, *self.names, *(f"{ALL}{name}" for name in self.together))
 
     def jobs(self) -> Iterator[TrainingJob]:
@@ -123,15 +126,15 @@ class OverlapStudy:
                 yield TrainingJob(seed, model, mixtures[model])
 
     def tests(self) -> Iterator[TestJob]:
-        """Yield all tests, seed by seed, clean pictures first."""
+        """Yield all tests, seed by seed, clean images first."""
         for seed in self.seeds:
             for entry in (None, *self.entries):
                 yield TestJob(seed, entry)
 
     def settings(self, train_data: LabelledImages, test_data: LabelledImages) -> dict[str, object]:
-        """Return all that decides the results, as plain values.
+        """Return everything that determines the results, as plain values.
 
-        Networks trained on whole benchmarks may be added later, so they are none of it.
+        Networks trained on whole benchmarks are not included, because they may be added later.
         """
         return {
             "kind": "overlap study",
@@ -149,12 +152,12 @@ class OverlapStudy:
 
 
 def file_of(name: str) -> str:
-    """Return the name of a model or a test as that of a file."""
+    """Return the file name for a model or a test."""
     return file_name(name.replace(":", "/"))
 
 
 class Trainer:
-    """Makes the trainings of a study on a device."""
+    """Runs the trainings of a study on a device."""
 
     def __init__(
         self, study: OverlapStudy, data: LabelledImages, device: torch.device, out: Path
@@ -165,11 +168,11 @@ class Trainer:
         self.steps: Preprocessing | None = None
 
     def check(self, job: TrainingJob) -> None:
-        """Raise a UsageError if the checkpoint of a job is there and of another configuration."""
+        """Raise a UsageError if the checkpoint of a job exists with another configuration."""
         is_finished(job.path(self.out), self._training(job).settings())
 
     def begin(self) -> None:
-        """Raise a UsageError if there is nothing to train."""
+        """Raise a UsageError if the start network cannot be loaded or created."""
         self._start(self.study.seeds[0])
 
     def _training(self, job: TrainingJob) -> Training:
@@ -177,7 +180,7 @@ class Trainer:
         return Training(self._start(job.seed), self.data, recipe, job.mixture)
 
     def __call__(self, job: TrainingJob, step: Advance) -> None:
-        """Make one training, if it is not made; `step` is told of every picture."""
+        """Run one training if it is not finished; `step` is called for every image."""
         self.held = self.held or Held(self.data, self.device)
         path = job.path(self.out)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +197,7 @@ class Trainer:
 
 
 def start_from(path: str, data: LabelledImages, trust: bool = False) -> Start:
-    """Return the network in a checkpoint, to be tuned; it must know the classes of the data."""
+    """Return the network in a checkpoint, to be tuned; its classes must be those of the data."""
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
         raise UsageError(
@@ -219,7 +222,7 @@ def start_from(path: str, data: LabelledImages, trust: bool = False) -> Start:
 
 
 class Tester:
-    """Makes the tests of a study on a device; the models of a seed stay loaded."""
+    """Runs the tests of a study on a device; the models of a seed stay loaded."""
 
     def __init__(
         self, study: OverlapStudy, data: LabelledImages, device: torch.device, out: Path
@@ -232,12 +235,12 @@ class Tester:
         self.marks: dict[str, str] = {}
 
     def __call__(self, test: TestJob, step: Advance) -> None:
-        """Make one test, if it is not made: a row per picture, a column per model, right or not."""
+        """Run one test if it is not finished: one row per image, one column per model."""
         path = test.path(self.out)
         self._look_at(test.seed)
         known = read_parquet(path) if path.exists() else pa.table({})
         header = read_header(path) if path.exists() else {}
-        # a network that was trained anew is tested anew
+        # Networks that were retrained are tested again.
         wanted = [name for name in self.study.models if header.get(name) != self.marks[name]]
         step(len(self.study.models) - len(wanted), "")
         if not wanted:
@@ -245,9 +248,9 @@ class Tester:
         self.held = self.held or Held(self.data, self.device)
         for name in wanted:
             if name not in self.models:
-                # trained here, so its code was called before
+                # Trained by this study, so its code has been run before.
                 self.models[name] = load_model(str(self.paths[name]), self.device, trust=True)
-        # every repetition is tested on the same pictures: their draw has no seed
+        # No seed: every repetition is tested on the same corrupted images.
         mixture = Mixture() if test.entry is None else Mixture((test.entry,))
         classes = predict_held([self.models[name] for name in wanted], self.held, mixture)
         right = [(predicted == self.held.labels).cpu().numpy() for predicted in classes]
@@ -259,7 +262,7 @@ class Tester:
         step(len(wanted), "")
 
     def _look_at(self, seed: int) -> None:
-        """Find the networks of a seed, and what tells each from others of its name."""
+        """Find the networks of a seed, and a digest that identifies each."""
         if seed == self.seed:
             return
         self.seed, self.models = seed, {}

@@ -1,6 +1,6 @@
-"""Balance and coverage of ImageNet-C and ImageNet-NOC as their authors printed them.
+"""Balance and coverage of ImageNet-C and ImageNet-NOC as printed by their authors.
 
-The tables are data of `results`; here they become what a study's own table gives.
+The tables are data of `results`; here they get the form of a study's table.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,18 @@ from eyechart.results.published_results import PublishedModel, PublishedTable, f
 from eyechart.scores.baseline_tables import find_baseline
 
 PUBLISHED = "published"
-"""What stands for a study in commands: the tables of the paper on ImageNet-NOC."""
+"""Name in place of a study in commands: the tables of the paper on ImageNet-NOC."""
 
 BALANCE = {"imagenet-c": "noc-table7", "imagenet-noc": "noc-table8"}
 COVERAGE = {"imagenet-c": "noc-table1-imagenet-c", "imagenet-noc": "noc-table1-imagenet-noc"}
-"""Which table has the results on a suite."""
+"""Table with the results on a suite."""
 
 
 def published_balance(suite: str) -> Balance:
-    """Return the balance of a suite as printed: Tables 2 and 7, or 2 and 8; relative errors.
-
-    The means are the printed ones, not those of the printed (rounded) errors.
-    """
+    """Return the balance of a suite as printed in Tables 2 and 7, or 2 and 8; relative errors."""
     table = _table(BALANCE, suite)
     rows = {row.model: row for row in table.models}
+    # The printed means, not the means of the printed (rounded) errors.
     means = {model: row.scores["relative_mce"] for model, row in rows.items()}
     names = tuple(rows[STANDARD].relative_ce)
     return Balance(
@@ -42,7 +40,7 @@ def published_balance(suite: str) -> Balance:
 
 
 def published_direct_test(by: str, of: str) -> DirectTest:
-    """Return the errors on a suite of the model trained on all of the other, as in Table 1."""
+    """Return the errors on a suite of the model trained on all of the other (Table 1)."""
     table = _table(COVERAGE, of)
     if by not in COVERAGE or by == of:
         raise _no_table(by if by not in COVERAGE else f"{by} on itself")
@@ -60,7 +58,7 @@ def published_direct_test(by: str, of: str) -> DirectTest:
 
 
 def check_published(baseline: str | None, suites: Sequence[str]) -> None:
-    """Raise a UsageError where the printed tables are of other suites or another baseline."""
+    """Raise a UsageError if the printed tables are of other suites or another baseline."""
     for suite in suites:
         _table(BALANCE, suite)
     usual = [_table(BALANCE, suite).baseline for suite in BALANCE]

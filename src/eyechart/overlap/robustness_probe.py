@@ -1,6 +1,6 @@
-"""How much of its accuracy a model keeps under a corruption of one constant strength.
+"""Measure the share of accuracy that a model keeps under a corruption of constant strength.
 
-Pictures, labels and clean answers stay on the device; each question costs one look at the result.
+Images, labels and clean predictions stay on the device; an evaluation transfers only counts.
 """
 
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ from eyechart.testsets.samples import choose_pictures
 
 PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
 MOST = {"cpu": 256, "cuda": 4096}
-"""How many pixels, and how many pictures, are corrupted and answered to at once."""
+"""Maximum numbers of pixels and of images that are corrupted and predicted at once."""
 
 LEAST_RIGHT = 20
-"""Clean pictures that must be answered rightly for a share of them to mean anything."""
+"""Minimum number of correct predictions on clean images for a ratio to be meaningful."""
 
 NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True)
 class Robustness:
-    """R, accuracy under a corruption divided by clean accuracy, and its 95 % interval."""
+    """R, the accuracy under a corruption divided by clean accuracy, with its 95 % interval."""
 
     value: float
     low: float
@@ -43,12 +43,17 @@ class Robustness:
 
 
 def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
-    """Return R from how many pictures are right both times, or one time only.
+    """Return R from the numbers of images that are correct both times, or only once.
 
-    The interval is over pictures: of the logarithm of a ratio of paired shares.
+    The interval is that of the logarithm of a ratio of paired proportions, over images.
+
+    Example:
+        >>> robustness_of(both=40, only_clean=40, only_corrupted=0).value
+        0.5
     """
     clean, corrupted = both + only_clean, both + only_corrupted
     if not corrupted:
+        # The ratio has no logarithm at 0: exact binomial (Clopper–Pearson) limit for 0 of n.
         return Robustness(0.0, 0.0, 1 - 0.025 ** (1 / clean))
     value = corrupted / clean
     width = exp(NORMAL_95 * sqrt((only_clean + only_corrupted) / (clean * corrupted)))
@@ -56,9 +61,9 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
 
 
 class RobustnessProbe:
-    """A model, and pictures of which it is known whether it gets them right when they are clean.
+    """A model with images whose clean predictions are known.
 
-    At most so many `pictures`, as many of every class.
+    At most `pictures` images are used, as a class-balanced subset.
     """
 
     def __init__(
@@ -84,23 +89,23 @@ class RobustnessProbe:
 
     @property
     def side(self) -> int:
-        """The shorter side of the pictures in px."""
+        """Shorter side of the images in pixels."""
         return min(self.images.sizes[0])
 
     @property
     def clean_accuracy(self) -> float:
-        """The share of clean pictures that the model gets right."""
+        """Accuracy on clean images."""
         return self.clean_right / len(self.images)
 
     def robustness(self, scale: StrengthScale, strength: float) -> Robustness:
-        """Return R where every picture is corrupted at this strength, with its own random part."""
+        """Return R with every image corrupted at this strength, each with its own random part."""
         right = self._right(scale, strength)
         counts = torch.stack([(self.clean & right).sum(), right.sum()]).tolist()
         both, corrupted = int(counts[0]), int(counts[1])
         return robustness_of(both, self.clean_right - both, corrupted - both)
 
     def _right(self, scale: StrengthScale | None, strength: float = 0.0) -> Tensor:
-        """Return which pictures are answered rightly, on the device."""
+        """Return which images are predicted correctly, on the device."""
 
         def make(start: int, stop: int) -> tuple[Tensor, None]:
             pictures = self.pictures[start:stop]
@@ -116,8 +121,9 @@ class RobustnessProbe:
         return classes == self.labels
 
     def _check_clean(self) -> None:
-        """Refuse a model whose right answers on clean pictures may be luck."""
+        """Raise a UsageError if the model's clean accuracy may be chance."""
         count, chance = len(self.images), 1 / (self.model.classes or 2)
+        # Three standard deviations above the expected number of lucky guesses.
         luck = chance * count + 3 * sqrt(count * chance * (1 - chance))
         if self.clean_right < max(LEAST_RIGHT, luck):
             raise UsageError(
@@ -128,7 +134,7 @@ class RobustnessProbe:
 
 
 def _usable(model: Model, images: ImageSet, pictures: int, seed: int) -> ImageSet:
-    """Return the pictures that are used, or refuse those that cannot be."""
+    """Return the images that are used; raise a UsageError if they are unsuitable."""
     if isinstance(pictures, bool) or not isinstance(pictures, int) or pictures < 1:
         raise UsageError(f"pictures must be a whole number from 1, got {pictures!r}.")
     if images.files is not None:

@@ -1,4 +1,4 @@
-"""Which corruptions make a benchmark without overlaps: for a threshold, or for every threshold."""
+"""Select corruptions for a benchmark without overlaps: for one threshold or for all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,20 +15,32 @@ from eyechart.overlap.clique import cheapest_largest
 from eyechart.overlap.matrix import OverlapMatrix
 
 Name = TypeVar("Name", str, int)
-"""What a corruption is called: by its name, or by its place 0, 1, … in an array without names."""
+"""Type of a corruption: its name, or its index in an array without names."""
 
 SYMMETRIC = 1e-9
-"""By how much a score may differ from that of the same two the other way round."""
+"""Tolerance of symmetry and of the diagonal."""
 
 
 @dataclass(frozen=True)
 class Selection(Generic[Name]):
-    """The largest set of corruptions of which no two overlap by more than `threshold`.
+    """Largest set of corruptions in which no pair overlaps by more than `threshold`.
 
-    Corruptions are names, or indices from 0 if the scores came as an array without names.
-    Among the largest it has the lowest mean overlap over its pairs, `mean_overlap`. `ties`: the
-    other sets that are as large and overlap as little; `more_ties`: whether there are too many to
-    list them all. `left_out`: corruptions that only undetermined scores keep out of `members`.
+    Corruptions are names, or indices if the scores were given as an array.
+
+    Attributes:
+        members: The set with the lowest mean overlap among the largest ones.
+        mean_overlap: Mean overlap over its pairs.
+        ties: Other sets of the same size and mean overlap.
+        threshold: The threshold.
+        left_out: Corruptions that only undetermined overlaps keep out of `members`.
+        more_ties: Whether there are too many ties to list.
+
+    Example:
+        >>> import eyechart as ec
+        >>> scores = [[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]]
+        >>> selection = ec.select_non_overlapping(scores, threshold=0.3)
+        >>> selection.members, selection.mean_overlap, len(selection)
+        ((0, 2), 0.1, 2)
     """
 
     members: tuple[Name, ...]
@@ -44,7 +56,7 @@ class Selection(Generic[Name]):
 
 @dataclass(frozen=True)
 class ThresholdRange(Generic[Name]):
-    """A selection and the thresholds t for which it holds, low ≤ t < high; high may be infinite."""
+    """A selection with the thresholds t it holds for, low ≤ t < high; high may be infinite."""
 
     selection: Selection[Name]
     low: float
@@ -58,11 +70,27 @@ def select_non_overlapping(matrix: ArrayLike, threshold: float) -> Selection[int
 def select_non_overlapping(
     matrix: OverlapMatrix | ArrayLike, threshold: float
 ) -> Selection[str] | Selection[int]:
-    """Return the largest set of corruptions of which every two overlap by `threshold` or less.
+    """Return the largest set of corruptions in which all pairs overlap by at most `threshold`.
 
-    Exact: a maximum clique, by branch and bound. `matrix`: of overlap scores, symmetric; NaN for
-    undetermined pairs, which never stand together. Of an `OverlapMatrix` the members are names, of
-    an array indices from 0.
+    The result is exact: a maximum clique, found by branch and bound.
+
+    Args:
+        matrix: Overlap scores, symmetric; NaN for undetermined pairs, which are never selected
+            together.
+        threshold: Maximum overlap of a pair.
+
+    Returns:
+        The selection; members are names for an `OverlapMatrix`, indices for an array.
+
+    Raises:
+        UsageError: If no pair overlaps by `threshold` or less.
+
+    Example:
+        >>> import eyechart as ec
+        >>> robustness = [[0.5, 0.5, 0.5], [0.9, 0.9, 0.5], [0.9, 0.9, 0.6], [0.5, 0.5, 0.9]]
+        >>> matrix = ec.overlap_matrix(robustness, ["fog", "snow", "blur"])
+        >>> ec.select_non_overlapping(matrix, threshold=0.1).members
+        ('fog', 'blur')
     """
     scores = as_matrix(matrix)
     limit = as_number(threshold, "threshold")
@@ -104,9 +132,9 @@ def select_at_every_threshold(matrix: ArrayLike) -> tuple[ThresholdRange[int], .
 def select_at_every_threshold(
     matrix: OverlapMatrix | ArrayLike,
 ) -> tuple[ThresholdRange[str], ...] | tuple[ThresholdRange[int], ...]:
-    """Return all selections that there are, each with its range of thresholds, lowest first.
+    """Return all selections with their ranges of thresholds, lowest first.
 
-    Below the first of them no two corruptions may stand together.
+    Below the first range no pair of corruptions is allowed.
     """
     scores = as_matrix(matrix)
     steps = _all_steps(scores)
@@ -124,24 +152,26 @@ def _all_steps(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
     steps = []
     while True:
         selection = _select(matrix, threshold, at_most=size)
-        # it stays the best until one of its own pairs, or of a tie's, is no longer allowed
+        # The selection stays optimal until one of its pairs, or of a tie's pairs, exceeds the
+        # threshold.
         low = max(_highest(matrix, members) for members in (selection.members, *selection.ties))
         steps.append(ThresholdRange(_at(matrix, selection, low), low, high))
         if low <= lowest:
             return tuple(reversed(steps))
         high, size = low, len(selection)
+        # Selections change only at values of the scores, so that these are all thresholds to try.
         threshold = float(known[known < low][-1])
 
 
 def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
-    """Return the matrix itself, or one made of an array of scores; refuse what is none."""
+    """Return the matrix, or one made from an array of scores; raise a UsageError if invalid."""
     checked = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
     check_scores(checked.scores, checked.names, "matrix")
     return checked
 
 
 def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
-    """Refuse scores that are negative, infinite, not symmetric, or not 1 with themselves."""
+    """Raise a UsageError if scores are negative, infinite, asymmetric, or not 1 on the diagonal."""
     known = np.where(np.isnan(scores), 0.0, scores)
     for pair in np.argwhere((known < 0) | np.isinf(known)):
         raise UsageError(
@@ -184,7 +214,7 @@ def _lowest(matrix: OverlapMatrix) -> tuple[float, str, str]:
 
 
 def _up(score: float) -> str:
-    """Return a score in few digits, rounded up, so that it can be given as a threshold."""
+    """Return a score in few digits, rounded up, so that it is valid as a threshold."""
     return f"{np.ceil(score * 1000) / 1000:g}"
 
 
@@ -204,7 +234,8 @@ def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None)
 
 
 def _together(matrix: OverlapMatrix, threshold: float) -> NDArray[np.bool_]:
-    """Return which two may stand together; NaN is not below anything."""
+    """Return which pairs may be selected together."""
+    # NaN compares as false: undetermined pairs are never allowed.
     together: NDArray[np.bool_] = matrix.scores <= threshold
     return together & ~np.eye(len(matrix), dtype=bool)
 

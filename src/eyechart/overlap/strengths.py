@@ -1,7 +1,7 @@
-"""One number for how strong a corruption is: 0 nothing, 1 and 5 the ends of its published range.
+"""One number for the strength of a corruption: 0 is clean, 1 and 5 the published range.
 
-Beyond 5 the parameters go on as they came, as far as they may. What is evaluated are the values
-that a picture of this size can really have, so that strengths that give the same pictures are one.
+Beyond 5, parameters are extrapolated up to their limits. Values are those that an image of this
+size can actually have, so that strengths with the same images count as one.
 """
 
 from dataclasses import dataclass, replace
@@ -15,41 +15,41 @@ from eyechart.suites.strength import Strengths
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
 SettledValues = tuple[float, ...]
-"""The settled values of the moved parameters, or the severity: what makes pictures differ."""
+"""Rounded values of the varied parameters, or the severity: what distinguishes images."""
 
 MILD, STRONG = 1.0, STRONGEST
-"""The strengths at the ends of the published range."""
+"""Strengths at the ends of the published range."""
 
 DIGITS = 4
-"""To so many digits real numbers are looked for, and written."""
+"""Significant digits of real numbers, in the search and in files."""
 
 NARROWEST = 0.01
-"""The least width of a range of severities."""
+"""Minimum width of a range of severities."""
 
 FARTHEST = {"thickness": 0.5}
-"""At which share of the side a length has nothing left to take; 1 where it is not here."""
+"""Share of the image side at which a length has its maximum effect; 1 for others."""
 
 
 @dataclass(frozen=True)
 class StrengthScale:
-    """The strengths of one corruption on pictures of one `side` in px."""
+    """Strengths of one corruption on images with a `side` in pixels."""
 
     entry: Entry
     side: int
 
     @property
     def by_severity(self) -> bool:
-        """Whether strength is the severity, and not the parameters that the path moves."""
+        """Whether strength is the severity, instead of the parameters varied along the path."""
         return bool(self.entry.levels) or DRAWN in self.entry.path.values()
 
     @property
     def moved(self) -> tuple[Parameter, ...]:
-        """The parameters that strength moves, where it is not the severity."""
+        """Parameters that strength varies, if it is not the severity."""
         names = [name for name, ends in self.entry.path.items() if ends[0] != ends[1]]
         return tuple(self.entry.corruption.parameter(name) for name in names)
 
     def check(self) -> None:
-        """Raise a UsageError unless there are strengths."""
+        """Raise a UsageError if the corruption has no strength to vary."""
         ends = [] if self.by_severity else self.moved
         if not self.by_severity and (not ends or any(parameter.choices for parameter in ends)):
             raise UsageError(
@@ -59,29 +59,29 @@ class StrengthScale:
 
     @property
     def farthest(self) -> float:
-        """The largest strength: severity 5, or where every parameter is at its limit."""
+        """Maximum strength: severity 5, or where every parameter is at its limit."""
         if self.by_severity:
             return STRONGEST
         return max(self._strength_at(parameter, self._limit(parameter)) for parameter in self.moved)
 
     def values(self, strength: float) -> dict[str, float]:
-        """Return the moved parameters at a strength, in the entry's own units; {} for severities.
+        """Return the varied parameters at a strength, in the entry's units; {} for severities.
 
-        Whole numbers are whole in these units.
+        Integer parameters are integers in these units.
         """
         if self.by_severity:
             return {}
         return {parameter.name: self._value(parameter, strength) for parameter in self.moved}
 
     def step(self, strength: float) -> SettledValues:
-        """Return what the pictures at this strength depend on."""
+        """Return what images at this strength depend on."""
         if self.by_severity:
             return (_rounded(strength),)
         values = self.values(strength)
         return tuple(self._settled(parameter, values[parameter.name]) for parameter in self.moved)
 
     def is_clean(self, strength: float) -> bool:
-        """Whether nothing happens yet at this strength."""
+        """Whether images are unchanged at this strength."""
         if strength == 0:
             return True
         if self.by_severity:
@@ -92,7 +92,7 @@ class StrengthScale:
         )
 
     def strengths(self, strength: float, count: int) -> Strengths:
-        """Return this strength for so many pictures, as `corrupt_batch` takes it."""
+        """Return this strength for `count` images, as input of `corrupt_batch`."""
         if self.by_severity:
             return Strengths(np.full(count, _rounded(strength)))
         values = {name: np.full(count, value) for name, value in self.values(strength).items()}
@@ -102,7 +102,7 @@ class StrengthScale:
         """Return the entry with strengths drawn between these two."""
         if self.by_severity:
             low, high = _rounded(low), _rounded(high)
-            # a range needs two ends, also where both were found at one place
+            # A range needs two different ends, even if both searches found the same strength.
             high = max(high, min(low + NARROWEST, STRONGEST))
             low = min(low, high - NARROWEST)
             return replace(self.entry, severity=(low, high))
@@ -116,7 +116,7 @@ class StrengthScale:
                 **self.entry.domain,
                 **{name: (min(pair), max(pair)) for name, pair in pairs.items()},
             },
-            # what strength moves by equal factors is drawn so too, and not evenly over the domain
+            # Parameters on a logarithmic path are drawn along it, not uniformly over the domain.
             severity=(MILD, STRONG) if self.entry.logarithmic else None,
             variants={},
         )
@@ -124,8 +124,8 @@ class StrengthScale:
     def _ends(self, parameter: Parameter, low: float, high: float) -> tuple[float, float]:
         """Return the values that a parameter is drawn between, mild end first.
 
-        Of the whole numbers that are one length on pictures of this side the outermost are taken,
-        so that every length between the ends is drawn equally often.
+        Of the integers that are the same length on images of this side the outermost are used, so
+        that all lengths between the ends are drawn equally often.
         """
         mild, strong = self._value(parameter, low), self._value(parameter, high)
         if not parameter.integer:
@@ -144,7 +144,7 @@ class StrengthScale:
         return max(same) if largest else min(same)
 
     def _value(self, parameter: Parameter, strength: float) -> float:
-        """Return a parameter at a strength, in the entry's own units, as it can be given."""
+        """Return a valid value of a parameter at a strength, in the entry's units."""
         mild, strong = map(float, self.entry.path[parameter.name])
         clean = mild if parameter.clean is None else parameter.clean
         start, end, share = clean, mild, min(strength, MILD)
@@ -155,7 +155,8 @@ class StrengthScale:
         reached = rule.interpolate(*(np.array([number]) for number in (start, end, share)))
         limit = self._limit(parameter)
         within = min(reached[0], limit) if self._rises(parameter) else max(reached[0], limit)
-        # a reciprocal that goes on beyond the strong end may pass through infinity
+        # A reciprocal extrapolated beyond the strong end may pass through infinity and turn
+        # negative.
         if rule.between == "reciprocal" and reached[0] < 0:
             within = limit
         settled = float(parameter.settle(np.array([within]))[0])
@@ -170,7 +171,7 @@ class StrengthScale:
         return strong > mild
 
     def _limit(self, parameter: Parameter) -> float:
-        """Return the value that strength cannot go beyond, in the entry's own units."""
+        """Return the value that strength cannot exceed, in the entry's units."""
         strong = float(self.entry.path[parameter.name][1])
         if not self._rises(parameter):
             return min(parameter.low, strong)

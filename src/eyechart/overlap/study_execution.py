@@ -1,4 +1,4 @@
-"""Carrying out an overlap study: a folder, the jobs on one or several devices, and the results."""
+"""Run an overlap study: its folder, the jobs on one or several devices, and the results."""
 
 import os
 import sys
@@ -46,9 +46,9 @@ def run_study(
     out: Path,
     progress: Progress,
 ) -> AccuracyTable:
-    """Make all trainings and tests that `out` does not hold yet, and return the results.
+    """Run all trainings and tests that are missing in `out`, and return the accuracy table.
 
-    Several devices share the jobs, a process on each.
+    Several devices share the jobs, with one process on each.
     """
     study.check()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -89,9 +89,9 @@ def _load(sources: TrainingSources, progress: Progress) -> tuple[LabelledImages,
 
 
 def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStudy:
-    """Make the folder of a study, or see that it holds the same one.
+    """Create the folder of a study, or check that it contains the same study.
 
-    What comes back has also the benchmarks that were trained on as a whole before.
+    The returned study also has the benchmarks that were trained on as a whole before.
     """
     record = out / RECORD
     before = read_settings(record).get("together") if record.is_file() else None
@@ -113,13 +113,13 @@ def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStu
 
 
 def _suite_of(study: OverlapStudy) -> Suite:
-    """Return the corruptions with their strengths, from which a selection is taken."""
+    """Return the corruptions with their strengths as a suite, the input of a selection."""
     entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
     return Suite(STUDY, "The corruptions of an overlap study", "eyechart overlap run", entries)
 
 
 def _check_finished(trainer: Trainer) -> None:
-    """Refuse checkpoints of another configuration before anything is done."""
+    """Raise a UsageError for checkpoints of another configuration before any work is done."""
     for job in trainer.study.jobs():
         if job.path(trainer.out).exists():
             trainer.check(job)
@@ -127,7 +127,7 @@ def _check_finished(trainer: Trainer) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _OpenStudy:
-    """A study with its data, loaded, and the folder that holds its results."""
+    """A study with its loaded data, and its folder."""
 
     study: OverlapStudy
     train_data: LabelledImages
@@ -136,7 +136,7 @@ class _OpenStudy:
 
 
 class _Worker:
-    """Does the jobs that nobody else is doing, first trainings, then tests."""
+    """Works off the jobs that no other process has, first trainings, then tests."""
 
     def __init__(self, opened: _OpenStudy, device: torch.device, progress: Progress) -> None:
         self.study, self.out, self.progress = opened.study, opened.out, progress
@@ -165,9 +165,9 @@ class _Worker:
 
 
 def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> None:
-    """Let a process on each device work; what is on disk tells how far they are.
+    """Run one process per device; files on disk show their progress.
 
-    Pictures that are in memory are shared, not copied.
+    Images in memory are shared between processes, not copied.
     """
     context = torch.multiprocessing.get_context("spawn")
     errors: Queue[str] = context.Queue()
@@ -215,12 +215,13 @@ def _work(opened: _OpenStudy, device: str, errors: "Queue[str]") -> None:
 
 
 def collect(study: OverlapStudy, out: Path) -> AccuracyTable:
-    """Return what the tests of a finished study say, and write the table of accuracies."""
+    """Return the accuracies of a finished study, and write them to its table."""
     shares = []
     for test in study.tests():
         hits = read_parquet(test.path(out))
         shares.append([hits[model].to_numpy().mean() for model in study.models])
     shape = (len(study.seeds), 1 + len(study.entries), len(study.models))
+    # Tests come seed by seed, then test by test; the table wants models before tests.
     values = np.array(shares).reshape(shape).swapaxes(1, 2)
     seeds = tuple(map(str, study.seeds)) if len(study.seeds) > 1 else ("",)
     table = make_table(study.names, study.models, values, seeds)
