@@ -139,7 +139,7 @@ def test_a_result_of_another_picture_is_not_taken_for_this_one(run, photos, tmp_
     other = picture(tmp_path / "other" / "a.png", 9)
     result = run("corrupt", other, "-c", "fog", "-s", 2, "--out", out)
     assert result.status == 2
-    assert "made from another picture" in result.err
+    assert "made from another image" in result.err
 
 
 def test_pictures_of_the_users_own_are_not_replaced(run, photos, tmp_path):
@@ -253,7 +253,7 @@ def test_no_room_on_the_disk_ends_in_a_sentence_and_keeps_the_rest(
 
     monkeypatch.setattr(file_corruption, "write_picture", full)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
-    assert_refused(result, "No space left on device", "2 pictures")
+    assert_refused(result, "No space left on device", "2 images")
     assert len(list((tmp_path / "out").rglob("*.png"))) == 2
 
 
@@ -302,7 +302,7 @@ def test_other_results_inside_the_input_are_not_corrupted_again(run, photos):
     run("corrupt", only, "-c", "fog", "-s", 2, "--out", photos / "only" / "foggy" / "out")
     only.unlink()
     options = ("-c", "frost", "-s", 2, "--out", photos / "none")
-    assert_refused(run("corrupt", only.parent, *options), "made by eyechart")
+    assert_refused(run("corrupt", only.parent, *options), "results of eyechart")
 
 
 def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
@@ -332,7 +332,7 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     mine = picture(out / "b.png", 8).read_bytes()
     result = run(*command)
     assert result.status == 2
-    assert "b.png is there already" in result.err  # never a result: only --overwrite replaces it
+    assert "b.png already exists" in result.err  # never a result: only --overwrite replaces it
     assert "2 images written" in result.out
     assert (out / "b.png").read_bytes() == mine
     assert run(*command, "--overwrite").status == 0
@@ -409,7 +409,7 @@ def test_a_folder_without_write_permission_is_one_sentence(run, photos, tmp_path
         (("-c", "fog", "-s", -1), ("severity must be in [0, 5], got -1",)),
         (("-c", "fog", "-s", "nan"), ("severity",)),
         (("-c", "fog", "-s", "strong"), ("--severity",)),
-        (("-c", "fog"), ("Say how strong", "thickness")),
+        (("-c", "fog"), ("Give a strength", "thickness")),
         (("-c", "gaussian_noise", "--set", "sigma=3"), ("sigma must be in [0, 1], got 3",)),
         (("-c", "gaussian_noise", "--set", "sgma=0.1"), ("no parameter 'sgma'", "sigma")),
         (("-c", "gaussian_noise", "--set", "sigma"), ("NAME=NUMBER",)),

@@ -78,7 +78,7 @@ def test_published_results_on_the_same_images_are_ranked_with_runs(run, small_ru
     assert [row[-2:] == ["this", "run"] for row in rows] == [name in (GOOD, POOR) for name in order]
     # the papers' are of other images
     apart = told.out[told.out.index("Published, imagenet-c: Seven networks") :]
-    assert apart.count("not ranked with them") == 6
+    assert apart.count("so not ranked") == 6
     lines = list(csv.DictReader((tmp_path / "out" / "published.csv").read_text().splitlines()))
     ranked = {line["model"]: int(line["rank"]) for line in lines if line["rank"]}
     assert ranked == {name: place for place, name in enumerate(order, 1) if name[0].isupper()}
@@ -103,7 +103,7 @@ def test_other_images_or_another_baseline_are_never_ranked_together(
     told = run("compare", own, "--published", "imagenet-c")
     assert told.status == 0, told.err
     assert "on the same images" not in told.out
-    assert told.out.count("not ranked with them") == 7
+    assert told.out.count("so not ranked") == 7
 
 
 def test_a_model_called_as_the_table_is_no_table(small_run, tmp_path):
@@ -166,7 +166,7 @@ def test_published_results_are_listed_by_name(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "at least one run, or --published"),
+        ((), "at least one run folder, or --published"),
         (("--published", "imagenet-d"), "Did you mean 'imagenet-c'"),
         (("--published", "none.csv"), "Cannot read none.csv"),
         (("--published", "imagenet-c", "--by", "mc"), "Did you mean 'mce'"),

@@ -272,7 +272,7 @@ def test_advanced_options_are_hidden_among_many(run, monkeypatch, capsys, most, 
         """Do."""
 
     monkeypatch.setattr("eyechart.cli.shared.help.MANY_OPTIONS", most)
-    command_line = CommandLine()
+    command_line = CommandLine(add_completion=False)
     command_line.command()(derived_options(command))
     with pytest.raises(SystemExit):
         main(["--help"], command_line)

@@ -55,7 +55,7 @@ def test_list_names_experiments_people_answers_and_what_they_speak_for(run, peop
     assert "lowpass: 6 people, 7,680 answers, Δv 0.00 to 0.99, accuracy" in result.out
     assert "frost: 4 people, 1,500 answers" in result.out
     noise = next(line for line in result.out.splitlines() if "noise: 5 people" in line)
-    assert "0.866 right of clean pictures (shown to others)" in noise
+    assert "accuracy on clean images 0.866 (of other participants)" in noise
     assert "shot_noise" in noise
 
 
@@ -82,7 +82,7 @@ def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_
     result = run("humans", "import", table, "--format", "model-vs-human", "--out", out)
     assert result.status == 0, result.err
     assert "sketch: 1 person, 1 answers, no Δv" in result.out
-    assert "error consistency κ only" in result.out
+    assert "only error consistency κ" in result.out
     assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "no visual change")
 
 
@@ -102,9 +102,9 @@ def test_counts_are_said_to_be_of_two_choices_unless_told(run, tmp_path):
     table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,0.9,40,36\n", encoding="utf-8")
     command = ["humans", "import", table, "--format", "counts", "--corruption", "frost", "--out"]
     result = run(*command, tmp_path / "two.parquet")
-    assert result.status == 0 and "Taken to be 2 choices" in result.out
+    assert result.status == 0 and "Assumed 2 choices" in result.out
     result = run(*command, tmp_path / "ten.parquet", "--choices", 10)
-    assert "Taken" not in result.out and "10 choices" in result.out
+    assert "Assumed" not in result.out and "10 choices" in result.out
     assert read_responses(tmp_path / "ten.parquet").choices == 10
 
 
@@ -144,7 +144,7 @@ def test_place_measures_the_conditions_on_ones_own_pictures(run, tmp_path):
     Image.fromarray(photographs()[1]).save(tmp_path / "cat.png")
     for _ in range(2):
         result = run("humans", "place", tmp_path / "cat.png", "--out", tmp_path / "t.csv")
-        assert result.status == 0 and "1 picture." in result.out
+        assert result.status == 0 and "1 image." in result.out
     lines = (tmp_path / "t.csv").read_text("utf-8").splitlines()
     assert "on 1 photographs" in lines[1]
     rows = list(csv.DictReader(lines[3:]))

@@ -70,7 +70,7 @@ def test_describing_says_how_it_was_drawn(run, made, folder):
     assert result.status == 0
     digest = ec.load_images(folder, "native").digest
     for word in ("32 samples of 8 images", digest, "suite vcr", "n 12", "seed 7", "native",
-                 ec.__version__, "vcr/brightness: 12 rows", "vcr/blur: 12 rows"):  # fmt: skip
+                 ec.__version__, "vcr/brightness: 12 samples", "vcr/blur: 12 samples"):  # fmt: skip
         assert word in result.out, word
     amounts = [
         dict(row["parameters"])["amount"]
@@ -96,7 +96,7 @@ def test_rendered_pictures_are_those_of_the_python_call(run, made, folder, tmp_p
     out = tmp_path / "pictures"
     result = run("testset", "render", made, folder, "--out", out)
     assert result.status == 0, result.err
-    assert "32 pictures" in result.out
+    assert "32 images" in result.out
     files = {int(path.stem): path for path in out.rglob("*.png")}
     rows = {row["row"]: row for row in pq.read_table(made).to_pylist()}
     assert files.keys() == rows.keys()

@@ -53,7 +53,7 @@ def test_two_folders_are_matched_by_name_whatever_the_suffix(run, folders, tmp_p
     for name, row in rows.items():
         assert float(row["delta_v"]) == pytest.approx(expected(clean, noisy, name), abs=1e-12)
         assert name in result.out
-    assert "3 pictures: Δv mean" in result.out
+    assert "3 images: Δv mean" in result.out
 
 
 def test_pictures_without_a_partner_are_counted_and_named(run, folders):
@@ -61,7 +61,7 @@ def test_pictures_without_a_partner_are_counted_and_named(run, folders):
     (noisy / "b.png").unlink()
     result = run("visual-change", clean, noisy)
     assert result.status == 0
-    assert "1 picture without a partner" in result.err and "b.jpg" in result.err
+    assert "1 image without a counterpart" in result.err and "b.jpg" in result.err
 
 
 def test_a_damaged_picture_is_left_out_and_the_others_are_done(run, folders, tmp_path):
@@ -91,7 +91,7 @@ def test_a_stopped_run_goes_on_where_it_was(run, folders, tmp_path, monkeypatch,
     monkeypatch.setattr(pairs, "measure_change", stop_at_the_second)
     result = run("visual-change", clean, noisy, "--csv", target)
     assert result.status == 130
-    assert "1 of 3 pictures measured" in result.err
+    assert "1 of 3 images measured" in result.err
     assert list(table(target)) == ["a"]
 
     # cut off anywhere, the last line is measured again
@@ -118,7 +118,7 @@ def test_a_table_of_other_pictures_is_never_overwritten(run, folders, tmp_path):
     assert_refused(run("visual-change", clean / "b.jpg", noisy / "b.png", "--csv", target), "other")
     assert target.read_bytes() == before
     target.write_text("my,notes\n1,2\n", encoding="utf-8")
-    assert_refused(run("visual-change", clean, noisy, "--csv", target), "no table")
+    assert_refused(run("visual-change", clean, noisy, "--csv", target), "not a table")
     assert target.read_text("utf-8") == "my,notes\n1,2\n"
 
 
@@ -132,7 +132,7 @@ def test_a_constant_picture_has_no_change_and_an_empty_cell(run, tmp_path):
         "visual-change", tmp_path / "clean", tmp_path / "noisy", "--csv", tmp_path / "t.csv"
     )
     assert result.status == 0
-    assert "nearly constant" in result.out and "1 picture: Δv mean" in result.out
+    assert "nearly constant" in result.out and "1 image: Δv mean" in result.out
     rows = table(tmp_path / "t.csv")
     assert rows["flat"]["delta_v"] == "" and float(rows["flat"]["vif"]) == 1
 
@@ -173,8 +173,8 @@ def test_pictures_of_other_scales_are_not_averaged_together(run, folders):
     picture(clean / "d.png", 5, (30, 30))
     picture(noisy / "d.png", 6, (30, 30))
     result = run("visual-change", clean, noisy)
-    assert "3 pictures of 3 scales: Δv mean" in result.out
-    assert "1 picture of 2 scales: Δv mean" in result.out
+    assert "3 images of 3 scales: Δv mean" in result.out
+    assert "1 image of 2 scales: Δv mean" in result.out
 
 
 def test_a_map_may_be_drawn_again(run, folders, tmp_path):

@@ -137,7 +137,7 @@ def test_pictures_of_two_networks_are_not_mixed(run, tmp_path, monkeypatch, styl
     words = ("corrupt", tmp_path / "one.png", "--corruption", "style_transfer", "--severity", 3)
     words += ("--out", tmp_path / "out")
     assert run(*words).status == 0
-    assert "1 already there" in run(*words).out
+    assert "1 already exist" in run(*words).out
     other = tmp_path / "other.pt"
     other.write_bytes(style_file.read_bytes() + b"\0")
     monkeypatch.setenv(VARIABLE, str(other))
@@ -309,7 +309,7 @@ def test_training_leaves_torchs_random_numbers_alone(run, home):
 def test_too_few_pictures_are_refused(run, home):
     for path in sorted((home / "looks").iterdir())[:3]:
         path.unlink()
-    assert_refused(run(*words(home, "--steps", 2)), "8 are needed")
+    assert_refused(run(*words(home, "--steps", 2)), "must have at least 8 images")
 
 
 def test_a_second_training_into_the_same_file_is_refused_before_any_work(run, home):

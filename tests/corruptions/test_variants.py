@@ -121,7 +121,7 @@ def test_a_corruption_takes_a_variant_behind_its_name(run, tmp_path):
     settings = json.loads((out / "eyechart.json").read_text())["settings"]
     assert (settings["corruption"], settings["variant"]) == ("noc/rain", "paper")
     again = run("corrupt", image, "-c", "noc/rain", "--variant", "paper", "-s", 3, "--out", out)
-    assert "1 already there" in again.out
+    assert "1 already exist" in again.out
 
 
 def test_a_study_of_overlaps_takes_a_suite_in_a_variant():

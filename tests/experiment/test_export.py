@@ -293,7 +293,7 @@ def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, r
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--rules", 7], "no quality rules of version 7"),
+        (["--rules", 7], "quality rules (1), got 7"),
         (["--out", "none/there"], "No such folder"),
         (["--out", ""], "not an empty text"),
     ],
@@ -305,16 +305,16 @@ def test_what_cannot_be_exported_is_refused(study, run, arguments, word):
 
 def test_a_study_without_answers_is_not_exported(run, tmp_path):
     folder = make_study(tmp_path / "empty", "empty")
-    assert_refused(run("experiment", "export", folder.path), "no answers yet")
+    assert_refused(run("experiment", "export", folder.path), "no responses yet")
     assert not (folder.path / "export").exists()
-    assert_refused(run("experiment", "export", tmp_path), "is no study")
+    assert_refused(run("experiment", "export", tmp_path), "is not a study")
 
 
 def test_where_nothing_counts_there_are_tables_but_no_reference(study, run, tmp_path):
     folder = make_study(tmp_path / "bad", "bad", **SHAPE)
     fill(folder, [SPAMMER])
     result = run("experiment", "export", folder.path)
-    assert result.status == 0 and "Nothing that counts yet" in result.out
+    assert result.status == 0 and "No responses are included yet" in result.out
     assert (folder.path / "export" / "trials.csv").exists()
     assert_refused(run("humans", "list", folder.path), "experiment export")
 
@@ -495,7 +495,7 @@ def test_status_fits_on_a_screen_and_writes_nothing(study, run):
     lines = result.out.splitlines()
     assert len(lines) <= 24 and all(len(line.rstrip()) <= 100 for line in lines)
     assert "small, open:" in lines[0] and "13 finished" in result.out
-    assert "Left out: 2 sessions (" in result.out and "vcr/median_blur" in result.out
+    assert "Excluded: 2 sessions (" in result.out and "vcr/median_blur" in result.out
     assert query(study, "select count(*) from exclusion") == before
 
 
@@ -525,5 +525,5 @@ def test_watching_ends_with_ctrl_c_and_status_0(study, run, monkeypatch):
 
 
 def test_a_path_with_a_study_that_is_not_made_is_refused(run, tmp_path):
-    assert_refused(run("experiment", "status", tmp_path), "is no study")
+    assert_refused(run("experiment", "status", tmp_path), "is not a study")
     assert_refused(run("experiment", "status", Path("nowhere")), "No such folder")

@@ -147,7 +147,7 @@ def test_the_plan_is_printed_and_kept_and_agrees_with_the_database(make, tmp_pat
     )
     counting = max(-(-answers // 20), max(load for (load,) in loads))
     people = -(-counting * 5 // 4)
-    assert f"Answers wanted: {answers:,}," in plan
+    assert f"Responses wanted: {answers:,}," in plan
     assert f"Participants to recruit: {people:,}," in plan
     assert f"Cost: {people * config.minutes / 60 * 10 * 1.5:,.2f} EUR" in plan
     for category, count in rows_in(
@@ -226,7 +226,7 @@ def test_a_category_that_is_missing_is_told(make, tmp_path):
     testset = draw_testset(few, tmp_path / "t.parquet")
     result = make(images=few, testset=testset)
     assert result.status == 0, result.err
-    assert "Note: no photographs of oven, truck are in the main part." in result.out
+    assert "Note: no images of oven, truck are in the main part." in result.out
 
 
 def test_pictures_without_visual_change_are_told(make, tmp_path):
@@ -239,7 +239,7 @@ def test_pictures_without_visual_change_are_told(make, tmp_path):
     assert blank
     result = make(images=flat, testset=testset)
     assert result.status == 0, result.err
-    assert f"Note: {len(blank)} corrupted pictures are left out" in result.out
+    assert f"Note: {len(blank)} corrupted images are left out" in result.out
     shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
     assert not {row["row"] for row in blank} & {row[5] for row in shown}
 
@@ -329,7 +329,7 @@ def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
     )
     study = tmp_path / "study"
     assert not (study / "study.yaml").exists() and not (study / "answers.sqlite").exists()
-    with pytest.raises(UsageError, match="no study"):
+    with pytest.raises(UsageError, match="not a study"):
         open_study(study)
     secret = (study / "secret").read_text()
     before = {path: path.stat().st_mtime_ns for path in (study / "stimuli").iterdir()}
@@ -476,7 +476,7 @@ def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
         (("--k", 0), ("--k",)),
         (("--settings", "none_wanted.yaml"), ("k must be at least 1, got 0",)),
         (("--kind", "sort"), ("Unknown kind of experiment 'sort'",)),
-        (("--name", "Not This"), ("small letters", "'Not This'")),
+        (("--name", "Not This"), ("lower-case letters", "'Not This'")),
         (("--catch-pool", 1), ("catch-pool must be at least catch",)),
         (("--pay", -1), ("pay must be",)),
         (("--expect-excluded", 1), ("expect-excluded must be",)),
@@ -496,11 +496,11 @@ def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
         (("--secret", "empty.txt"), ("64 hexadecimal digits",)),
         (("--secret", "none"), ("no secret",)),
         (("--database", "mysql://x"), ("postgresql+psycopg://", "mysql")),
-        (("--database", "answers"), ("'answers' is no database",)),
+        (("--database", "answers"), ("'answers' is not a database",)),
         (("--database", "sqlite:///none/a.sqlite"), ("No such folder",)),
         (("--database", "sqlite:///file:a.sqlite"), ("must be a file",)),
         (("--database", "sqlite://"), ("must be a file",)),
-        (("--database", "postgresql+psycopg://a:b@c:port/d"), ("is no database",)),
+        (("--database", "postgresql+psycopg://a:b@c:port/d"), ("is not a database",)),
         (("--device", "tpu"), ("cpu or cuda",)),
         (("--seed", -1), ("--seed",)),
     ],
@@ -541,7 +541,7 @@ def test_a_setting_of_a_wrong_type_or_out_of_bounds_is_one_sentence(settings, se
 
 
 def test_a_study_without_a_title_is_none():
-    with pytest.raises(UsageError, match=r"a.yaml is no study: title is missing\."):
+    with pytest.raises(UsageError, match=r"a.yaml is not a study: title is missing\."):
         config_from({"name": "a"}, "a.yaml")
 
 
@@ -577,7 +577,7 @@ def test_a_test_set_of_images_that_are_not_square_is_rejected(make, photos, tmp_
 def test_what_is_no_study_is_not_opened(make, tmp_path):
     with pytest.raises(UsageError, match="No such folder"):
         open_study(tmp_path / "none")
-    with pytest.raises(UsageError, match="no study: make one with eyechart experiment new"):
+    with pytest.raises(UsageError, match="not a study: create one with eyechart experiment new"):
         open_study(tmp_path)
     assert make().status == 0
     study = tmp_path / "study"
@@ -586,7 +586,7 @@ def test_what_is_no_study_is_not_opened(make, tmp_path):
         with pytest.raises(UsageError, match="64 hexadecimal digits"):
             folder.picture_path(name)
     (study / "secret").write_text("short")
-    with pytest.raises(UsageError, match="is no secret"):
+    with pytest.raises(UsageError, match="is not a secret"):
         open_study(study)
     (study / "secret").unlink()
     with pytest.raises(UsageError, match="There is no secret"):

@@ -43,6 +43,6 @@ def test_pictures_are_mended_where_the_list_of_them_was_lost_too(run, tmp_path):
     for path in list(study.stimuli.iterdir())[:3]:
         path.unlink()
     result = run(*new, *SMALL)
-    assert result.status == 0 and "are good now" in result.out
+    assert result.status == 0 and "are valid" in result.out
     assert {path.name for path in study.stimuli.iterdir()} == before
     assert "already" in run(*new, *SMALL).err

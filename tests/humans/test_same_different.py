@@ -208,7 +208,7 @@ def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
     [
         (["frost", "fogg"], "Did you mean 'fog'"),
         (["frost", "blur"], "Nobody was asked whether frost and blur"),
-        (["frost"], "Two corruptions are compared"),
+        (["frost"], "Give two corruptions or none"),
         (["frost", "frost"], "twice"),
         (["--rule", "published"], "--rule is for curves"),
         (["--margin", "0.9"], "--margin is for curves"),

@@ -185,7 +185,7 @@ def test_similar_writes_classes_that_are_read_again(run, three, tmp_path):
     result = run("humans", "similar", three, "--all", "--out", out)
     assert result.status == 0, result.err
     assert "Class frost+fog: frost, fog (study mine; largest difference" in result.out
-    assert "In no class, though tested: snow." in result.out and "untested" in result.out
+    assert "Tested, but in no class: snow." in result.out and "untested" in result.out
     assert "Caution: the published rule" in result.out
     found = read_classes(out)
     assert find_classes(str(out)).classes == found.classes
@@ -246,7 +246,7 @@ def test_a_file_that_holds_no_classes_is_rejected_and_kept(run, three, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["geirhos", "noise", "lowpass", "--all"], "leave out the two names"),
+        (["geirhos", "noise", "lowpass", "--all"], "omit the two names"),
         (["geirhos", "--rule", "publishd"], "Did you mean 'published'"),
         (["geirhos", "--margin", "2"], "margin"),
         (["geirhos", "--out", "none/x.yaml"], "No such folder"),

@@ -106,7 +106,10 @@ def test_a_study_has_intervals(run, tmp_path):
         "overlap", "matrix", tmp_path, "--intervals", tmp_path / "i.csv", "--replicates", "50"
     )
     assert told.status == 0, told.err
-    assert "50 times 300 test pictures and 2 seeds" in told.out and "sd of seeds" in told.out
+    assert (
+        "50 bootstrap replicates over 300 test images and 2 seeds" in told.out
+        and "sd of seeds" in told.out
+    )
     rows = lines_of(tmp_path / "i.csv")
     assert len(rows) == 6
     first = rows[0]
@@ -122,7 +125,7 @@ def test_a_finished_study_shows_itself(capsys, tmp_path):
     (tmp_path / "run.json").write_text('{"classes": ["a", "b"]}')
     show_study(tmp_path)
     said = capsys.readouterr().out
-    assert "95 % intervals" in said
+    assert "95 % confidence intervals" in said
     for name in ("overlap.csv", "overlap-intervals.csv", "overlap.png"):
         assert (tmp_path / name).is_file() and name in said
 
@@ -141,8 +144,8 @@ def test_a_selection_becomes_a_suite_that_runs(run, table):
     )  # fmt: skip
     assert told.status == 0, told.err
     assert "2 corruptions overlap by 0.1 or less" in told.out
-    assert "As good (1):\n  shot_noise, defocus_blur" in told.out
-    assert "Left out, for their overlaps are undetermined: noc/hue." in told.out
+    assert "Equally good (1):\n  shot_noise, defocus_blur" in told.out
+    assert "Not selectable, overlaps undetermined: noc/hue." in told.out
     suite = load_suite("my-benchmark.yaml")
     assert [entry.name for entry in suite] == ["gaussian_noise", "defocus_blur"]
     assert suite.name == "my-benchmark"
@@ -232,19 +235,19 @@ def test_coverage_of_a_matrix_has_no_direct_test(run, both, tmp_path):
     [
         (("matrix", "none.csv"), "No such file"),
         (("matrix", "."), ""),
-        (("matrix", "accuracies.csv", "--out", "x.txt"), "end its name in .csv"),
+        (("matrix", "accuracies.csv", "--out", "x.txt"), "must end in .csv"),
         (("matrix", "accuracies.csv", "--out", "no/x.csv"), "No such folder"),
-        (("matrix", "accuracies.csv", "--picture", "x.jpg"), "end its name in .png"),
-        (("matrix", "accuracies.csv", "--picture", "other.png"), "no picture of overlaps"),
-        (("matrix", "accuracies.csv", "--intervals", "i.csv"), "folder of a study"),
+        (("matrix", "accuracies.csv", "--picture", "x.jpg"), "must end in .png"),
+        (("matrix", "accuracies.csv", "--picture", "other.png"), "not a figure of overlaps"),
+        (("matrix", "accuracies.csv", "--intervals", "i.csv"), "needs a study folder"),
         (("matrix", "accuracies.csv", "--least-gain", "-1"), "must be in [0, 1)"),
         (("matrix", "missing.csv"), "none for rain"),
-        (("select", "accuracies.csv"), "--threshold 0.1, or give --all"),
+        (("select", "accuracies.csv"), "Give --threshold, such as 0.1, or --all"),
         (("select", "accuracies.csv", "--threshold", "-1"), "0 or more, got -1"),
         (("select", "high.csv", "--threshold", "0.1"), "the lowest score is 0.4, of fog and rain"),
         (("select", "nothing.csv", "--threshold", "0.1"), "whose overlap is determined"),
-        (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "say which by --threshold"),
-        (("select", "accuracies.csv", "--all", "--suite", "vcr"), "give --out too"),
+        (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "give its --threshold"),
+        (("select", "accuracies.csv", "--all", "--suite", "vcr"), "--suite needs --out"),
         (("select", "accuracies.csv", "--threshold", "1", "--out", "x.txt"), ".yaml"),
         (("select", "accuracies.csv", "--threshold", "1", "--out", "x.yaml", "--suite", "nocc"),
          "Unknown suite"),
@@ -281,4 +284,4 @@ def test_a_table_whose_relative_errors_have_no_denominator_still_has_plain_ones(
     told = run(
         "overlap", "balance", tmp_path / "a.csv", "--relative", "--picture", tmp_path / "b.png"
     )
-    assert_refused(told, "leave out --relative")
+    assert_refused(told, "omit --relative")

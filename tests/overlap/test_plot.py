@@ -84,7 +84,7 @@ def test_the_command_writes_the_figure_and_says_what_it_left_out(run, tmp_path, 
     [
         (["--out", "heat.jpg"], [".svg, .pdf or .png", "heat.jpg"]),
         (["--out", "heat.svg", "--order", "imagenet-k"], ["Did you mean 'imagenet-c'"]),
-        (["--out", "heat.svg", "--order", "given", "--order", "vcr"], ["stand alone"]),
+        (["--out", "heat.svg", "--order", "given", "--order", "vcr"], ["must be the only value"]),
         (["--out", "heat.svg", "--order", "frost"], ["fewer than 2"]),
         (["--out", "heat.svg", "--title", "a", "--title", "b"], ["once for each", "got 2"]),
         (["--out", "none/heat.svg"], ["No such folder"]),

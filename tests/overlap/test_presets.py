@@ -129,7 +129,7 @@ def test_the_whole_preset_has_both_benchmarks_of_the_paper():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--start", "net.pt"), "--preset paper trains from scratch: leave out --start"),
+        (("--start", "net.pt"), "--preset paper trains from scratch: omit --start"),
         (("--preset", "papr"), "Did you mean 'paper'"),
         (("--images", "small", "--train-images", "small"), "of 1,000, and small has 3"),
     ],

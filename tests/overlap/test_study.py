@@ -314,7 +314,7 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_accuracies(
         stopping(title, after, patch)
         told = run(*words_of(home, out))
     assert told.status == 130, told.err
-    assert "the same command goes on from there" in told.err
+    assert "run the same command again to resume" in told.err
     assert len(told.err.strip().splitlines()) == 1
     assert not (out / "accuracies.csv").exists()
     finished = made_at(out)
@@ -367,7 +367,7 @@ def test_ctrl_c_ends_with_130_and_going_on_gives_the_same(home, run, tmp_path, d
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert "the same command goes on from there" in told and "Traceback" not in told
+    assert "run the same command again to resume" in told and "Traceback" not in told
     assert not (out / "accuracies.csv").exists()
     for where in (out, whole):
         told = run(*words_of(home, where, *longer))
@@ -530,7 +530,9 @@ def test_a_damaged_checkpoint_or_record_is_one_sentence(home, once, run, tmp_pat
 
 def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
     (tmp_path / "a" / "models").mkdir(parents=True)
-    assert_refused(run(*words_of(home, tmp_path / "a")), "models is there already and of no study")
+    assert_refused(
+        run(*words_of(home, tmp_path / "a")), "models already exists and is not from this study"
+    )
     (tmp_path / "b").write_text("mine")
     assert_refused(run(*words_of(home, tmp_path / "b")), "it is a file, not a folder")
     assert (tmp_path / "b").read_text() == "mine"
@@ -555,7 +557,7 @@ def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
         (("--device", "cpu,tpu"), "tpu"),
         (("--device", "cpu,"), "''"),
         (("--every", 0), "from 1, got 0"),
-        (("--every", 3), "a smaller --every"),
+        (("--every", 3), "give a smaller number"),
         (("--images", "nowhere"), "nowhere"),
         (("--out", ""), "not an empty text"),
     ],
@@ -638,7 +640,7 @@ def test_benchmarks_as_a_whole_must_be_within_the_study():
 
 def test_one_folder_for_both_is_told_as_such(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "out", images="train"))
-    assert_refused(told, "is given to train with and to test with", "other pictures")
+    assert_refused(told, "is given for training and for testing", "other images")
 
 
 def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monkeypatch, capsys):
@@ -716,7 +718,7 @@ def test_a_class_whose_pictures_are_all_tested_under_other_names_is_refused(tmp_
     (tmp_path / "red").mkdir()
     for picture in tested.pictures[:3]:
         shutil.copy(tmp_path / picture.name, tmp_path / "red")
-    with pytest.raises(UsageError, match="No picture of 'red'"):
+    with pytest.raises(UsageError, match="No image of 'red'"):
         sources(tmp_path)
 
 
@@ -734,7 +736,7 @@ def test_a_class_of_equal_pictures_cannot_be_parted(tmp_path):
     first = tmp_path / "blue" / "4-0.png"
     for path in (tmp_path / "blue").glob("*.png"):
         path.write_bytes(first.read_bytes())
-    with pytest.raises(UsageError, match="All pictures of 'blue'"):
+    with pytest.raises(UsageError, match="All images of 'blue'"):
         sources(tmp_path)
 
 
@@ -800,7 +802,7 @@ def test_a_picture_that_is_trained_and_tested_with_is_refused(home, run, tmp_pat
     shared = next((tmp_path / "train" / "blue").glob("*.png"))
     shutil.copy(shared, tmp_path / "test" / "blue" / "called-otherwise.png")
     told = run(*words_of(tmp_path, tmp_path / "o"))
-    assert_refused(told, "1 picture is both among", "called-otherwise.png")
+    assert_refused(told, "1 image is in both", "called-otherwise.png")
     assert not (tmp_path / "o").exists()
 
 

@@ -241,7 +241,7 @@ def test_a_style_that_misses_classes_is_a_note(run, tmp_path):
     given = ("--images", where, "--out", tmp_path / "out", "--hold", "pale", "--epochs", 1)
     told = run("structure", "style", *given, *USUAL)
     assert told.status == 0, told.err
-    assert "Note: pale has no pictures of green, so nothing is said of those." in told.out
+    assert "Note: pale has no images of green, so these are not tested." in told.out
     (fold,) = told_by(tmp_path / "out")["folds"]
     assert fold["missing"] == ["green"] and set(fold["by_class"]) == {"blue", "red"}
     assert fold["pictures"][:2] == [12, 12]
@@ -312,7 +312,7 @@ def test_what_was_stopped_goes_on_to_the_same_results(
         stopping("training", after, patch)
         told = run(*words)
     assert told.status == 130 and len(told.err.strip().splitlines()) == 1
-    assert "the same command goes on from there" in told.err
+    assert "run the same command again to resume" in told.err
     assert not (out / "results.json").exists() and len(list(out.rglob("*.state"))) == 1
     before = made_at(out, "models/*/*.pt")
     # in the second network of two, or in the first
@@ -419,14 +419,14 @@ def test_a_class_with_one_style_is_one_sentence(run, tmp_path):
 def test_a_list_without_the_column_is_one_sentence(run, tmp_path):
     where = write_rows(tmp_path, colours(2), tinted, columns=())
     for trait in ("style", "subclass"):
-        words = f"36 pictures of {where} have no {trait}, such as", f"column named {trait}"
+        words = f"36 images of {where} have no {trait}, such as", f"column named {trait}"
         refused(run, tmp_path, trait, "--images", where, words=words)
 
 
 def test_a_list_with_some_styles_left_out_is_one_sentence(run, tmp_path):
     where = write_rows(tmp_path, colours(2), tinted)
     where.write_text(where.read_text().replace(",pale,", ",,"))
-    refused(run, tmp_path, "style", "--images", where, words=["12 pictures", "no style"])
+    refused(run, tmp_path, "style", "--images", where, words=["12 images", "no style"])
 
 
 def test_class_folders_have_no_style_and_no_subclass(run, tmp_path):
@@ -434,7 +434,7 @@ def test_class_folders_have_no_style_and_no_subclass(run, tmp_path):
         for number in range(3):
             picture(tmp_path / "set" / label / f"{number}.png", number)
     for trait in ("style", "subclass"):
-        words = "6 pictures", f"have no {trait}"
+        words = "6 images", f"have no {trait}"
         refused(run, tmp_path, trait, "--images", tmp_path / "set", words=words)
 
 
@@ -535,7 +535,7 @@ def test_pictures_that_cannot_be_read_are_told(run, tmp_path):
     broken.write_bytes(b"no picture")
     told = run(*words_of(tmp_path, "style", tmp_path / "out", epochs=1))
     assert told.status == 0, told.err
-    assert "Note: 1 picture was left out" in told.out and broken.name in told.out
+    assert "Note: 1 image was skipped" in told.out and broken.name in told.out
 
 
 def test_one_picture_of_each_class_and_style_is_one_sentence(run, tmp_path):

@@ -486,7 +486,7 @@ def test_a_build_that_was_stopped_goes_on_with_the_same_command(
     monkeypatch.setattr(os, "replace", stopped)
     told = build(run, source, out, *two())
     assert told.status == 130
-    assert "the same command goes on" in told.err
+    assert "run the same command again to resume" in told.err
     assert sorted(out.rglob("*.png")) == sorted(done[:4])
     times = [path.stat().st_mtime_ns for path in done[:4]]
     told = build(run, source, out, *two())
@@ -580,7 +580,7 @@ UNLIKE = f'<path fill="#202080" d="M0 0h16L0 16z"/>{circle("#c00000", 12, 12, 3)
 def test_a_drawing_that_two_styles_share_is_kept_in_the_first(run, source, out, other):
     told, kept = build_shared(run, source, out, {"noto": TREE, "twemoji": other})
     assert kept == ["noto"]
-    assert "Drawings that two styles share, kept in one: 1 of twemoji as of noto." in told.out
+    assert "Drawings shared by two styles, kept in one: 1 of twemoji as of noto." in told.out
     assert "13 icons" in told.out
     assert len(rows_of(out)) == 13
 
@@ -862,7 +862,7 @@ def test_few_broken_drawings_are_left_out_and_named(run, tmp_path, out, body):
     write_archive(source, PACKAGES["twemoji"], usual_style("twemoji", MANY, black_bird=body))
     told = build(run, source, out, *two())
     assert told.status == 0, told.err
-    assert "Left out as broken: twemoji/black-bird." in told.out
+    assert "Skipped as broken: twemoji/black-bird." in told.out
     paths = {row["path"] for row in rows_of(out)}
     assert "Bird/black_bird.noto.png" in paths
     assert "Bird/black_bird.twemoji.png" not in paths

@@ -241,5 +241,5 @@ def test_the_command_writes_the_figure_as_svg_and_pdf(superclasses, study, run, 
     told = run("structure", "report", superclasses, "--figures", tmp_path / "figures")
     assert_refused(told, "superclasses.svg", "choose another folder")
     told = run("structure", "report", study, "--figures", tmp_path / "none")
-    assert told.status == 0 and "none of the studies is of superclasses" in told.out
+    assert told.status == 0 and "no study is about superclasses" in told.out
     assert not (tmp_path / "none").exists()

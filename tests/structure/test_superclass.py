@@ -907,7 +907,7 @@ def test_a_stop_keeps_what_was_done_and_says_so(ask, monkeypatch, tmp_path):
 
     monkeypatch.setattr(superclass_study, "predict_held", stop)
     told = ask("--epochs", 1)
-    assert told.status == 130 and "the same command goes on" in told.err
+    assert told.status == 130 and "run the same command again to resume" in told.err
     monkeypatch.undo()
     path = tmp_path / "out" / "models" / f"{file_of(MODEL)}.pt"
     before = path.stat().st_mtime_ns

@@ -65,7 +65,7 @@ def test_the_whole_tree_has_the_names_sizes_and_pixels_of_the_published_one(run,
     out = tmp_path / "ImageNet-C"
     result = folders(run, val, out, "--suite", "imagenet-c", "--stimulus", "32")
     assert result.status == 0, result.err
-    assert f"{15 * 5 * 3} pictures written" in result.out
+    assert f"{15 * 5 * 3} images written" in result.out
     assert {path.name for path in out.iterdir() if path.is_dir()} == set(FIFTEEN)
     stimulus = find_stimulus("32")
     for name in FIFTEEN:
@@ -133,12 +133,12 @@ def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(run, val, tmp_path, 
 
     monkeypatch.setattr(file_corruption, "corrupt", interrupted)
     stopped = folders(run, val, out, *more)
-    assert stopped.status == 130 and "of 30 pictures are done" in stopped.err
+    assert stopped.status == 130 and "of 30 images are done" in stopped.err
     monkeypatch.setattr(file_corruption, "corrupt", real)
     (out / "brightness" / "1" / "n01440764" / ".x.JPEG.999999999.tmp").touch()
     before = {name: (out / name).stat().st_mtime_ns for name in files(out) if "JPEG" in name}
     went_on = folders(run, val, out, *more)
-    assert went_on.status == 0 and "already there" in went_on.out
+    assert went_on.status == 0 and "already exist" in went_on.out
     kept = [name for name in before if ".tmp" not in name]
     assert kept and all((out / name).stat().st_mtime_ns == before[name] for name in kept)
     assert not list(out.rglob(".*.tmp"))
@@ -374,8 +374,8 @@ def test_images_of_an_older_version_are_not_kept(run, cifar, tmp_path, monkeypat
         at_version_1(before, "frost")
         assert run(*call).status == 0
     assert_refused(run(*call), "frost's version 1, not 2", "--overwrite")
-    assert "8 pictures written" in run(*call, "--overwrite").out
-    assert "8 already there" in run(*call).out
+    assert "8 images written" in run(*call, "--overwrite").out
+    assert "8 already exist" in run(*call).out
 
 
 def test_settings_of_what_has_one_version_have_the_fingerprint_that_they_had():

@@ -100,7 +100,7 @@ def test_the_same_command_again_trains_nothing(home, run):
     done = run(*words(home))
     assert done.status == 0
     assert {path: path.stat().st_mtime_ns for path in (home / "out").glob("*.pt")} == before
-    for title in ("none (textures:network)", "1 epochs more", "CLAHE", "ten-crop", "resnet9"):
+    for title in ("none (textures:network)", "1 more epochs", "CLAHE", "ten-crop", "resnet9"):
         assert title in done.out, done.out
 
 
@@ -328,7 +328,7 @@ def test_a_class_that_was_not_trained_with_is_refused_before_training(home, run,
     save_textures(tmp_path / "test", 4, seed=2)
     next((tmp_path / "test").iterdir()).rename(tmp_path / "test" / "violet")
     told = run(*words(home, "--images", tmp_path / "test", "--out", tmp_path / "out"))
-    assert_refused(told, "no pictures of the class 'violet'", "take the class out")
+    assert_refused(told, "no images of the class 'violet'", "remove the class")
     assert not list((tmp_path / "out").glob("*.pt"))
 
 
@@ -347,7 +347,7 @@ def test_a_stop_before_anything_was_made_says_so(home, run, tmp_path, monkeypatc
 
     monkeypatch.setattr(enhancements, "training_data", stop)
     told = run(*words(home, "--out", tmp_path / "out"))
-    assert told.status == 130 and "before anything was made" in told.err
+    assert told.status == 130 and "before anything was written" in told.err
     assert not (tmp_path / "out").exists()
 
 

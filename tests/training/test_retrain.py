@@ -166,7 +166,7 @@ def test_the_terminal_shows_the_same_with_marks_and_notes(retrained):
     assert "†" in line and f"{float(row['before_value']):.3f} " in line
     assert f"{float(row['after_value']):.3f} " in line
     assert not any("†" in own for own in said.splitlines() if own.strip().startswith(BLUR))
-    assert "Trained with 160 pictures, not 12,000" in said
+    assert "Trained with 160 images instead of 12,000" in said
     assert "retrained.pt was trained on vcr/gaussian_noise" in said
     for name in ("retrained.pt", "retraining.csv", "results.json", "curves.png"):
         assert f"{name}\n" in said
@@ -273,7 +273,7 @@ def test_what_was_stopped_goes_on_to_the_same_end(
     with monkeypatch.context() as patch:
         stopping(title, after, patch)
         result = run(*words_of(home, parts, *SMALL, *FEW))
-    assert result.status == 130 and "the same command goes on from there" in result.err
+    assert result.status == 130 and "run the same command again to resume" in result.err
     assert (parts / "retrained.pt").exists() == (title == "predictions")
     assert run(*words_of(home, parts, *SMALL, *FEW)).status == 0
     one, two = (read_checkpoint(each / "retrained.pt").weights for each in (whole, parts))
@@ -346,7 +346,7 @@ def test_a_picture_that_is_in_both_folders_is_refused(home, run, tmp_path):
     shutil.copy(home / "test" / "blue" / "2-0.png", tmp_path / "train" / "blue" / "mine.png")
     words = words_of(home, tmp_path / "out", *SMALL)
     words[words.index("--train-images") + 1] = str(tmp_path / "train")
-    assert_refused(run(*words), "1 picture is both", "blue/2-0.png")
+    assert_refused(run(*words), "1 image is in both", "blue/2-0.png")
     assert not (tmp_path / "out").exists()
 
 
@@ -366,7 +366,7 @@ def test_pictures_of_several_sizes_are_refused(home, run, tmp_path):
     [
         ("small_models:slow_colours", "Only torch modules can be trained"),
         ("small_models:colours", "has no parameters"),
-        ("tinted_contrasts:with_softmax", "answers with probabilities"),
+        ("tinted_contrasts:with_softmax", "returns probabilities"),
         ("nowhere.pt", "nowhere.pt"),
     ],
 )
@@ -389,7 +389,7 @@ def test_torchscript_is_refused(home, run, tmp_path):
     [
         (("--severity", "mild"), "--severity must be a range, such as 1-5, or a number"),
         (("--severity", "1-6"), "severity must be in [0, 5]"),
-        (("--severity", "4-2"), "must rise"),
+        (("--severity", "4-2"), "must be a range LOW-HIGH"),
         (("--delta-v", "0.8-0.2"), "delta_v must be a range within 0 and 1"),
         (("--severity", "1-5", "--delta-v", "0-1"), "not both"),
         (("--corruption", "gausian_noise"), "gaussian_noise"),

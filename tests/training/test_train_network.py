@@ -139,7 +139,7 @@ def test_what_was_stopped_goes_on_to_the_same_weights(home, run, tmp_path, monke
     with monkeypatch.context() as patch:
         stopping("training", 3, patch)
         told = run(*words_of(home, path))
-    assert told.status == 130 and "the same command goes on from there" in told.err
+    assert told.status == 130 and "run the same command again to resume" in told.err
     assert not path.exists() and (tmp_path / "net.state").exists()
     assert run(*words_of(home, path)).status == 0
     assert not (tmp_path / "net.state").exists()
@@ -169,7 +169,7 @@ def test_every_second_class_may_be_taken(home, run, tmp_path):
         (("--suite", "imagenet-c", "--corruption", "fogg"), "Did you mean 'fog'"),
         (("--suite", "imagenet-q"), "Unknown suite"),
         (("--suite", "imagenet-c", "--severity", "mild"), "--severity must be a range"),
-        (("--suite", "imagenet-c", "--severity", "4-2"), "must rise"),
+        (("--suite", "imagenet-c", "--severity", "4-2"), "must be a range LOW-HIGH"),
         (("--suite", "imagenet-c", "--severity", "1-9"), "severity must be in [0, 5]"),
         (("--suite", "imagenet-c", "--severity", "1-2", "--delta-v", "0-1"), "not both"),
         (("--epochs", 0), "epochs must be a whole number from 1"),
@@ -221,7 +221,7 @@ def test_a_picture_that_is_trained_and_tested_with_is_refused(home, run, tmp_pat
     shutil.copytree(home / "test", tmp_path / "test")
     shutil.copy(next((home / "train" / "blue").glob("*.png")), tmp_path / "test" / "blue" / "x.png")
     told = run(*words_of(home, tmp_path / "net.pt", "--images", tmp_path / "test"))
-    assert_refused(told, "1 picture is both among", "x.png")
+    assert_refused(told, "1 image is in both", "x.png")
     assert not (tmp_path / "net.pt").exists()
 
 

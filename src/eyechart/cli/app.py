@@ -1,4 +1,4 @@
-"""The `eyechart` command: puts the subcommands together and turns errors into one sentence."""
+"""The `eyechart` command: assembles the subcommands and reports errors in one sentence."""
 
 import io
 import os
@@ -90,11 +90,11 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> 
             stream.reconfigure(errors="replace")
     if arguments is None:
         stop_on_termination()
-        # what Pillow remarks on files is said in our own sentences, where it matters
+        # problems of image files are reported in our own messages where they matter
         warnings.filterwarnings("ignore", module=r"PIL\.")
     status = _run(arguments, command)
     if status == INTERRUPTED and arguments is None:
-        # what is still running in threads ends in peace, however often Ctrl-C is pressed
+        # let running threads finish, however often Ctrl-C is pressed
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         status = interrupted_status()
@@ -117,7 +117,7 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     except KeyboardInterrupt:
         return _say("Stopped.", INTERRUPTED)
     except SystemExit:
-        # only for a pipe whose reader went away
+        # raised only when the reader of a pipe has gone
         return BROKEN_PIPE
     except Exception as error:
         return _explain(error)
@@ -127,7 +127,7 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Say what is wrong with the command line, or that eyechart itself is at fault."""
+    """Print what is wrong with the command line, or that the error is a bug; return the status."""
     # Typer's usage errors have no common public class over its versions, but all have this.
     message = getattr(error, "format_message", None)
     if message is not None and type(error).__name__ == "NoArgsIsHelpError":
@@ -141,8 +141,8 @@ def _explain(error: Exception) -> int:
         raise error
     failure = " ".join(f"{type(error).__name__}: {error}".split())
     return _say(
-        f"eyechart failed and should not have ({failure}); please report it with what"
-        " EYECHART_DEBUG=1 shows.",
+        f"This is a bug in eyechart ({failure}); please report it with the traceback that"
+        " EYECHART_DEBUG=1 prints.",
         BUG,
     )
 

@@ -1,4 +1,4 @@
-"""`eyechart compare`: a leaderboard of finished runs, and where rankings disagree."""
+"""`eyechart compare`: a leaderboard of finished runs, and differences between rankings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Runs = Annotated[
     tuple[Path, ...],
     Option(
-        help="Folders that eyechart evaluate wrote (--out).",
+        help="Run folders (--out of eyechart evaluate).",
         group="Data",
         metavar="RUN...",
         path="folder",
@@ -37,35 +37,34 @@ Runs = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """What is compared, in which order, and how it is shown."""
+    """Runs and published results to compare, the score to rank by, and the output."""
 
     runs: Runs = ()
     published: Annotated[
         tuple[str, ...],
         Option(
-            help="Also show published results: of a suite (imagenet-c, imagenet-noc,"
-            " imagenet-3dcc, vcr), of one table (eyechart list published), or a CSV file of"
-            " accuracies at each severity; repeatable.",
+            help="Also show published results: a suite (imagenet-c, imagenet-noc, imagenet-3dcc,"
+            " vcr), a table of eyechart list published, or a CSV file of accuracies by severity;"
+            " repeatable.",
             group="Data",
             metavar="NAME",
         ),
     ] = ()
     labels: Annotated[
-        str | None, Option(help=f"In this label space: {one_of(SCORED_SPACES)}.", group="Data")
+        str | None, Option(help=f"Label space: {one_of(SCORED_SPACES)}.", group="Data")
     ] = None
     by: Annotated[
         str | None,
         Option(
-            help="Rank by this score: mce, relative_mce, error, r_a, r_p, hmri_a, clean_accuracy,"
-            " …",
+            help="Score to rank by: mce, relative_mce, error, r_a, r_p, hmri_a, clean_accuracy, …",
             group="Curves and statistics",
         ),
     ] = None
     baseline: Annotated[
         str | None,
         Option(
-            help="Only results relative to these errors, which a CSV file of accuracies is divided"
-            f" by: {one_of(BASELINES)}. Default for files: {ROBUSTBENCH_ALEXNET}.",
+            help=f"Only results with this baseline of CE: {one_of(BASELINES)}; default for CSV"
+            f" files: {ROBUSTBENCH_ALEXNET}.",
             group="Curves and statistics",
         ),
     ] = None
@@ -73,8 +72,8 @@ class CompareSettings:
     out: Annotated[
         Path | None,
         Option(
-            help="Also write leaderboard.csv, pairs.csv and, of several suites, rankings.json; of"
-            " published results published.csv and published-errors.csv.",
+            help="Also write leaderboard.csv, pairs.csv, rankings.json (several suites), and"
+            " published.csv and published-errors.csv (published results).",
             group="Output",
             metavar="FOLDER",
             path="folder",
@@ -87,7 +86,7 @@ class CompareSettings:
 
         if not self.runs and not self.published:
             raise UsageError(
-                "Give the folder of at least one run, or --published NAME for published results."
+                "Give at least one run folder, or --published NAME for published results."
             )
         if self.by is not None:
             check_rankable(self.by)
@@ -103,9 +102,9 @@ class CompareSettings:
 def compare(settings: CompareSettings) -> None:
     """Rank the models of finished runs, with paired tests.
 
-    Runs of the same test are put together. With runs of ImageNet-C and VCR, also how fixed and
-    continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.
-    Published results are ranked with runs on the same images, and stand apart otherwise.
+    Runs on the same test set are ranked together. Runs of ImageNet-C and VCR also compare rankings
+    by fixed and by continuous severities; runs of ImageNet-C and ImageNet-NOC compare both
+    benchmarks. Published results are ranked together with runs on the same images.
     """
     from eyechart.cli.shared.console import wide_console
     from eyechart.results.published_rows import check_baseline, choose_published
@@ -133,7 +132,7 @@ def compare(settings: CompareSettings) -> None:
 def _print_runs(
     console: "Console", ranked: "Sequence[Standings]", settings: CompareSettings
 ) -> dict[str, str]:
-    """Print the boards and how rankings differ; return what files would hold."""
+    """Print the leaderboards and how rankings differ; return the texts of the files by name."""
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.ranking_comparison import (
         TWO_BENCHMARKS,
@@ -151,7 +150,7 @@ def _print_runs(
         _print_discrete(console, discrete, markdown)
     benchmarks = _or_say(lambda: two_benchmarks(boards, settings.labels)) or []
     if benchmarks:
-        print("ImageNet-C against ImageNet-NOC, each line by one and the same metric")
+        print("ImageNet-C compared with ImageNet-NOC, one metric per line")
         pair = [board for board in boards if board.suite in TWO_BENCHMARKS]
         _print_note(pictures_note(pair))
         _print_rankings(console, benchmarks, markdown)
@@ -164,7 +163,7 @@ def _print_published(
     tables: "Sequence[PublishedTable]",
     markdown: bool,
 ) -> dict[str, str]:
-    """Print published results, ranked with runs or apart; return what files would hold."""
+    """Print published results, ranked with runs or apart; return the texts of the files by name."""
     from eyechart.core.csv_table import csv_text
     from eyechart.reports.terminal.published_tables import (
         error_lines,
@@ -195,7 +194,9 @@ def _print_published(
         print(published_source(table))
         _print_note(table.note)
         if any(board.board.suite == table.suite for board in boards):
-            _print_note("other images or another baseline than the runs: not ranked with them.")
+            _print_note(
+                "not comparable with the runs (other images or another baseline), so not ranked."
+            )
         print()
     return {
         "published.csv": csv_text(published_lines(tables, together)),
@@ -204,7 +205,7 @@ def _print_published(
 
 
 def _or_say(compare: "Callable[[], Result]") -> "Result | None":
-    """Return what a further comparison finds; boards are worth having without it."""
+    """Return a further comparison, or print why there is none; boards are useful without it."""
     try:
         return compare()
     except UsageError as error:
@@ -220,7 +221,7 @@ def _print_note(text: str) -> None:
 def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
-    """Print one board, and what its last column means."""
+    """Print one leaderboard and the meaning of its last column."""
     from eyechart.pipeline.caveats import MARK
     from eyechart.reports.terminal.leaderboard import board_tables, board_title
 
@@ -231,16 +232,16 @@ def print_board(
     for model in standings.order:
         if known := standings.board.marked(model):
             names = ", ".join(known)
-            _print_note(f"{MARK} {model} was trained on {names}: no test of unforeseen corruption.")
+            _print_note(f"{MARK} {model} was trained on {names}: not a test of unseen corruptions.")
     if by is not None and by != standings.by:
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
     if standings.verdict:
         pictures = standings.board.pictures(standings.space)
-        _print_note(f"{pictures} pictures: {standings.verdict}.")
+        _print_note(f"{pictures} images: {standings.verdict}.")
     elif count:
         pairs = "1 pair" if count == 1 else f"{count} pairs"
         print(
-            "Ahead of: paired bootstrap tests over pictures, p < 0.05 after Holm's correction for"
+            "Ahead of: paired bootstrap tests over images, p < 0.05 after Holm correction for"
             f" {pairs}."
         )
     print()
@@ -249,7 +250,7 @@ def print_board(
 def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) -> None:
     from eyechart.reports.terminal.leaderboard import coverage_table
 
-    print("Fixed severities (ImageNet-C) against continuous ones (VCR)")
+    print("Fixed severities (ImageNet-C) compared with continuous ones (VCR)")
     _print_note(discrete.note)
     if discrete.missing:
         extra = " (gaussian_blur is one of ImageNet-C's extras)"
@@ -258,7 +259,7 @@ def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) ->
     if not discrete.corruptions:
         return
     _print_rankings(console, discrete.corruptions, markdown)
-    print(f"Share of 39 bins of Δv that hold at least {discrete.least} pictures:")
+    print(f"Fraction of 39 bins of Δv with at least {discrete.least} samples:")
     console.print(coverage_table(discrete, markdown))
 
 
@@ -270,7 +271,7 @@ def _print_rankings(console: "Console", rankings: "Sequence[Rankings]", markdown
     lines = swap_lines(rankings)
     count = sum(len(ranking.swaps) for ranking in rankings)
     too_few = next((ranking.verdict for ranking in rankings if ranking.verdict), "")
-    sure = too_few or f"{len(lines)} of them by more than chance in both"
+    sure = too_few or f"{len(lines)} of them significant in both"
     print(f"Pairs of models in opposite orders: {count}; {sure}.")
     for line in lines:
         print(f"  {line}")

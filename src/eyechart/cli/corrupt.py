@@ -26,21 +26,21 @@ LAYOUT_INSTEAD = {
     "--severity": "all five severities are written",
     "--set": "the published strengths are written",
     "--variant": "the published corruptions are written",
-    "--overwrite": "delete what is to be made again",
+    "--overwrite": "delete the files to regenerate",
 }
-"""The options that are for one corruption only, and why a whole benchmark has them not."""
+"""The options that are for one corruption only, and why a whole benchmark does not have them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorruptSettings:
-    """Which pictures are corrupted, how, and in which form they are written."""
+    """The images to corrupt, the corruption, and the output format."""
 
     pictures: Annotated[
         tuple[Path, ...],
         Option(
-            help="Picture files, or folders of them.",
+            help="Image files or folders.",
             group="Data",
-            metavar="PICTURE...",
+            metavar="IMAGE...",
             path="folder or file",
             is_argument=True,
         ),
@@ -48,15 +48,15 @@ class CorruptSettings:
     stimulus: Annotated[
         str | None,
         Option(
-            help="What images are brought to first: 224 or another side, WIDTHxHEIGHT (plain"
-            " resize), or native; 224 for --layout imagenet-c, otherwise their own size.",
+            help="Resize first: 224 or another side, WIDTHxHEIGHT, or native (default; 224 for"
+            " --layout imagenet-c).",
             group="Data",
         ),
     ] = None
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Its name: fog, vcr/frost, noc/rain, …; with --layout it can be repeated.",
+            help="Name such as fog, vcr/frost or noc/rain; repeatable with --layout.",
             group="Corruptions",
             flags=("--corruption", "-c"),
         ),
@@ -64,7 +64,7 @@ class CorruptSettings:
     severity: Annotated[
         float | None,
         Option(
-            help="Any number from 0 (clean) to 5.",
+            help="Severity in [0, 5]; 0 is clean.",
             group="Corruptions",
             flags=("--severity", "-s"),
         ),
@@ -72,7 +72,7 @@ class CorruptSettings:
     assignments: Annotated[
         tuple[str, ...],
         Option(
-            help="Give a parameter; can be repeated.",
+            help="Set a parameter; repeatable.",
             group="Corruptions",
             flags=("--set",),
             metavar="NAME=VALUE",
@@ -80,7 +80,7 @@ class CorruptSettings:
     ] = ()
     variant: Annotated[
         str | None,
-        Option(help="Another source's version of the corruption.", group="Corruptions"),
+        Option(help="Variant of the corruption, from another source.", group="Corruptions"),
     ] = None
     suite: Annotated[
         str | None,
@@ -88,24 +88,24 @@ class CorruptSettings:
     ] = None
     frost_textures: Annotated[
         Path | None,
-        Option(help="A folder of frost photographs to use for frost.", group="Corruptions"),
+        Option(help="Folder of frost textures for frost.", group="Corruptions"),
     ] = None
-    seed: Annotated[int, Option(help="Another seed gives other random parts.", group="Compute")] = 0
+    seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0
     device: Device = "cpu"
     out: Annotated[
         Path,
         Option(
-            help="The folder for the results.",
+            help="Output folder.",
             group="Output",
             flags=("--out", "-o"),
-            metavar="PATH",
+            metavar="FOLDER",
             path="folder",
         ),
     ]
     layout: Annotated[
         str | None,
         Option(
-            help="Write all five severities as they are published: imagenet-c"
+            help="Write all five severities in a published layout: imagenet-c"
             " (CORRUPTION/SEVERITY/CLASS/FILE) or cifar-c (CORRUPTION.npy).",
             group="Output",
         ),
@@ -117,17 +117,17 @@ class CorruptSettings:
     jpeg_quality: Annotated[
         int | None,
         Option(
-            help="1 to 100, for --format jpeg; by default 85, as ImageNet-C is stored.",
+            help="JPEG quality, 1 to 100; 85 (as ImageNet-C) if omitted.",
             group="Output",
         ),
     ] = None
     overwrite: Annotated[
-        bool, Option(help="Replace results of other settings.", group="Output")
+        bool, Option(help="Overwrite results of other settings.", group="Output")
     ] = False
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The values that were given to parameters, by name."""
+        """The parameters that were set, by name."""
         parameters = {}
         for text in self.assignments:
             name, _, value = text.partition("=")
@@ -193,7 +193,7 @@ def corrupt(options: CorruptSettings) -> None:
         options.check_layout()
         _corrupt_layout(options, settings)
     elif options.suite is not None:
-        raise UsageError("--suite is for whole benchmarks: give --layout imagenet-c as well.")
+        raise UsageError("--suite needs --layout: add --layout imagenet-c.")
     else:
         _corrupt_one(options, settings)
 
@@ -215,7 +215,7 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     done = Tally()
     work = corrupt_files(jobs, settings, overwrite=overwrite, replacing=replacing, done=done)
     _work(work, done, settings.corruption, len(jobs), out)
-    # Not where pictures were left out: older ones may still stand in their places.
+    # not if images were skipped: older files may remain in their places
     if replacing:
         complete(out, settings)
 
@@ -229,7 +229,7 @@ def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     corruptions, unready = layouts.corruptions_of(options.suite, options.corruptions)
     parts = layouts.cells(settings, corruptions)
     for name in unready:
-        print(f"Left out {name}, which needs a trained network.", file=sys.stderr)
+        print(f"Skipped {name}, which needs a trained network.", file=sys.stderr)
     if settings.layout == layouts.ARRAYS:
         _write_arrays(options.pictures, parts, out)
         return
@@ -258,11 +258,11 @@ def _write_arrays(pictures: Sequence[Path], parts: "Sequence[Settings]", out: Pa
             step = bars.begin(out.name, len(stack.images) * len(parts))
             written = write_arrays(stack, parts, out, step)
     except KeyboardInterrupt:
-        raise Stop("Stopped: the same command goes on from there.", 130) from None
+        raise Stop("Stopped: run the same command again to resume.", 130) from None
     for damaged in stack.images.damaged:
-        print(f"Left out: {damaged.why}", file=sys.stderr)
+        print(f"Skipped: {damaged.why}", file=sys.stderr)
     total = len({cell.corruption for cell in parts})
-    already = f" ({total - written} already there)" if written < total else ""
+    already = f" ({total - written} already exist)" if written < total else ""
     print(
         f"{written} array{'' if written == 1 else 's'} of {len(stack.images)} images at 5"
         f" severities written into {out}{already}."
@@ -276,7 +276,7 @@ def _say_left_out(left_out: dict[Path, int], options: CorruptSettings) -> None:
         for note in unread_notes(path, options.out):
             print(note, file=sys.stderr)
     for folder, number in left_out.items():
-        print(f"Left out {_count(number)} in {folder}, which eyechart made.", file=sys.stderr)
+        print(f"Skipped {_count(number)} in {folder}, which eyechart wrote.", file=sys.stderr)
 
 
 def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> None:
@@ -293,17 +293,17 @@ def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int,
     except KeyboardInterrupt:
         raise Stop(
             f"Stopped: {done.count} of {_count(total)} are done;"
-            " the same command goes on from there.",
+            " run the same command again to resume.",
             130,
         ) from None
     except UsageError as error:
         so_far = f"{_count(done.count)} in {out} kept"
         raise UsageError(f"{str(error).rstrip('.')}; {so_far}.") from None
-    already = f" ({kept} already there)" if kept else ""
+    already = f" ({kept} already exist)" if kept else ""
     print(f"{_count(written)} written into {out}{already}.")
     if left_out:
-        raise Stop(f"{_count(left_out)} of {total} left out, for the reasons above.", 2)
+        raise Stop(f"{_count(left_out)} of {total} skipped, for the reasons above.", 2)
 
 
 def _count(number: int) -> str:
-    return f"{number} picture" if number == 1 else f"{number} pictures"
+    return f"{number} image" if number == 1 else f"{number} images"

@@ -1,4 +1,4 @@
-"""`eyechart demo`: the main job on what comes along, ending with a report to open."""
+"""`eyechart demo`: an evaluation of built-in models on built-in images, with a report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +18,9 @@ from eyechart.pipeline.settings import EvaluateSettings
 )
 def demo(
     context: typer.Context,
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", parser=folder, help="Where everything goes.")
-    ] = Path("eyechart-demo"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", parser=folder, help="Run folder.")] = Path(
+        "eyechart-demo"
+    ),
 ) -> None:
     """Evaluate three models on 20 images and write a report."""
     run_evaluate(EvaluateSettings(out=Path(out)), context.obj or ())

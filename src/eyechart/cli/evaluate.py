@@ -1,4 +1,4 @@
-"""`eyechart evaluate`: how robust models are, next to people, as a table and as files."""
+"""`eyechart evaluate`: robustness of models, compared with humans, as tables and files."""
 
 import shlex
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
 
 
 def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
-    """Evaluate, print and write; `typed`: the words of the command, which results hold."""
+    """Evaluate, print and write; `typed`: the command line, stored in the results."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.evaluate import run_evaluation
 
@@ -44,8 +44,8 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
         try:
             finished = run_evaluation(settings, bars)
         except KeyboardInterrupt:
-            raise stopped(out, "what was predicted") from None
-    # as it was typed, to be typed again
+            raise stopped(out, "finished work") from None
+    # stored as typed, so that it can be run again
     command = shlex.join(["eyechart", *typed])
     _report(finished.results.with_command(command), out, settings)
     if finished.comparison is not None and finished.comparison.passed:
@@ -67,7 +67,7 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         for table in parts:
             console.print(table)
     if any(space.means for model in evaluation.models for space in model.spaces.values()):
-        print("Behind each number its 95 % interval, from resampled pictures.")
+        print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
     for line in source_lines(evaluation):
         print(line)
     if settings.is_demo:
@@ -75,8 +75,8 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         bins = fit.n_bins - (fit.binning == "paper")
         rows = max(coverage.rows for coverage in evaluation.coverage.values())
         print(
-            f"Demo: {rows} answers per corruption and only {bins} wide bins of at least"
-            f" {fit.least:g}; a study takes {N_SAMPLES:,} and {BINS}."
+            f"Demo: {rows} samples per corruption and {bins} bins of at least {fit.least:g}"
+            f" samples; the defaults for your images are {N_SAMPLES:,} and {BINS}."
         )
     for warning in evaluation.warnings:
         print(f"Note: {warning}")
@@ -89,7 +89,7 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
 
 
 def _rank(console: "Console", out: Path) -> None:
-    """Print the models of the run in order."""
+    """Print a ranking of the models of the run."""
     from eyechart.cli.compare import print_board
     from eyechart.results.runs import make_boards, read_run
     from eyechart.results.standings import stand

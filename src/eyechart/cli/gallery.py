@@ -1,4 +1,4 @@
-"""`eyechart gallery`: one picture under every corruption of a suite, as a picture or a page."""
+"""`eyechart gallery`: one image under every corruption of a suite, as an image or a page."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,38 +16,36 @@ GALLERY_SUFFIXES = (".png", ".html")
 
 @dataclass(frozen=True, kw_only=True)
 class GallerySettings:
-    """Which picture is shown, how corrupted, and in which files."""
+    """The image, the corruptions and the files of a gallery."""
 
     picture: Annotated[
-        Path, Option(help="A picture file.", group="Data", metavar="PICTURE", is_argument=True)
+        Path, Option(help="An image file.", group="Data", metavar="IMAGE", is_argument=True)
     ]
-    suite: Annotated[
-        str, Option(help="A suite's name, or a YAML file of one's own.", group="Corruptions")
-    ] = SUITE
-    columns: Annotated[int, Option(help="How many strengths to show.", group="Corruptions")] = 5
-    size: Annotated[int, Option(help="Side of each picture in pixels.", group="Output")] = 224
-    seed: Annotated[int, Option(help="Another seed gives other random parts.", group="Compute")] = 0
+    suite: Annotated[str, Option(help="Suite name or YAML file.", group="Corruptions")] = SUITE
+    columns: Annotated[int, Option(help="Number of severities.", group="Corruptions")] = 5
+    size: Annotated[int, Option(help="Side of each image in pixels.", group="Output")] = 224
+    seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0
     out: Annotated[
         tuple[Path, ...],
         Option(
-            help="gallery.png or gallery.html; can be repeated.",
+            help="A .png or .html file; repeatable.",
             group="Output",
             flags=("--out", "-o"),
         ),
     ] = (Path("gallery.png"),)
 
     def check(self) -> None:
-        """Raise a UsageError unless the picture can be one and the files can be written."""
+        """Raise a UsageError unless the image is a file and the outputs can be written."""
         from eyechart.core.randomness import check_seed
 
         if self.picture.is_dir():
-            raise UsageError(f"Give one picture, got the folder {self.picture}.")
+            raise UsageError(f"Give one image file, got the folder {self.picture}.")
         for target in self.out:
             if target.suffix.lower() not in GALLERY_SUFFIXES:
                 raise UsageError(f"--out must end in .png or .html, got {target}.")
             check_file_to_write(target)
             if target.exists() and self.picture.exists() and target.samefile(self.picture):
-                raise UsageError(f"{target} is the picture itself: choose another file for --out.")
+                raise UsageError(f"{target} is the image itself: choose another file for --out.")
         check_seed(self.seed)
 
 
@@ -83,7 +81,7 @@ def gallery(settings: GallerySettings) -> None:
                 write_picture(draw_sheet(sheet), target)
             else:
                 with atomic_file(target) as temporary:
-                    # Names of files and suites may hold what is no text.
+                    # names of files and suites may hold characters that UTF-8 cannot encode
                     temporary.write_text(render_gallery(sheet), encoding="utf-8", errors="replace")
         except OSError as error:
             raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None

@@ -1,4 +1,4 @@
-"""`eyechart list`: a table for people, one name per line for programs."""
+"""`eyechart list`: a table on a terminal, one name per line in a pipe."""
 
 import sys
 from collections.abc import Sequence
@@ -17,11 +17,9 @@ app = CommandLine(help="List corruptions, suites, models or published results.")
     "eyechart list corruptions --suite imagenet-c --family weather",
 )
 def corruptions(
-    suite: Annotated[
-        str | None, typer.Option(help="Only those of a suite: a name or a YAML file.")
-    ] = None,
+    suite: Annotated[str | None, typer.Option(help="Suite name or YAML file.")] = None,
     family: Annotated[
-        str | None, typer.Option(help="Only those of a family or group: noise, blur, weather, …")
+        str | None, typer.Option(help="Family or group: noise, blur, weather, …")
     ] = None,
 ) -> None:
     """List corruptions; in a pipe only their names, one per line."""
@@ -62,7 +60,7 @@ def suites() -> None:
 )
 def models(
     study: Annotated[
-        str | None, typer.Option(help="Those that a published study compared: vcr.")
+        str | None, typer.Option(help="Models that a published study compared: vcr.")
     ] = None,
 ) -> None:
     """List the built-in models and the prefixes of model libraries."""
@@ -148,6 +146,6 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         style = "bold" if column == 0 else None
         table.add_column(title, style=style, overflow="fold")
     for row in rows:
-        # [/WEIGHTS] is no mark-up.
+        # names may hold square brackets, as [/WEIGHTS] does
         table.add_row(*map(escape, row))
     Console().print(table)

@@ -1,4 +1,4 @@
-"""`eyechart models`: whether a model gets its input as it wants it."""
+"""`eyechart models`: checks of a model's preprocessing and accuracy."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -30,12 +30,12 @@ def _models() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedModels(LoadingSettings):
-    """The models to check, and the pictures to check them on."""
+    """The models to check, and the images to check them on."""
 
     models: Annotated[
         tuple[str, ...],
         Option(
-            help="Names, kind:name, module:attribute, files or cards (.yaml).",
+            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card (.yaml).",
             group="Models",
             metavar="MODEL...",
             is_argument=True,
@@ -44,8 +44,8 @@ class CheckedModels(LoadingSettings):
     images: Annotated[
         Path | None,
         Option(
-            help="Labelled pictures: class folders, or a CSV or Parquet file with path and label;"
-            " without it 20 demo photographs.",
+            help="Labeled images: class folders, or a CSV or Parquet file with path and label; 20"
+            " demo images if omitted.",
             group="Data",
             metavar="PATH",
             path="folder or file",
@@ -54,8 +54,8 @@ class CheckedModels(LoadingSettings):
     label_maps: Annotated[
         tuple[str, ...],
         Option(
-            help="What outputs stand for: background-first, or a file with a line per output;"
-            " repeatable, each for the models with as many outputs.",
+            help="Classes of the outputs: background-first, or a file with a line per output;"
+            " repeatable.",
             group="Models",
             flags=("--label-map",),
             metavar="NAME|FILE",
@@ -73,7 +73,8 @@ class CheckedModels(LoadingSettings):
 def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     """Check a model's preprocessing and accuracy before an evaluation.
 
-    Ends with 1 if top-1 is below what is promised, or if another input is clearly better.
+    Exit with status 1 if top-1 accuracy is below the published accuracy, or if another
+    preprocessing is significantly better.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -99,13 +100,13 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
             _report(checked)
             failures += _failures(checked)
     if chosen.images is None:
-        print("Note: 20 demo photographs are too few for more than a smoke test; give --images.")
+        print("Note: 20 demo images are only a smoke test; give --images.")
     if failures:
         raise Stop(" ".join(failures), FAILED)
 
 
 def _pictures(images: Path | None, bars: "ProgressBars") -> "ImageSet":
-    """Return the labelled pictures, or the demo's; others are not even read."""
+    """Return the labeled images, or the demo images; unlabeled ones are not read."""
     from eyechart.images.demo import SOURCE, demo_pictures
     from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_pictures
@@ -113,8 +114,8 @@ def _pictures(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     listed = demo_pictures() if images is None else find_images(images)
     labelled = [picture for picture in listed if picture.label is not None]
     if not labelled:
-        raise UsageError(f"None of the pictures in {images} has a label: give labelled ones.")
-    step = bars.begin("pictures", len(labelled))
+        raise UsageError(f"No image in {images} has a label: give labeled images.")
+    step = bars.begin("images", len(labelled))
     return load_pictures(labelled, SOURCE if images is None else str(images), "224", step)
 
 
@@ -124,18 +125,20 @@ def _report(checked: "ModelCheck") -> None:
     print(f"  outputs: {_outputs(checked.model)}")
     print(f"  top-1: {_top1(checked)}")
     for source, promise in checked.promises.items():
-        print(f"  promised by {source}: {promise:.1%}; {_kept(checked, promise)}")
+        print(f"  published accuracy ({source}): {promise:.1%}; {_kept(checked, promise)}")
     if not checked.promises:
-        print("  promised: nothing; give --expect, or top1 in a card")
+        print("  published accuracy: unknown; give --expect, or top1 in a card")
     tried = len(checked.trials)
-    print(f"  tried otherwise on {checked.trials[0].pictures} pictures, {tried} ways:", end=" ")
+    print(
+        f"  other preprocessing, {tried} variants on {checked.trials[0].pictures} images:", end=" "
+    )
     if not checked.better:
         best = max(checked.trials, key=lambda trial: trial.after)
-        print("none is clearly better")
+        print("none is significantly better")
         if best.after > best.before:
             print(
-                f"  the best of them, {best.name}: {best.after} instead of {best.before} right;"
-                " more pictures would tell"
+                f"  best variant, {best.name}: {best.after} instead of {best.before} correct;"
+                " not significant with this number of images"
             )
     else:
         print(
@@ -149,38 +152,38 @@ def _outputs(model: "Model") -> str:
     if model.label_map is not None:
         return str(model.label_map)
     if model.has_imagenet:
-        return "1,000, taken for ImageNet's classes in their order"
+        return "1,000, assumed to be ImageNet's classes in order"
     return f"{model.classes:,}" + ("" if model.class_names is None else ", with names")
 
 
 def _top1(checked: "ModelCheck") -> str:
     least, most = checked.interval
-    share = f"{checked.top1:.1%} of {checked.pictures} pictures"
+    share = f"{checked.top1:.1%} of {checked.pictures} images"
     return f"{share} (95 % interval {least:.1%} to {most:.1%})"
 
 
 def _kept(checked: "ModelCheck", promise: float) -> str:
     least, most = checked.interval
     if checked.breaks(promise):
-        return "not kept"
+        return "not reached"
     if least > promise:
-        return "kept, and more, as these pictures may be easier than most"
-    return "kept" if most >= promise else "kept within a point"
+        return "exceeded; these images may be easier"
+    return "reached" if most >= promise else "reached within one point"
 
 
 def _failures(checked: "ModelCheck") -> list[str]:
-    """Return a sentence for each thing that is wrong."""
+    """Return a sentence for each failed check."""
     failures = []
     for source, promise in checked.promises.items():
         if checked.breaks(promise):
             failures.append(
-                f"{checked.model.name}: top-1 is {_top1(checked)}, less than the {promise:.1%} that"
-                f" {source} promised: check its preprocessing and its label map."
+                f"{checked.model.name}: top-1 is {_top1(checked)}, below the published"
+                f" {promise:.1%} ({source}): check its preprocessing and its label map."
             )
     for best in checked.better[:1]:
         failures.append(
-            f"{checked.model.name}: {best.name} it gets {best.after} instead of {best.before} of"
-            f" {best.pictures} pictures right (p {_small(best.p_value)}): write  {best.advice}"
+            f"{checked.model.name}: {best.name}, {best.after} instead of {best.before} of"
+            f" {best.pictures} images are correct (p {_small(best.p_value)}): write  {best.advice}"
             "  into its card."
         )
     return failures

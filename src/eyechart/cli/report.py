@@ -1,4 +1,4 @@
-"""`eyechart report`: finished runs as one page to look at, as figures, or as a model card."""
+"""`eyechart report`: finished runs as an HTML report, as figures, or as a model card."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ FORMATS = {"html": ".html", "md": ".md"}
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """Which runs a report is on, what it shows besides, and in which form."""
+    """The runs of a report, what else it shows, and its format."""
 
     runs: Runs
     category: Annotated[
         tuple[str, ...],
         Option(
-            help=f"What kind a model is: {one_of(CATEGORIES)}; repeatable.",
+            help=f"Category of a model: {one_of(CATEGORIES)}; repeatable.",
             group="Models",
             metavar="MODEL=CATEGORY",
         ),
@@ -39,8 +39,7 @@ class ReportSettings:
     overlap: Annotated[
         Path | None,
         Option(
-            help="Overlaps between corruptions to show as a heat map: a CSV file, or a study's"
-            " folder.",
+            help="Overlap matrix to show as a heat map: a CSV file or a study folder.",
             group="Data",
             metavar="FILE.csv",
             path="folder or file",
@@ -49,8 +48,7 @@ class ReportSettings:
     structure: Annotated[
         tuple[Path, ...],
         Option(
-            help="A study of eyechart structure style, subclass or superclass to show too;"
-            " repeatable; without a RUN: eyechart structure report.",
+            help="Structure study to include (style, subclass or superclass); repeatable.",
             group="Data",
             metavar="FOLDER",
             path="folder",
@@ -59,7 +57,7 @@ class ReportSettings:
     images: Annotated[
         Path | None,
         Option(
-            help="With --serve: where the pictures are now, if not where they were.",
+            help="With --serve: the images, if they were moved.",
             group="Data",
             metavar="PATH",
             path="folder or file",
@@ -68,7 +66,7 @@ class ReportSettings:
     out: Annotated[
         Path | None,
         Option(
-            help="Where it goes; report.html or report.md, in the run's folder if it is one.",
+            help="File to write; report.html or report.md if omitted.",
             group="Output",
             flags=("--out", "-o"),
             metavar="FILE",
@@ -78,8 +76,8 @@ class ReportSettings:
     format: Annotated[
         str | None,
         Option(
-            help="html: a page that needs nothing beside itself; md: a model card with a"
-            " model-index block. From the ending of --out, or html.",
+            help="html (self-contained page) or md (model card); from the suffix of --out if"
+            " omitted.",
             group="Output",
         ),
     ] = None
@@ -95,14 +93,11 @@ class ReportSettings:
     serve: Annotated[
         bool,
         Option(
-            help="Show it on this machine in a browser, with all pictures of the test sets to"
-            " go through, until Ctrl-C; nothing is written.",
+            help="Serve the report and all test images on this machine until Ctrl-C.",
             group="Output",
         ),
     ] = False
-    port: Annotated[
-        int, Option(help="With --serve: the port, 0 for any free one.", group="Output")
-    ] = 0
+    port: Annotated[int, Option(help="With --serve: port; 0 for any free one.", group="Output")] = 0
 
     def check(self) -> None:
         """Raise a UsageError unless the settings make sense together."""
@@ -123,7 +118,7 @@ class ReportSettings:
 
     @property
     def kind(self) -> str:
-        """The format: as asked for, or by the ending of the file."""
+        """The format: as requested, or by the suffix of the file."""
         ending = None if self.out is None else self.out.suffix.lower()
         if self.format is None:
             by_ending = {suffix: name for name, suffix in FORMATS.items()}
@@ -134,7 +129,7 @@ class ReportSettings:
             raise unknown_name("format", self.format, FORMATS)
         if ending not in (None, FORMATS[self.format]):
             raise UsageError(
-                f"--format {self.format} goes into a file ending in {FORMATS[self.format]}, got"
+                f"--format {self.format} needs a file name ending in {FORMATS[self.format]}, got"
                 f" {self.out}."
             )
         return self.format
@@ -172,8 +167,8 @@ class ReportSettings:
 def report(settings: ReportSettings) -> None:
     """Write an HTML report, figures or a model card on finished runs.
 
-    Runs of the same test are put together; with runs of ImageNet-C and VCR, also how both rank the
-    models.
+    Runs on the same test set are reported together; runs of ImageNet-C and VCR also compare the
+    rankings of both.
     """
     report_runs(settings)
 
@@ -217,7 +212,7 @@ def report_runs(settings: ReportSettings) -> None:
 
 
 def _check_target(target: Path) -> None:
-    """Refuse to write where it cannot be done, or over a file that is no report."""
+    """Raise a UsageError if the file cannot be written, or exists and is not a report."""
     from eyechart.reports.html.page import is_page
     from eyechart.reports.terminal.model_card import is_card
 
@@ -226,7 +221,7 @@ def _check_target(target: Path) -> None:
     check_file_to_write(target)
     if target.is_symlink() or (target.exists() and not (is_page(target) or is_card(target))):
         raise UsageError(
-            f"{target} is there already and is no report of eyechart: choose another --out."
+            f"{target} already exists and is not a report of eyechart: choose another --out."
         )
 
 
@@ -250,4 +245,4 @@ def _write(
 
 
 def _say_address(address: str) -> None:
-    print(f"{address}\nOpen it in a browser; Ctrl-C ends it.", flush=True)
+    print(f"{address}\nOpen it in a browser; stop with Ctrl-C.", flush=True)

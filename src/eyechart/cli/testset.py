@@ -1,4 +1,4 @@
-"""`eyechart testset`: drawing, looking at, and writing out test sets."""
+"""`eyechart testset`: drawing, describing and rendering test sets."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,14 +63,14 @@ def make(
     source = find_source(settings.images, settings.stimulus)
     if source.published is not None:
         raise UsageError(
-            f"{settings.images} holds corrupted pictures: a test set is drawn from clean ones;"
-            " eyechart evaluate --images takes it as it is."
+            f"{settings.images} holds corrupted images: draw a test set from clean images, or"
+            " evaluate these with eyechart evaluate --images."
         )
     where = find_device(settings.device)
-    # from here to the end nobody else makes this test set, nor removes what is gathered for it
+    # the lock keeps other processes from writing this test set or removing its part files
     with lock_file(out), ProgressBars() as bars:
         if out.exists():
-            raise UsageError(f"{out} is there already: delete it, or choose another --out.")
+            raise UsageError(f"{out} already exists: delete it, or choose another --out.")
         images = source.load(plan, bars)
         steps = count_steps(images, plan)
         parts = open_parts(out, images, plan)
@@ -79,13 +79,14 @@ def make(
             drawn = keep_testset(images, plan, where, parts, out, step=step)
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: what was made is in {parts}; the same command goes on from there.", 130
+                f"Stopped: finished samples are in {parts}; run the same command again to resume.",
+                130,
             ) from None
         except UsageError:
             if not any(parts.glob("*.parquet")):
                 remove_parts(parts)
             raise
-    print(f"{out}: {len(drawn)} rows of {', '.join(drawn.corruptions)} and clean pictures.")
+    print(f"{out}: {len(drawn)} samples of {', '.join(drawn.corruptions)} and clean images.")
     _print_coverage(drawn.coverage())
 
 
@@ -102,16 +103,16 @@ def describe(testset: Manifest) -> None:
     described = read_testset(testset)
     plan, header = described.plan, described.header
     pictures = len(described.table["digest"].unique())
-    print(f"{testset}: {len(described)} rows from {pictures} pictures ({header.images})")
+    print(f"{testset}: {len(described)} samples of {pictures} images ({header.images})")
     print(f"suite {plan.suite}, sampling {plan.sampling}, n {plan.n}, seed {plan.seed}")
     print(f"stimulus {header.stimulus}, visual change {plan.definition}, labels {plan.labels}")
     if plan.jpeg is not None:
-        print(f"corrupted pictures stored as JPEG of quality {plan.jpeg}")
+        print(f"corrupted images stored as JPEG of quality {plan.jpeg}")
     print(f"drawn by eyechart {header.versions['eyechart']}, schema {VERSION}")
     if header.damaged:
-        print(f"left out as damaged: {', '.join(header.damaged)}")
+        print(f"skipped as damaged: {', '.join(header.damaged)}")
     for name in described.corruptions:
-        print(f"  {name}: {described.count(name)} rows, {described.ranges(name)}")
+        print(f"  {name}: {described.count(name)} samples, {described.ranges(name)}")
 
 
 @app.command("coverage")
@@ -121,7 +122,9 @@ def describe(testset: Manifest) -> None:
 )
 def coverage(
     testset: Manifest,
-    least: Annotated[int, typer.Option(help="Rows that make a bin covered.", min=1)] = LEAST,
+    least: Annotated[
+        int, typer.Option(help="Minimum count for a bin to be covered.", min=1)
+    ] = LEAST,
 ) -> None:
     """Print how much of the range of visual change each corruption covers."""
     from eyechart.testsets.testset import read_testset
@@ -139,7 +142,7 @@ def _print_coverage(coverages: "list[SampleCoverage]", least: int = LEAST) -> No
     table.add_column("corruption", no_wrap=True)
     for name in ("of 39 bins", "of 40 bins", "of reached", "largest Δv"):
         table.add_column(name, justify="right")
-    table.add_column("rows by Δv, 0 to 1", no_wrap=True)
+    table.add_column("samples by Δv, 0 to 1", no_wrap=True)
     for sampled in coverages:
         table.add_row(
             escape(sampled.corruption),
@@ -153,8 +156,8 @@ def _print_coverage(coverages: "list[SampleCoverage]", least: int = LEAST) -> No
     console = console if console.is_terminal else Console(width=120)
     console.print(table)
     print(
-        f"A bin is covered by {least} rows. 39 bins: as published tables count; 40: as their text"
-        " says; reached: of the bins in which there is any row."
+        f"A bin is covered by at least {least} samples. 39 bins: as in the published tables; 40: as"
+        " in the text of the paper; reached: bins with at least one sample."
     )
 
 
@@ -168,7 +171,7 @@ def _bars(histogram: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RenderSettings:
-    """A test set, the pictures that it was drawn from, and where those of the set go."""
+    """A test set, the images that it was drawn from, and the output folder."""
 
     testset: Annotated[
         Path,
@@ -183,7 +186,7 @@ class RenderSettings:
     images: Annotated[
         Path | None,
         Option(
-            help="The pictures it was drawn from.",
+            help="Images that it was drawn from.",
             group="Data",
             metavar="[IMAGES]",
             path="folder or file",
@@ -200,7 +203,7 @@ class RenderSettings:
     ] = ()
     device: Device = "cpu"
     out: Annotated[
-        Path, Option(help="Where pictures go.", group="Output", metavar="FOLDER", path="folder")
+        Path, Option(help="Output folder.", group="Output", metavar="FOLDER", path="folder")
     ] = Path("rendered")
 
 
@@ -223,9 +226,11 @@ def render(settings: RenderSettings) -> None:
     where, out = find_device(settings.device), settings.out
     with ProgressBars() as bars:
         pictures = find_source(settings.images, chosen.header.stimulus).load(Plan(), bars)
-        step = bars.begin("pictures", len(chosen))
+        step = bars.begin("images", len(chosen))
         try:
             count = render_testset(chosen, pictures, where, out, step)
         except KeyboardInterrupt:
-            raise Stop(f"Stopped: the same command goes on in {out}.", 130) from None
-    print(f"{count} pictures in {out}, with the pixels of the test set.")
+            raise Stop(
+                f"Stopped: finished images are in {out}; run the same command again to resume.", 130
+            ) from None
+    print(f"{count} images in {out}, identical to those of the test set.")

@@ -1,4 +1,4 @@
-"""`eyechart visual-change`: what a person would see changed, for two pictures or two folders."""
+"""`eyechart visual-change`: the visual change of an image or of a folder of images."""
 
 import sys
 from contextlib import ExitStack, closing
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eyechart.visual_change.table import Row
 
 MOST_LINES = 40
-"""Of longer lists the terminal shows the summary only."""
+"""Longer lists are summarized on the terminal."""
 
 WIDEST_NAME = 40
 MAP_NOTE = "map of visual change"
@@ -27,12 +27,12 @@ MAP_NOTE = "map of visual change"
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeFiles:
-    """What is compared, and what is written of it."""
+    """The images to compare, and the files to write."""
 
     clean: Annotated[
         Path,
         Option(
-            help="A picture, or a folder of them.",
+            help="A clean image or folder of images.",
             group="Data",
             metavar="CLEAN",
             path="folder or file",
@@ -42,7 +42,7 @@ class ChangeFiles:
     corrupted: Annotated[
         Path,
         Option(
-            help="The same picture, corrupted, or a folder of the same names.",
+            help="The corrupted image, or a folder with the same file names.",
             group="Data",
             metavar="CORRUPTED",
             path="folder or file",
@@ -52,8 +52,7 @@ class ChangeFiles:
     map_to: Annotated[
         Path | None,
         Option(
-            help="Also draw where information was lost (not for pixel): a PNG file, or a folder"
-            " for folders.",
+            help="Also draw where information was lost: a PNG file, or a folder for folders.",
             group="Output",
             flags=("--map",),
             metavar="PATH",
@@ -63,7 +62,7 @@ class ChangeFiles:
     table: Annotated[
         Path | None,
         Option(
-            help="Write a table; a run that was stopped goes on with it.",
+            help="Write a table; an interrupted run resumes from it.",
             group="Output",
             flags=("--csv",),
             metavar="FILE",
@@ -95,13 +94,13 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
         check_file_to_write(files.table)
     if alone:
         some = ", ".join(map(str, alone[:3])) + (", …" if len(alone) > 3 else "")
-        print(f"{_count(len(alone))} without a partner: {some}.", file=sys.stderr)
+        print(f"{_count(len(alone))} without a counterpart: {some}.", file=sys.stderr)
     outcomes = _work(pairs, files.table, maps, settings)
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
     _print(rows)
     left_out = len(outcomes) - len(rows)
     if left_out:
-        raise Stop(f"{_count(left_out)} of {len(pairs)} left out, for the reasons above.", 2)
+        raise Stop(f"{_count(left_out)} of {len(pairs)} skipped, for the reasons above.", 2)
 
 
 def _work(
@@ -135,7 +134,9 @@ def _work(
                 step(1, outcome.why)
     except KeyboardInterrupt:
         _print([outcome.row for outcome in outcomes if outcome.row is not None])
-        advice = "the same command goes on from there" if table else "with --csv it could go on"
+        advice = (
+            "run the same command again to resume" if table else "runs with --csv can be resumed"
+        )
         done = f"{len(outcomes)} of {_count(len(pairs))} measured"
         raise Stop(f"Stopped: {done}; {advice}.", 130) from None
     if table is not None:
@@ -146,7 +147,7 @@ def _work(
 
 
 def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[ImagePair, Path]":
-    """Return where each pair's map goes; only maps are ever replaced."""
+    """Return the file of each pair's map; only maps are overwritten."""
     from eyechart.images.image_files import read_note
 
     maps = {pair: map_to for pair in pairs}
@@ -155,16 +156,16 @@ def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[I
             raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
         for source in (files.clean, files.corrupted):
             if map_to.resolve().is_relative_to(source.resolve()):
-                raise UsageError(f"--map must lie outside {source}: its maps would be pictures.")
+                raise UsageError(f"--map must lie outside {source}: maps would be read as images.")
         maps = {pair: map_to / f"{pair.name}.png" for pair in pairs}
     else:
         check_file_to_write(map_to)
         if map_to.suffix.lower() != ".png":
-            raise UsageError(f"--map writes PNG: end its name in .png, not '{map_to.suffix}'.")
+            raise UsageError(f"--map must end in .png, got '{map_to.suffix}'.")
     for target in maps.values():
         is_source = target.resolve() in (files.clean.resolve(), files.corrupted.resolve())
         if target.exists() and (is_source or read_note(target) != MAP_NOTE):
-            raise UsageError(f"{target} is there already and is no map: choose another --map.")
+            raise UsageError(f"{target} already exists and is not a map: choose another --map.")
     return maps
 
 
@@ -177,7 +178,7 @@ def _draw(pair: "ImagePair", row: "Row", target: Path, definition: str) -> None:
     clean, corrupted = read_picture(pair.clean), read_picture(pair.corrupted)
     statistics = find_mapped(definition).describe_grey(grey_of(clean))
     lost = loss_map(statistics, grey_of(corrupted))[0].numpy()
-    # the font of pictures has no Greek
+    # the font of drawings has no Greek letters
     change = f"{row.delta_v:.3f}" if row.measurable else "not measurable"
     notes = "".join(f", {note}" for note in _kinds(row))
     headline = f"visual change {change}, VIF {row.vif:.3f}{notes}"
@@ -200,12 +201,12 @@ def _print(rows: "list[Row]") -> None:
         return
     used = sorted({row.scales for row in rows})
     for scales in used:
-        # other scales are another ruler
+        # values of other scales are not comparable
         changes = [row.delta_v for row in rows if row.measurable and row.scales == scales]
         _print_summary(changes, f" of {scales} scales" if len(used) > 1 else "")
     lacking = sum(not row.measurable for row in rows)
     if lacking:
-        print(f"{_count(lacking)} too nearly constant for Δv, not counted.")
+        print(f"{_count(lacking)} with too little contrast for Δv, not counted.")
 
 
 def _print_summary(values: list[float], of_scales: str) -> None:
@@ -219,7 +220,7 @@ def _print_summary(values: list[float], of_scales: str) -> None:
 
 
 def _kinds(row: "Row") -> list[str]:
-    """Return what sets the row's ruler apart from the usual one."""
+    """Return how the row's ruler differs from the default."""
     kinds = [] if row.definition == "vcr" else [row.definition]
     return kinds if row.scales == 4 else [*kinds, f"{row.scales} scales instead of 4"]
 
@@ -227,7 +228,7 @@ def _kinds(row: "Row") -> list[str]:
 def _notes(row: "Row") -> str:
     notes = _kinds(row)
     if not row.measurable:
-        notes.append("the clean picture is too nearly constant, or a pure grating, for Δv")
+        notes.append("the clean image is nearly constant, or a pure grating: no Δv")
     if row.ill_conditioned and row.measurable:
         notes.append("ill-conditioned, computed in float64")
     return f"  ({'; '.join(notes)})" if notes else ""
@@ -238,4 +239,4 @@ def _number(value: float) -> str:
 
 
 def _count(number: int) -> str:
-    return f"{number} picture" if number == 1 else f"{number} pictures"
+    return f"{number} image" if number == 1 else f"{number} images"

@@ -1,4 +1,4 @@
-"""`eyechart experiment export`: from a study's database to files that other commands read."""
+"""`eyechart experiment export`: a study's database as files that other commands read."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,13 +18,15 @@ def export(
     study: StudyPath,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", parser=folder_path, help="Where to write; STUDY/export."),
+        typer.Option(
+            metavar="FOLDER", parser=folder_path, help="Output folder; STUDY/export if omitted."
+        ),
     ] = None,
     rules: Annotated[
-        int | None, typer.Option(help="Version of the quality rules; the study's own.")
+        int | None, typer.Option(help="Version of the quality rules; the study's if omitted.")
     ] = None,
     include_excluded: Annotated[
-        bool, typer.Option("--include-excluded", help="Keep answers of sessions that break rules.")
+        bool, typer.Option("--include-excluded", help="Keep responses of excluded sessions.")
     ] = False,
 ) -> None:
     """Export a study's responses as a human reference and as tables."""
@@ -34,20 +36,20 @@ def export(
 
     folder = open_study(study)
     done = write(folder, out, rules, include_excluded)
-    people = "person" if done.people == 1 else "people"
+    noun = "participant" if done.people == 1 else "participants"
     print(
-        f"{done.out}: {done.counted:,} answers of {done.people:,} {people} count, of"
-        f" {done.answers:,} in the main part."
+        f"{done.out}: {done.counted:,} of {done.answers:,} main responses included, of"
+        f" {done.people:,} {noun}."
     )
     if done.reused:
-        print(f"  {done.reused:,} answers to clean pictures come from other studies.")
+        print(f"  {done.reused:,} responses to clean images come from other studies.")
     if done.excluded:
-        how = "were kept all the same" if include_excluded else "do not count"
+        how = "are included as requested" if include_excluded else "are excluded"
         print(f"  {done.excluded:,} sessions break a rule and {how}: see exclusions.csv.")
     if done.left_out:
-        print(f"  {done.left_out:,} single trials do not count: see trial_left_out in trials.csv.")
+        print(f"  {done.left_out:,} single trials are excluded: see trial_left_out in trials.csv.")
     if not done.counted:
-        print("  Nothing that counts yet, so there is nothing to compare with.")
+        print("  No responses are included yet, so there is no human reference.")
     elif folder.config.kind == "same-different":
         print(f"  eyechart humans similar {done.out}")
     else:

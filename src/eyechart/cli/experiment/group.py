@@ -1,4 +1,4 @@
-"""`eyechart experiment`: a study with people, in a browser, from a test set to their answers."""
+"""`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new

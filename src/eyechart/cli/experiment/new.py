@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def config_fields() -> list[Field]:
-    """Return the settings of a study that are options, and those that recruiting sites declare."""
+    """Return the settings of a study that are options, and those of recruiting sites."""
     chosen = Only(
         "kind", "name", "title", "k", "clean_k", "trials", "practice", "qualification", "catch",
         "contact", "payment",
     ).fields(StudyConfig)  # fmt: skip
-    # a study must have a name and a title, but nobody must type them
+    # a study needs a name and a title, which have defaults on the command line
     optional = [
         replace(field, default=None) if field.default is Parameter.empty else field
         for field in chosen
@@ -79,12 +79,16 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
         loaded = source.load(Drawing(), bars)
         text = plan.text(side_of(order, loaded))
         print(text, end="")
-        step = bars.begin("pictures", len(order.rows))
+        step = bars.begin("stimuli", len(order.rows))
         try:
             count = carry_out(begun, loaded, device, text, step)
         except KeyboardInterrupt:
-            raise Stop(f"Stopped: the same command goes on in {order.folder}.", 130) from None
+            raise Stop(
+                f"Stopped: finished stimuli are in {order.folder}; run the same command"
+                " again to resume.",
+                130,
+            ) from None
     if begun.is_finished:
-        print(f"{order.folder} was there already: all of its {count} pictures are good now.")
+        print(f"{order.folder} already exists; all of its {count} stimuli are valid.")
     else:
-        print(f"{order.folder}: {count} pictures; eyechart experiment serve {order.folder}")
+        print(f"{order.folder}: {count} stimuli; next: eyechart experiment serve {order.folder}")

@@ -1,4 +1,4 @@
-"""`eyechart experiment serve`, `withdraw` and `forget`: what whoever runs a study does."""
+"""`eyechart experiment serve`, `withdraw` and `forget`: running a study."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,13 +14,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 
 GROUP = "Server"
-StudyPath = Annotated[
-    Path, typer.Argument(metavar="STUDY", parser=folder, help="A study's folder.")
-]
+StudyPath = Annotated[Path, typer.Argument(metavar="STUDY", parser=folder, help="Study folder.")]
 
 
 def need_experiment() -> None:
-    """Say what to install where the experiment's packages are missing."""
+    """Raise a UsageError that says what to install if packages are missing."""
     from importlib.util import find_spec
 
     needed = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "cachetools", "itsdangerous")
@@ -35,28 +33,28 @@ def need_experiment() -> None:
 class ServerSettings:
     """Where a study is served."""
 
-    host: Annotated[str, Option(help="The address to answer on.", group=GROUP)] = "127.0.0.1"
+    host: Annotated[str, Option(help="Address to listen on.", group=GROUP)] = "127.0.0.1"
     port: Annotated[
-        int, Option(help="The port to answer on.", group=GROUP, minimum=0, maximum=65535)
+        int, Option(help="Port to listen on.", group=GROUP, minimum=0, maximum=65535)
     ] = 8000
     url: Annotated[
         str | None,
-        Option(help="Where participants reach it, such as https://lab.example.org.", group=GROUP),
+        Option(help="Public address, such as https://lab.example.org.", group=GROUP),
     ] = None
     behind_proxy: Annotated[
-        bool, Option(help="Believe a proxy on this machine who is asking.", group=GROUP)
+        bool, Option(help="Trust the client address that a local proxy sends.", group=GROUP)
     ] = False
     submit_hosts: Annotated[
         tuple[str, ...],
         Option(
-            help="For tests: another host that plays Mechanical Turk; repeatable.",
+            help="For tests: a host that stands in for Mechanical Turk; repeatable.",
             group=GROUP,
             flags=("--submit-host",),
         ),
     ] = ()
 
     def address(self, port: int) -> str:
-        """Return where participants reach the server, which answers on this port."""
+        """Return the public address of the server, which listens on this port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.url or f"http://{host}:{port}").rstrip("/")
 
@@ -77,15 +75,13 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
 
     for name in settings.submit_hosts:
         if origin(name) != name:
-            raise UsageError(
-                f"--submit-host is a scheme and a host, http://HOST:PORT, got '{name}'."
-            )
+            raise UsageError(f"--submit-host must be http://HOST:PORT, got '{name}'.")
     folder = open_study(study)
     with listen(settings.host, settings.port) as listener:
         address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
         for recruiter in RECRUITERS.values():
             print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
-        print("Ctrl-C ends it; the same command goes on.", flush=True)
+        print("Stop with Ctrl-C; run the same command again to resume.", flush=True)
         with suppress(KeyboardInterrupt):
             run(
                 folder,
@@ -93,7 +89,7 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
                 more_hosts=settings.submit_hosts,
                 behind_proxy=settings.behind_proxy,
             )
-    print("Stopped. Every answer that was confirmed is kept.")
+    print("Stopped. All confirmed responses are stored.")
 
 
 @examples(
@@ -102,7 +98,7 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
 )
 def close(
     study: StudyPath,
-    again: Annotated[bool, typer.Option("--reopen", help="Let people come again.")] = False,
+    again: Annotated[bool, typer.Option("--reopen", help="Open the study again.")] = False,
 ) -> None:
     """Close a study to new participants; those who have begun can finish."""
     need_experiment()
@@ -111,7 +107,7 @@ def close(
 
     with connect_study(open_study(study)) as opened, opened.database.writing() as db:
         db.get_one(StudyRow, opened.id).status = "open" if again else "closed"
-    print(f"{opened.config.name} is {'open' if again else 'closed to anybody new'}.")
+    print(f"{opened.config.name} is {'open' if again else 'closed to new participants'}.")
 
 
 @examples(
@@ -120,9 +116,7 @@ def close(
 )
 def withdraw(
     study: StudyPath,
-    participant: Annotated[
-        str, typer.Argument(help="The participant's code, or the platform's id.")
-    ],
+    participant: Annotated[str, typer.Argument(help="Participant's code or platform id.")],
 ) -> None:
     """Delete all data of a participant from the database."""
     need_experiment()
@@ -131,7 +125,7 @@ def withdraw(
 
     with connect_study(open_study(study)) as opened:
         count = delete(opened.database, opened.secret, participant)
-    print(f"Deleted {participant} with {count} answers. Export again what was exported before.")
+    print(f"Deleted {participant} with {count} responses. Repeat earlier exports.")
 
 
 @examples(

@@ -1,4 +1,4 @@
-"""`eyechart experiment simulate`: robots take part in a copy of a study."""
+"""`eyechart experiment simulate`: simulated participants in a copy of a study."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,31 +14,34 @@ from eyechart.experiment.simulate.psychometric import GROUP, Psychometric
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSettings:
-    """How many robots take part, where and how."""
+    """The number of simulated participants, and where they take part."""
 
     out: Annotated[
         Path,
         Option(
-            help="Where the copy with the robots goes.",
+            help="Folder for the copy of the study.",
             group="Output",
-            metavar="DIR",
+            metavar="FOLDER",
             path="folder",
         ),
     ]
-    participants: Annotated[int, Option(help="How many robots.", group=GROUP, minimum=1)] = 3
+    participants: Annotated[
+        int, Option(help="Number of simulated participants.", group=GROUP, minimum=1)
+    ] = 3
     spammers: Annotated[
-        int, Option(help="How many of them only click.", group=GROUP, minimum=0)
+        int, Option(help="Number of them that respond at random.", group=GROUP, minimum=0)
     ] = 0
-    fast: Annotated[bool, Option(help="Without a browser and without waiting.", group=GROUP)] = (
-        False
-    )
-    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute", minimum=0)] = 0
+    fast: Annotated[
+        bool, Option(help="Simulate without a browser and without waiting.", group=GROUP)
+    ] = False
+    seed: Annotated[int, Option(help="Random seed.", group="Compute", minimum=0)] = 0
 
     def check(self) -> None:
-        """Raise a UsageError unless there are as many robots as spammers at least."""
+        """Raise a UsageError if there are more spammers than participants."""
         if self.spammers > self.participants:
             raise UsageError(
-                f"--spammers {self.spammers} are more than --participants {self.participants}."
+                f"--spammers must be at most {self.participants} (--participants), got"
+                f" {self.spammers}."
             )
 
 
@@ -78,5 +81,5 @@ def simulate(
         ends[outcome.state] = ends.get(outcome.state, 0) + 1
     print(f"{out}: {len(outcomes)} robots, {', '.join(f'{n} {name}' for name, n in ends.items())}.")
     if len(outcomes) < len(kinds):
-        print(f"The study was full before the other {len(kinds) - len(outcomes)} came.")
-    print(f"See eyechart experiment status {out}, or export it.")
+        print(f"The study was complete before the other {len(kinds) - len(outcomes)} took part.")
+    print(f"Next: eyechart experiment status {out}, or export.")

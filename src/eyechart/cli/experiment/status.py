@@ -1,4 +1,4 @@
-"""`eyechart experiment status`: where a study stands, once or until Ctrl-C."""
+"""`eyechart experiment status`: progress of a study, once or until Ctrl-C."""
 
 import time
 from contextlib import suppress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eyechart.experiment.storage.experiment_folder import StudyFolder
 
 MOST_ROWS = 24
-"""So many corruptions or pairs go on a screen besides the rest."""
+"""Corruptions or pairs that fit on a screen."""
 
 
 @examples(
@@ -26,9 +26,9 @@ MOST_ROWS = 24
 )
 def status(
     study: StudyPath,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How long --watch waits.", min=0.2)
+        float, typer.Option(metavar="SECONDS", help="Interval of --watch.", min=0.2)
     ] = 5.0,
 ) -> None:
     """Print a study's progress, participants, exclusions and human curves so far."""
@@ -43,7 +43,7 @@ def status(
         return
     from rich.live import Live
 
-    # Ctrl-C is how watching ends
+    # watching ends with Ctrl-C
     with (
         suppress(KeyboardInterrupt),
         Live(_page(_look(folder)), console=console, auto_refresh=False) as live,
@@ -69,7 +69,7 @@ def _page(state: "StudyStatus") -> "RenderableType":
     table = _pairs(state) if state.kind == "same-different" else _curves(state)
     rows = _shown(state)
     more = len(state.groups) - len(rows)
-    rest = [f"… and {more} more, which have more answers."] if more else []
+    rest = [f"… and {more} more, which have more responses."] if more else []
     return Together("\n".join(_head(state)), table, *rest)
 
 
@@ -80,25 +80,25 @@ def _head(state: "StudyStatus") -> list[str]:
     stimuli = sum(group.stimuli for group in state.groups)
     share = f" ({answers / wanted:.0%})" if wanted else ""
     lines = [
-        f"{state.name}, {'open' if state.is_open else 'closed'}: {answers:,} of {wanted:,} answers"
-        f"{share}; {full:,} of {stimuli:,} stimuli have all of theirs.",
+        f"{state.name}, {'open' if state.is_open else 'closed'}: {answers:,} of {wanted:,}"
+        f" responses{share}; {full:,} of {stimuli:,} stimuli are complete.",
         "Participants: " + ", ".join(f"{count:,} {name}" for name, count in state.people.items())
         + (f"; {state.minutes:.1f} minutes (median)." if state.minutes is not None else "."),
     ]  # fmt: skip
     if state.excluded:
         reasons = ", ".join(f"{rule} {count:,}" for rule, count in state.reasons.items())
-        lines.append(f"Left out: {state.excluded:,} sessions ({reasons}).")
+        lines.append(f"Excluded: {state.excluded:,} sessions ({reasons}).")
     if state.left_out:
-        lines.append(f"Single trials left out: {state.left_out:,}.")
+        lines.append(f"Excluded single trials: {state.left_out:,}.")
     if state.clean is not None:
         lines.append(
-            f"Clean pictures named rightly: {_rate(state.clean)}. Behind rates: 95 % intervals."
+            f"Accuracy on clean images: {_rate(state.clean)}. Rates with 95 % confidence intervals."
         )
     return lines
 
 
 def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
-    """Return the groups to show: all, or those that lack most."""
+    """Return the groups to show: all, or the least complete ones."""
     if len(state.groups) <= MOST_ROWS:
         return list(state.groups)
     return sorted(state.groups, key=lambda group: group.answers / max(group.wanted, 1))[:MOST_ROWS]
@@ -107,7 +107,7 @@ def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
 def _curves(state: "StudyStatus") -> "RenderableType":
     from eyechart.experiment.export.study_status import PLACES
 
-    table = _table("corruption", *(f"right at Δv {delta_v:g}" for delta_v in PLACES))
+    table = _table("corruption", *(f"correct at Δv {delta_v:g}" for delta_v in PLACES))
     for group in _shown(state):
         rates = state.curves.get(group.name, (None,) * len(PLACES))
         table.add_row(group.name, f"{group.answers:,}/{group.wanted:,}", *map(_rate, rates))
@@ -115,7 +115,7 @@ def _curves(state: "StudyStatus") -> "RenderableType":
 
 
 def _pairs(state: "StudyStatus") -> "RenderableType":
-    table = _table("pair", "right", "people", "verdict so far")
+    table = _table("pair", "correct", "participants", "verdict so far")
     by_name = {f"{pair.a}|{pair.b}": pair for pair in state.pairs}
     for group in _shown(state):
         pair = by_name.get(group.name)
@@ -133,7 +133,7 @@ def _table(first: str, *columns: str) -> "Table":
     from rich.table import Table
 
     table = Table(first, box=None, pad_edge=False)
-    for name in ("answers", *columns):
+    for name in ("responses", *columns):
         table.add_column(name, justify="right", no_wrap=True)
     return table
 

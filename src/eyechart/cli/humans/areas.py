@@ -1,4 +1,4 @@
-"""`eyechart humans areas`: the robustness of humans themselves."""
+"""`eyechart humans areas`: the robustness of humans."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,7 @@ def areas(
     references: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REFERENCE]…", help="geirhos, imported files, or folders of studies."
+            metavar="[REFERENCE]…", help="geirhos (default), imported files, or study folders."
         ),
     ] = None,
     *,
@@ -41,7 +41,7 @@ def areas(
 
     fit = make_fit(curves)
     console = wide_console()
-    # all are read before anything is said of one
+    # read all before printing any
     chosen = [find_reference(name, humans.clean_responses) for name in references or ("geirhos",)]
     for reference in chosen:
         reference.check_curves()
@@ -55,9 +55,9 @@ def areas(
             if area.curve is None:
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
     print(
-        f"area: below the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %: intervals"
-        " from resampled images or humans. bounds: what the area can be, whatever happens where no"
-        " response is."
+        f"area: area under the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %:"
+        " bootstrap confidence intervals over images or participants. bounds: range of the area,"
+        " whatever the curve is where there are no responses."
     )
 
 

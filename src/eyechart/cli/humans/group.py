@@ -1,7 +1,4 @@
-"""`eyechart humans`: human references to compare models with; list, import, plot, compare.
-
-Every subcommand has a module of its own, but for those on whole references.
-"""
+"""`eyechart humans`: human references to compare models with; list, import, plot, compare."""
 
 from eyechart.cli.humans import areas, place, plot, references, similar
 from eyechart.cli.shared.help import CommandLine

@@ -1,4 +1,4 @@
-"""`eyechart humans place`: the visual change of the published conditions, on other photographs."""
+"""`eyechart humans place`: the visual change of the published conditions on custom images."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +16,10 @@ from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 def place_conditions(
     images: Annotated[
         list[Path],
-        typer.Argument(metavar="IMAGES…", parser=folder_or_file, help="Photographs or folders."),
+        typer.Argument(metavar="IMAGES…", parser=folder_or_file, help="Image files or folders."),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE.csv", parser=folder_or_file, help="Where to write.")
+        Path, typer.Option(metavar="FILE.csv", parser=folder_or_file, help="File to write.")
     ],
 ) -> None:
     """Measure the visual change of the published conditions on your images."""
@@ -31,4 +31,4 @@ def place_conditions(
     for name, placement in placements.items():
         middles = (f"{changes[len(LEVELS) // 2]:.2f}" for changes in placement.quantiles.values())
         print(f"{name}: median Δv {', '.join(middles)}")
-    print(f"{out}: quantiles over {count} {'picture' if count == 1 else 'pictures'}.")
+    print(f"{out}: quantiles over {count} {'image' if count == 1 else 'images'}.")

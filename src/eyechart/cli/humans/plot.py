@@ -22,21 +22,25 @@ from eyechart.humans.human_settings import HumanSettings
 def plot(
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", parser=folder_or_file, help="The figure: .svg, .pdf or .png."),
+        typer.Option(
+            metavar="FILE", parser=folder_or_file, help="Figure to write: .svg, .pdf or .png."
+        ),
     ],
     reference: Annotated[
-        str, typer.Argument(metavar="[REFERENCE]", help="geirhos, or an imported file.")
+        str, typer.Argument(metavar="[REFERENCE]", help="geirhos or an imported file.")
     ] = "geirhos",
     by_class: Annotated[
-        bool, typer.Option("--by-class", help="A panel per class of similar corruptions.")
+        bool, typer.Option("--by-class", help="Draw a panel per class of similar corruptions.")
     ] = False,
     level: Annotated[
         float | None,
-        typer.Option(help="Of the bands, in percent; 95, or 83 with --by-class."),
+        typer.Option(help="Confidence level of the bands in percent; 95, or 83 with --by-class."),
     ] = None,
     consistency: Annotated[
         bool,
-        typer.Option("--consistency", help="With --by-class: consistency instead of accuracy."),
+        typer.Option(
+            "--consistency", help="With --by-class: draw consistency instead of accuracy."
+        ),
     ] = False,
     *,
     humans: HumanSettings,
@@ -50,7 +54,7 @@ def plot(
     from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
     if consistency and not by_class:
-        raise UsageError("--consistency is for --by-class: add it, or leave --consistency out.")
+        raise UsageError("--consistency needs --by-class: add it, or omit --consistency.")
     percent = 100 * (PUBLISHED_LEVEL if by_class else CONFIDENCE) if level is None else level
     if not 0 < percent < 100:
         raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
 
 ParquetOut = Annotated[
-    Path, typer.Option(metavar="FILE.parquet", parser=folder_or_file, help="Where to write.")
+    Path, typer.Option(metavar="FILE.parquet", parser=folder_or_file, help="File to write.")
 ]
 
 
@@ -26,13 +26,13 @@ ParquetOut = Annotated[
 )
 def list_references(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]…", help="Imported files to list besides.")
+        list[str] | None, typer.Argument(metavar="[FILE]…", help="Imported files to list as well.")
     ] = None,
 ) -> None:
     """List human references: experiments, participants, responses, range of Δv."""
     from eyechart.humans.reference import PACKAGED, find_reference
 
-    # all are read before anything is said of one
+    # read all before printing any
     for reference in [find_reference(name) for name in (*PACKAGED, *(files or ()))]:
         print(f"{reference.name}: {_choices(reference)}")
         if reference.citation:
@@ -56,7 +56,7 @@ def import_files(settings: ImportSettings, out: ParquetOut) -> None:
     print(f"{out}: {_choices(reference)}")
     _print_experiments(reference)
     if settings.form == "counts" and settings.choices is None:
-        print(f"Taken to be {counts.CHOICES} choices, the usual of this format; see --choices.")
+        print(f"Assumed {counts.CHOICES} choices, the default of this format; see --choices.")
 
 
 @examples(
@@ -66,7 +66,7 @@ def import_files(settings: ImportSettings, out: ParquetOut) -> None:
 def merge_references(
     references: Annotated[
         list[str],
-        typer.Argument(metavar="REFERENCE…", help="geirhos, imported files, or studies."),
+        typer.Argument(metavar="REFERENCE…", help="geirhos, imported files, or study folders."),
     ],
     out: ParquetOut,
 ) -> None:
@@ -86,11 +86,11 @@ def merge_references(
 def _check_parquet(out: Path) -> None:
     check_file_to_write(out)
     if out.suffix != ".parquet":
-        raise UsageError(f"--out writes Parquet: end its name in .parquet, not '{out.suffix}'.")
+        raise UsageError(f"--out must end in .parquet, got '{out.suffix}'.")
 
 
 def _write(out: Path, responses: "HumanResponses") -> "Reference":
-    """Write the responses, and return them as the reference that the file is."""
+    """Write the responses, and return them as a reference."""
     from eyechart.humans.human_responses import write_responses
     from eyechart.humans.reference import Reference
 
@@ -109,15 +109,15 @@ def _print_experiments(reference: "Reference") -> None:
 
 
 def _line(reference: "Reference", experiment: str) -> str:
-    """Return how much an experiment holds and what it speaks for."""
+    """Return the size of an experiment and the corruptions that it is a reference for."""
     import numpy as np
 
     responses = reference.responses.only(reference.responses.corruption == experiment)
     seen = responses.delta_v[~np.isnan(responses.delta_v)]
     if not seen.size:
         return (
-            f"{experiment}: {reference.size_in_words(experiment)}, no Δv: makes no curves, used for"
-            " error consistency κ only"
+            f"{experiment}: {reference.size_in_words(experiment)}, no Δv: no curves, only error"
+            " consistency κ"
         )
     where = f"Δv {seen.min():.2f} to {seen.max():.2f}"
     known = [
@@ -128,8 +128,8 @@ def _line(reference: "Reference", experiment: str) -> str:
     start = reference.left_end(experiment)
     clean = ""
     if start is not None:
-        clean = f", {start.rate:.3f} right of clean pictures"
-        clean += "" if start.is_own else " (shown to others)"
+        clean = f", accuracy on clean images {start.rate:.3f}"
+        clean += "" if start.is_own else " (of other participants)"
     return (
         f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
         f"{clean}; {_matched(reference, experiment)}"
@@ -137,7 +137,7 @@ def _line(reference: "Reference", experiment: str) -> str:
 
 
 def _matched(reference: "Reference", experiment: str) -> str:
-    """Return which corruptions of the suites an experiment stands for, and how."""
+    """Return the corruptions of the suites that an experiment is a reference for, and how."""
     from eyechart.humans.transfer import direct_names
     from eyechart.suites.suite import all_entries
 

@@ -1,4 +1,4 @@
-"""`eyechart humans similar`: which corruptions look alike, in tables and as a file of classes."""
+"""`eyechart humans similar`: classes of corruptions that are similar to humans."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from eyechart.humans.transfer import ComparedPair, SimilarClasses
 
 CAUTION = (
-    "Caution: the published rule calls two curves different where their 83 % intervals are apart"
-    " anywhere. It is applied point by point without correction, so that equal curves often come"
-    " out as different: 14 of 40 simulated pairs of 1,500 responses, where the simultaneous test"
-    " has 2. Intervals that just touch mean p = 0.05 only for equal standard errors (0.066 if one"
-    " is twice the other, 0.106 at five times)."
+    "Caution: the published rule calls two curves different if their 83 % intervals are disjoint"
+    " anywhere. It is applied point by point without correction, so equal curves are often"
+    " called different: 14 of 40 simulated pairs of 1,500 responses, where the simultaneous test"
+    " called 2. Intervals that just touch mean p = 0.05 only for equal standard errors (0.066 if"
+    " one is twice the other, 0.106 at five times)."
 )
 
 
@@ -44,27 +44,26 @@ def similar(
     *,
     humans: HumanSettings,
     all_pairs: Annotated[
-        bool, typer.Option("--all", help="Compare all pairs, as without any names.")
+        bool, typer.Option("--all", help="Compare all pairs (default without names).")
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.yaml",
             parser=folder_or_file,
-            help="Where to write the classes, for evaluate --similar.",
+            help="Write the classes, for evaluate --similar.",
         ),
     ] = None,
     rule: Annotated[
         str | None,
         typer.Option(
-            help="How classes of curves are found: simultaneous (test, the default) or published."
+            help="How to find classes of curves: simultaneous (test, the default) or published."
         ),
     ] = None,
     margin: Annotated[
         float | None,
         typer.Option(
-            help="How far apart curves may be, as far as the data say, to be called similar; 0.2"
-            " unless given.",
+            help="Maximum difference (upper confidence limit) of similar curves; 0.2 if omitted.",
             min=0,
             max=1,
         ),
@@ -72,19 +71,21 @@ def similar(
 ) -> None:
     """Find corruptions that are similar to humans.
 
-    The published 83 % rule stands beside a simultaneous test with Holm's correction; classes are
-    corruptions of which every two are similar.
+    Compares curves of all pairs by the published 83 % rule and by a simultaneous test with Holm
+    correction, and same/different judgements. All pairs within a class are similar.
     """
     from eyechart.humans.reference import find_reference, study_name
     from eyechart.humans.same_different import judgements_file
     from eyechart.humans.transfer import check_replaceable, write_classes
 
     if a is not None and a == b:
-        raise UsageError(f"{a} is given twice: give two experiments.")
+        raise UsageError(f"The two experiments must differ, got {a} twice.")
     if (a is None) != (b is None):
-        raise UsageError(f"Two corruptions are compared, got {a} only: name another one.")
+        raise UsageError(f"Give two corruptions or none, got {a} only.")
     if a is not None and (all_pairs or out is not None):
-        raise UsageError("--all and --out are for all pairs: leave out the two names, or them.")
+        raise UsageError(
+            "--all and --out are for all pairs: omit the two names, or omit --all and --out."
+        )
     if out is not None:
         check_file_to_write(out)
         check_replaceable(out)
@@ -99,7 +100,7 @@ def similar(
             if value is not None:
                 raise UsageError(
                     f"{option} is for curves, and {reference} holds same/different judgements:"
-                    f" leave {option} out."
+                    f" omit {option}."
                 )
         classes = similar_of_study(file, study_name(Path(reference)), a, b)
     else:
@@ -114,13 +115,13 @@ def similar(
 
 
 def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "SimilarClasses":
-    """Print what participants could tell of all pairs, or of one; return the classes of all."""
+    """Print the judgements of all pairs, or of one; return the classes of all."""
     from eyechart.humans.same_different import analyse, pick, read_single_judgements
     from eyechart.scores.similar_pairs import SIMULTANEOUS, compare_judgements, find_similar
 
     results = analyse(read_single_judgements(file))
     if not results:
-        raise UsageError(f"{file} holds no answers yet.")
+        raise UsageError(f"{file} holds no responses yet.")
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
     return find_similar(compare_judgements(results), source, SIMULTANEOUS)
 
@@ -130,7 +131,7 @@ def similar_of_reference(
 ) -> "SimilarClasses":
     """Print how every two human curves compare, or one pair; return the classes of all.
 
-    `rule`: None for the simultaneous test; `margin`: None for the usual one.
+    `rule`: None for the simultaneous test; `margin`: None for the default.
     """
     from eyechart.core.registry import unknown_name
     from eyechart.humans.same_different import analyse
@@ -181,16 +182,16 @@ def print_classes(similarity: "SimilarClasses") -> None:
         print(f"Class {group.name}: {', '.join(group.members)} ({group.evidence}).")
     alone = [name for name in similarity.tested if similarity.find(name) is None]
     if alone:
-        print(f"In no class, though tested: {', '.join(alone)}.")
+        print(f"Tested, but in no class: {', '.join(alone)}.")
     names = dict.fromkeys(name for pair in similarity.pairs for name in (pair.a, pair.b))
     undecided = [name for name in names if not similarity.is_tested(name)]
     if undecided:
         print(f"Undecided, more responses are needed: {', '.join(undecided)}.")
-    print("All others are untested: nothing is known of what they look like.")
+    print("All other corruptions are untested.")
 
 
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
-    """Print some of the pairs that participants judged; corrections are over all of them."""
+    """Print some of the judged pairs; p-values are corrected over all of them."""
     from eyechart.cli.shared.console import wide_console
     from eyechart.humans.same_different import ALIKE
 
@@ -199,16 +200,17 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
         _print_one(chosen[0])
     over = f" and corrected over {len(results)} pairs (Holm)" if len(results) > 1 else ""
     print(
-        f"p: two-sided against one half{over}. pooled: binomial, as if answers were independent;"
-        " people: each person's right minus wrong answers, with every sign as likely."
+        f"p: two-sided against one half{over}. pooled: binomial test, as if responses were"
+        " independent; participants: sign-flip test of each participant's correct minus incorrect"
+        " responses."
     )
     print(
-        "Verdicts go by people. told apart: p under 0.05; not told apart: the 95 % interval, which"
-        f" allows for people's differences, ends below {ALIKE:g}; hardly: both; undecided: neither."
+        "Verdicts use the test over participants. told apart: p < 0.05; not told apart: the 95 %"
+        f" interval over participants ends below {ALIKE:g}; hardly: both; undecided: neither."
     )
     if any(result.n_unanswered for result in chosen):
         count = sum(result.n_unanswered for result in chosen)
-        print(f"{count} trials without an answer in time were left aside.")
+        print(f"{count} trials without a response in time were ignored.")
 
 
 def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> None:
@@ -220,7 +222,7 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
     print(
         "published rule: whether the 83 % intervals of the human curves overlap wherever both were"
         f" observed. p: simultaneous bootstrap test of the largest difference along Δv{over}."
-        " different: p (Holm) under 0.05; similar: otherwise, and the largest difference is at most"
+        " different: p (Holm) < 0.05; similar: otherwise, and the largest difference is at most"
         f" {margin:g} (upper 95 % limit); undecided: neither, more responses are needed."
     )
     if any(pair.published_rule == APART for pair in pairs):
@@ -230,10 +232,7 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
     ]
     if doubtful:
         names = "; ".join(f"{pair.a} and {pair.b} ({pair.of})" for pair in doubtful)
-        print(
-            "Apart by the published rule only, which the simultaneous test does not support:"
-            f" {names}."
-        )
+        print(f"Different by the published rule only, not by the simultaneous test: {names}.")
 
 
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
@@ -280,7 +279,7 @@ def _judgements_table(results: "list[PairResult]") -> object:
     table = Table(box=None, pad_edge=False)
     for name in ("a", "b"):
         table.add_column(name, overflow="fold")
-    for name in ("answers", "people", "right", "95 %", "p pooled", "p people", "d′"):
+    for name in ("responses", "participants", "correct", "95 %", "p pooled", "p part.", "d′"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("said same of same / different", justify="right")
     table.add_column("verdict", no_wrap=True)
@@ -303,6 +302,6 @@ def _judgements_table(results: "list[PairResult]") -> object:
 
 def _print_one(result: "PairResult") -> None:
     print(
-        f"Before correction: p = {result.pooled:.4g} pooled, {result.by_participant:.4g} by people;"
-        f" bias {result.bias:+.2f} (positive: 'different' is said too rarely)."
+        f"Before correction: p = {result.pooled:.4g} pooled, {result.by_participant:.4g} over"
+        f" participants; bias {result.bias:+.2f} (positive: 'different' is said too rarely)."
     )

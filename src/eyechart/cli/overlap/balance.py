@@ -1,4 +1,4 @@
-"""`eyechart overlap balance`: whether a benchmark rewards robustness to all it has alike."""
+"""`eyechart overlap balance`: whether a benchmark weights its corruptions equally."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from eyechart.overlap.error_intervals import StudyErrors
 
 FEW = 16
-"""Corruptions up to which all corruption errors are printed."""
+"""Maximum number of corruptions for which all corruption errors are printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BalanceSettings:
-    """Of which benchmarks, relative to what, and what is written."""
+    """The accuracies, the benchmarks, the baseline and the files to write."""
 
     accuracies: Annotated[
         Path,
         Option(
-            help="A CSV file (trained_on, clean, a column for each corruption), a study's folder,"
-            " or published: the tables of the paper on ImageNet-NOC.",
+            help="A CSV file (trained_on, clean, a column per corruption), a study folder, or"
+            " published (the tables of the ImageNet-NOC paper).",
             group="Data",
             metavar="ACCURACIES",
             path="folder or file",
@@ -50,15 +50,13 @@ class BalanceSettings:
     suites: Annotated[
         tuple[str, ...],
         Option(
-            help="A benchmark, by its suite or suite file; repeatable. Without it all corruptions.",
+            help="Benchmark: suite name or YAML file; repeatable; all corruptions if omitted.",
             group="Corruptions",
             flags=("--suite",),
         ),
     ] = ()
     baseline: BaselineName = None
-    relative: Annotated[
-        bool, Option(help="Draw relative errors, not plain ones.", group="Output")
-    ] = False
+    relative: Annotated[bool, Option(help="Draw relative errors.", group="Output")] = False
     out: Annotated[
         Path | None,
         Option(
@@ -71,7 +69,7 @@ class BalanceSettings:
     picture: Annotated[
         Path | None,
         Option(
-            help="Draw the means as bars.",
+            help="Draw the means as a bar chart.",
             group="Output",
             metavar="FILE.png",
             path="folder or file",
@@ -81,7 +79,7 @@ class BalanceSettings:
 
     @property
     def is_published(self) -> bool:
-        """Whether the paper's tables are asked for."""
+        """Whether the tables of the paper are requested."""
         return is_published(self.accuracies)
 
     def check(self) -> None:
@@ -99,8 +97,8 @@ class BalanceSettings:
 def balance(settings: BalanceSettings) -> None:
     """Print whether a benchmark weights robustness to its corruptions equally.
 
-    The mean corruption error (mCE) of every model that was trained on one corruption; the closer
-    these means, the more balanced the benchmark.
+    Prints the mean corruption error (mCE) of every model that was trained on one corruption; the
+    closer these means, the more balanced the benchmark.
     """
     settings.check()
     drawn: StudyErrors | None = None
@@ -111,7 +109,7 @@ def balance(settings: BalanceSettings) -> None:
         forms, drawn, notes = _measured_balances(settings)
     relative = settings.relative
     if settings.picture is not None and not forms.get(relative):
-        wanted = "leave out --relative" if relative else "add --relative"
+        wanted = "omit --relative" if relative else "add --relative"
         raise UsageError(f"There are no {'relative' if relative else 'plain'} errors: {wanted}.")
     print_notes(notes)
     balances = [named for form in forms.values() for named in form.items()]
@@ -145,7 +143,7 @@ def _published_balances(settings: BalanceSettings) -> "dict[bool, dict[str, Bala
 def _measured_balances(
     settings: BalanceSettings,
 ) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
-    """Return plain and relative balances, the resampled errors, and what a reader must know."""
+    """Return plain and relative balances, the bootstrap errors, and notes."""
     from eyechart.overlap.accuracy_table import read_accuracies
     from eyechart.overlap.error_intervals import resample_errors
 
@@ -172,7 +170,7 @@ def _balances(
     baseline: str | None,
     notes: list[str],
 ) -> "dict[str, Balance]":
-    """Return the balance of each benchmark; relative errors are worth a note if there are none."""
+    """Return the balance of each benchmark; add a note if there are no relative errors."""
     from eyechart.overlap.balance import balance_of
 
     balances = {}

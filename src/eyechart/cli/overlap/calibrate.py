@@ -25,21 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSource(LoadingSettings):
-    """What is calibrated, for which model and images, and where it goes."""
+    """The corruptions to calibrate, the model, the images and the output."""
 
     model: Annotated[
         str,
         Option(
-            help="A name, kind:name, module:attribute, a file or a card (.yaml).",
+            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card.",
             group="Models",
+            metavar="MODEL",
             is_argument=True,
         ),
     ]
     label_maps: Annotated[
         tuple[str, ...],
         Option(
-            help="What the outputs are of a model that has not ImageNet's 1,000: background-first,"
-            " or a file with a line for each.",
+            help="Classes of a model without ImageNet's 1,000 outputs: background-first, or a file"
+            " with a line per output.",
             group="Models",
             flags=("--label-map",),
         ),
@@ -47,7 +48,7 @@ class CalibrationSource(LoadingSettings):
     images: Annotated[
         Path,
         Option(
-            help="Labelled clean pictures: class folders, or a CSV or Parquet file with path and"
+            help="Labeled clean images: class folders, or a CSV or Parquet file with path and"
             " label.",
             group="Data",
             metavar="PATH",
@@ -57,16 +58,15 @@ class CalibrationSource(LoadingSettings):
     stimulus: Annotated[
         str,
         Option(
-            help="A side in px (shorter side to 8/7 of it, then the middle), WIDTHxHEIGHT (plain"
-            " resize), or native.",
+            help="Side in px (resize to 8/7 of it, then center crop), WIDTHxHEIGHT (resize only),"
+            " or native.",
             group="Data",
         ),
     ] = "224"
     suites: Annotated[
         tuple[str, ...],
         Option(
-            help="Suites or suite files whose corruptions are calibrated, all into one;"
-            " repeatable.",
+            help="Suite name or YAML file to calibrate; repeatable.",
             group="Corruptions",
             flags=("--suite",),
         ),
@@ -74,7 +74,7 @@ class CalibrationSource(LoadingSettings):
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Only these corruptions; repeatable.",
+            help="Only this corruption; repeatable.",
             group="Corruptions",
             flags=("--corruption",),
         ),
@@ -83,8 +83,7 @@ class CalibrationSource(LoadingSettings):
     out: Annotated[
         Path,
         Option(
-            help="The suite to write; a table (.csv) and what is needed to go on (.json) go beside"
-            " it.",
+            help="Suite to write, with a table (.csv) and a record for resuming (.json).",
             group="Output",
             metavar="FILE.yaml",
             path="folder or file",
@@ -100,7 +99,8 @@ class CalibrationSource(LoadingSettings):
 def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
     """Calibrate the strengths of corruptions for a model; write them as a suite.
 
-    For every corruption: where R, accuracy divided by clean accuracy, is 0.95 and where it is 0.5.
+    Finds for every corruption the strengths at which R (accuracy divided by clean accuracy) is 0.95
+    and 0.5.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -145,7 +145,7 @@ def _chosen(source: CalibrationSource) -> "Suite":
 def _load(
     source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
-    """Return the labelled pictures that are used; others are not even read."""
+    """Return the labeled images that are used; others are not read."""
     from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_pictures
     from eyechart.pipeline.image_source import find_source
@@ -156,16 +156,15 @@ def _load(
     if settings.pictures < 1:
         raise UsageError(f"--pictures must be at least 1, got {settings.pictures}.")
     if find_source(images, source.stimulus).published is not None:
-        raise UsageError(f"{images} holds corrupted pictures: give clean ones.")
+        raise UsageError(f"{images} holds corrupted images: give clean ones.")
     labelled = [picture for picture in find_images(images) if picture.label is not None]
     if not labelled:
         raise UsageError(
-            f"None of the pictures of {images} has a label: give class folders, or a manifest with"
-            " labels."
+            f"No image in {images} has a label: give class folders, or a manifest with labels."
         )
     plan = Plan(seed=settings.seed, pictures=min(settings.pictures, len(labelled)))
     used = [labelled[index] for index in choose_pictures(labelled, plan)]
-    return load_pictures(used, str(images), source.stimulus, bars.begin("pictures", len(used)))
+    return load_pictures(used, str(images), source.stimulus, bars.begin("images", len(used)))
 
 
 def _calibrate(
@@ -175,7 +174,7 @@ def _calibrate(
     record: "CalibrationRecord",
     bars: "ProgressBars",
 ) -> list["Calibrated"]:
-    """Return what was found for every corruption, before or now."""
+    """Return the calibration of every corruption, from an earlier run or from this one."""
     from eyechart.overlap.calibrate import calibrate_entry
 
     calibrated: list[Calibrated] = []
@@ -190,8 +189,8 @@ def _calibrate(
             step(1, "")
     except KeyboardInterrupt:
         raise Stop(
-            f"Stopped: {len(calibrated)} of {len(chosen)} corruptions are in {record.path}; the"
-            " same command goes on from there.",
+            f"Stopped: {len(calibrated)} of {len(chosen)} corruptions are in {record.path};"
+            " run the same command again to resume.",
             130,
         ) from None
     return calibrated
@@ -200,7 +199,7 @@ def _calibrate(
 def _summary(judge: "RobustnessProbe", settings: CalibrationSettings) -> str:
     return (
         f"Strengths at which {judge.model.name} keeps {settings.lower:g} and {settings.upper:g} of"
-        f" its clean accuracy, {judge.clean_accuracy:.3f} on {len(judge.images):,} pictures of"
+        f" its clean accuracy, {judge.clean_accuracy:.3f} on {len(judge.images):,} images of"
         f" {judge.side} px"
     )
 
@@ -210,7 +209,7 @@ def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
 
     from eyechart.cli.shared.console import wide_console
 
-    print(f"{summary}, and R there with its 95 % interval:")
+    print(f"{summary}, with R and its 95 % confidence interval:")
     table = Table("Corruption", "Mild end", "R", "Strong end", "R", "Note")
     for corruption in calibrated:
         ends = (*_cells(corruption.lower), *_cells(corruption.upper))

@@ -1,4 +1,4 @@
-"""`eyechart overlap compare`: do two networks, or two ways of training, find the same overlaps?"""
+"""`eyechart overlap compare`: agreement of two overlap matrices."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,19 +28,24 @@ def compare(
         typer.Argument(
             metavar="ONE",
             parser=folder_or_file,
-            help="Overlaps (.csv), an accuracy table (.csv), or a study's folder.",
+            help="Overlap matrix (.csv), accuracy table (.csv), or study folder.",
         ),
     ],
-    two: Annotated[
-        Path, typer.Argument(metavar="TWO", parser=folder_or_file, help="The same of another.")
-    ],
+    two: Annotated[Path, typer.Argument(metavar="TWO", parser=folder_or_file, help="Another one.")],
     threshold: Annotated[
         list[float] | None,
-        typer.Option(help="Also compare what is selected at this threshold; repeatable."),
+        typer.Option(
+            help="Also compare selections at this threshold; repeatable.",
+            rich_help_panel="Curves and statistics",
+        ),
     ] = None,
     among: Annotated[
         list[str] | None,
-        typer.Option(metavar="SUITE", help="Only corruptions of this suite; repeatable."),
+        typer.Option(
+            metavar="SUITE",
+            help="Only corruptions of this suite; repeatable.",
+            rich_help_panel="Corruptions",
+        ),
     ] = None,
     *,
     settings: Annotated[MatrixSettings, Only("least_gain")],
@@ -84,7 +89,7 @@ def _print_selected(one: "OverlapMatrix", two: "OverlapMatrix", threshold: float
 
 
 def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatrix":
-    """Return the matrix of those corruptions alone that are in any of the suites."""
+    """Return the part of the matrix whose corruptions are in any of the suites."""
     from eyechart.suites.suite import load_suite
 
     if not suites:
@@ -93,7 +98,7 @@ def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatr
     kept = [name for name in matrix.names if name in wanted]
     if len(kept) < 2:
         raise UsageError(
-            f"--among {' '.join(suites)} leaves {len(kept)} corruptions of the matrix: name a suite"
-            " of which it has more."
+            f"--among {' '.join(suites)} leaves {len(kept)} corruptions of the matrix: give a suite"
+            " with at least 2 of them."
         )
     return matrix.only(kept)

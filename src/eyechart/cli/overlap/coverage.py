@@ -1,4 +1,4 @@
-"""`eyechart overlap coverage`: which corruptions of a benchmark another one speaks for."""
+"""`eyechart overlap coverage`: corruptions of a benchmark that another one covers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     Direct = tuple[str, DirectTest, Mapping[str, tuple[float, float]]]
     Benchmark = tuple[str, tuple[str, ...]]
 
-NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is left out."
+NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is omitted."
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageSettings:
-    """Two benchmarks, from what they are compared, and what is written."""
+    """Two benchmarks, the data to compare them with, and the files to write."""
 
     source: Annotated[
         Path,
         Option(
-            help="An accuracy table (.csv), a study's folder, overlaps (.csv), or published: the"
-            " tables of the paper on ImageNet-NOC.",
+            help="Accuracy table (.csv), study folder, overlap matrix (.csv), or published (the"
+            " tables of the ImageNet-NOC paper).",
             group="Data",
             metavar="ACCURACIES",
             path="folder or file",
@@ -51,16 +51,20 @@ class CoverageSettings:
     ]
     by: Annotated[
         str,
-        Option(help="A benchmark: a suite or a suite file.", group="Corruptions", metavar="SUITE"),
+        Option(
+            help="First benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
+        ),
     ]
     of: Annotated[
         str,
-        Option(help="The other: a suite or a suite file.", group="Corruptions", metavar="SUITE"),
+        Option(
+            help="Second benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
+        ),
     ]
     least_overlap: Annotated[
         float,
         Option(
-            help="The overlap above which a corruption counts as covered.",
+            help="Overlap above which a corruption counts as covered.",
             group="Curves and statistics",
         ),
     ] = LEAST_OVERLAP
@@ -78,11 +82,11 @@ def coverage(
 ) -> None:
     """Print which corruptions of one benchmark another one covers.
 
-    By the highest overlap; and, where the table has models trained on all corruptions of a
-    benchmark (rows all:SUITE), by their errors beside those of the standard model.
+    Uses the highest overlap and, if the table has models trained on all corruptions of a benchmark
+    (rows all:SUITE), their errors compared with those of the standard model.
     """
     check_latex(settings.latex)
-    # all is computed before anything is printed: a refusal must not come behind half a result
+    # compute everything before printing, so that an error does not follow half a result
     covers: list[Covered] = []
     if is_published(settings.source):
         tests, notes = _published_tests(settings), [NO_OVERLAPS]
@@ -119,7 +123,7 @@ def _published_tests(settings: CoverageSettings) -> "list[Direct]":
 def _measured_coverage(
     settings: CoverageSettings, matrix_settings: MatrixSettings
 ) -> "tuple[list[Covered], list[Direct], list[str]]":
-    """Return what overlaps say, what direct tests say, and what a reader must know."""
+    """Return coverage by overlap, coverage by direct tests, and notes."""
     from eyechart.overlap.accuracy_table import count_classes, read_accuracies
     from eyechart.overlap.benchmark_coverage import coverage_of
     from eyechart.overlap.error_intervals import resample_errors
@@ -147,14 +151,14 @@ def _measured_coverage(
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """Accuracies, the errors of resampled images where there are any, and whose errors divide."""
+    """Accuracies, the bootstrap errors if there are any, and the baseline."""
 
     table: "AccuracyTable"
     drawn: "StudyErrors | None"
     baseline: str | None
 
     def direct_tests(self, by: str, of: "Benchmark") -> "tuple[list[Direct], list[str]]":
-        """Return the tests of the model trained on all of a benchmark, and why some are not."""
+        """Return the tests of the model trained on all of a benchmark, and why some are missing."""
         from eyechart.overlap.benchmark_coverage import direct_test
         from eyechart.overlap.error_intervals import direct_intervals
 

@@ -1,7 +1,4 @@
-"""`eyechart overlap`: which corruptions measure the same, and benchmarks of those that do not.
-
-Every subcommand has a module of its own; here they are put together.
-"""
+"""`eyechart overlap`: corruptions that overlap, and benchmarks without overlap."""
 
 from eyechart.cli.overlap import (
     balance,

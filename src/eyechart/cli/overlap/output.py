@@ -1,4 +1,4 @@
-"""What the commands on overlap share: options, tables on the terminal, files they may write."""
+"""Shared by the overlap commands: options, tables on the terminal, checks of output files."""
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
 Picture = Annotated[
     Path | None,
-    Option(help="Also draw it.", group="Output", metavar="FILE.png", path="folder or file"),
+    Option(help="Also draw the result.", group="Output", metavar="FILE.png", path="folder or file"),
 ]
 Latex = Annotated[
     Path | None,
     Option(
-        help="Also write the tables for LaTeX.",
+        help="Also write LaTeX tables.",
         group="Output",
         metavar="FILE.tex",
         path="folder or file",
@@ -26,15 +26,14 @@ Latex = Annotated[
 BaselineName = Annotated[
     str | None,
     Option(
-        help=f"Whose errors are divided by: standard, the table's own model; or {ALEXNET},"
-        " published for ImageNet's validation set, looked up by suite"
-        f" ({NOC_ALEXNET} for ImageNet-NOC).",
+        help=f"Baseline of CE: standard (the table's model), or {ALEXNET} (published errors on"
+        f" ImageNet's validation set; {NOC_ALEXNET} for ImageNet-NOC).",
         group="Curves and statistics",
     ),
 ]
 
 OURS = (",", "one,two,", "benchmark,form,")
-"""How the tables begin that these commands write."""
+"""First characters of the tables that these commands write."""
 
 
 def print_table(
@@ -42,7 +41,7 @@ def print_table(
     left: Collection[int] = (0,),
     last_apart: bool = False,
 ) -> None:
-    """Print a head and rows as wide as the terminal; what does not fit comes below."""
+    """Print a table as wide as the terminal; columns that do not fit follow below."""
     from rich.markup import escape
 
     from eyechart.cli.shared.console import wide_console
@@ -61,13 +60,13 @@ def print_table(
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print each sentence that a reader must know."""
+    """Print each note on a line."""
     for note in notes:
         print(f"Note: {note}")
 
 
 def print_written(paths: Iterable[Path | None]) -> None:
-    """Say which files there are now."""
+    """Print the files that were written."""
     written = [path for path in paths if path is not None]
     if written:
         print("Written:")
@@ -76,32 +75,32 @@ def print_written(paths: Iterable[Path | None]) -> None:
 
 
 def check_picture(path: Path | None) -> None:
-    """Refuse what is no PNG file, or a picture that is somebody else's."""
+    """Raise a UsageError unless a PNG file of ours can be written there."""
     if path is None:
         return
     from eyechart.reports.figures.overlap_figure import is_drawn
 
     check_file_to_write(path)
     if path.suffix.lower() != ".png":
-        raise UsageError(f"--picture writes PNG: end its name in .png, not '{path.suffix}'.")
+        raise UsageError(f"--picture must end in .png, got '{path.suffix}'.")
     if path.exists() and not is_drawn(path):
-        raise UsageError(f"{path} is there already and is no picture of overlaps: choose another.")
+        raise UsageError(f"{path} already exists and is not a figure of overlaps: choose another.")
 
 
 def check_table(path: Path | None, source: Path | None) -> None:
-    """Refuse what is no CSV file, or a file that such a command did not write."""
+    """Raise a UsageError unless a CSV file of ours can be written there."""
     if path is None:
         return
     check_file_to_write(path)
     if path.suffix.lower() != ".csv":
-        raise UsageError(f"A table is written as CSV: end its name in .csv, not '{path.suffix}'.")
+        raise UsageError(f"The name of a table must end in .csv, got '{path.suffix}'.")
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         ours = file.readline().startswith(OURS)
     if (source is not None and path.samefile(source)) or not ours:
         raise UsageError(
-            f"{path} is there already and would be overwritten: choose another name, or delete it."
+            f"{path} already exists and would be overwritten: choose another name, or delete it."
         )
 
 
@@ -123,7 +122,7 @@ def check_latex(path: Path | None) -> None:
 
 
 def write_latex(path: Path, text: str) -> None:
-    """Write a LaTeX file whole or not at all."""
+    """Write a LaTeX file atomically."""
     from eyechart.core.files import atomic_file
 
     try:
@@ -134,7 +133,7 @@ def write_latex(path: Path, text: str) -> None:
 
 
 def is_published(source: Path) -> bool:
-    """Whether the paper's tables are asked for; a file or folder of that name is the user's."""
+    """Whether the tables of the paper are requested; an existing path takes precedence."""
     from eyechart.overlap.published_benchmarks import PUBLISHED
 
     return str(source) == PUBLISHED and not source.exists()
@@ -149,7 +148,7 @@ def members_of(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]
     missing = [member for member in members if member not in known]
     if missing:
         raise UsageError(
-            f"All corruptions of {name} must be in the table, and {len(missing)} of"
+            f"All corruptions of {name} must be in the table, but {len(missing)} of"
             f" {len(members)} are not, such as {missing[0]}."
         )
     return suite.name, members

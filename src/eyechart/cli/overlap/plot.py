@@ -1,4 +1,4 @@
-"""`eyechart overlap plot`: heat maps of overlaps, side by side and in an order of one's choice."""
+"""`eyechart overlap plot`: heat maps of overlap matrices, side by side."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLUSTER, GIVEN = "cluster", "given"
 MOST = 4
-"""Heat maps side by side."""
+"""Maximum number of heat maps side by side."""
 
 
 @examples(
@@ -30,7 +30,7 @@ def plot(
         typer.Argument(
             metavar="MATRIX...",
             parser=folder_or_file,
-            help="OverlapPanel matrices (CSV), accuracy tables or studies' folders, up to four.",
+            help="Overlap matrices (.csv), accuracy tables or study folders; at most four.",
         ),
     ],
     out: Annotated[
@@ -38,20 +38,20 @@ def plot(
         typer.Option(
             metavar="FILE",
             parser=folder_or_file,
-            help="The figure: .svg, .pdf or .png.",
+            help="Figure to write: .svg, .pdf or .png.",
         ),
     ],
     order: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="cluster (corruptions that overlap beside each other), given (as in the file), or"
-            " suites and corruptions, whose order is kept and which alone are shown; repeatable.",
+            help="cluster (overlapping corruptions side by side), given (as in the file), or suites"
+            " and corruptions to show, in order; repeatable.",
         ),
     ] = None,
     title: Annotated[
         list[str] | None,
-        typer.Option(help="Above each heat map, in their order; the names of files; repeatable."),
+        typer.Option(help="Title of each heat map; file names if omitted; repeatable."),
     ] = None,
 ) -> None:
     """Draw overlap matrices as heat maps, side by side."""
@@ -76,7 +76,7 @@ def plot(
     write_figure(partial(draw_side_by_side, drawn, titles), out, caption)
     left_out = [name for name in _common(overlaps) if name not in names]
     if left_out:
-        print_notes([f"Not shown, since --order does not name them: {', '.join(left_out)}."])
+        print_notes([f"Not shown, because --order does not include them: {', '.join(left_out)}."])
     print_written([out])
 
 
@@ -98,7 +98,7 @@ def _common(overlaps: "Sequence[OverlapPanel]") -> list[str]:
 
 
 def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str]:
-    """Return the corruptions to show, each once, in the order that was asked for."""
+    """Return the corruptions to show, each once, in the requested order."""
     from eyechart.core.registry import unknown_name
     from eyechart.reports.series.overlap import clustered, in_order
     from eyechart.suites.catalogue import list_corruptions
@@ -109,7 +109,9 @@ def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str
         raise UsageError("The matrices must have at least 2 corruptions in common.")
     if {CLUSTER, GIVEN} & set(asked):
         if len(asked) > 1:
-            raise UsageError(f"--order {CLUSTER} and {GIVEN} stand alone, got {', '.join(asked)}.")
+            raise UsageError(
+                f"--order {CLUSTER} and {GIVEN} must be the only value, got {', '.join(asked)}."
+            )
         first = in_order(overlaps[0], common)
         return common if asked[0] == GIVEN else list(clustered(first).names)
     names: list[str] = []

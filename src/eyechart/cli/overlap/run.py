@@ -1,4 +1,4 @@
-"""`eyechart overlap run`: train with each corruption, test on every other, score the overlap."""
+"""`eyechart overlap run`: train on each corruption, test on all, compute overlaps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def take_preset(context: typer.Context, name: str | None) -> str | None:
-    """Make a preset's values the defaults of all other options; what is typed goes before."""
+    """Use a preset's values as defaults of all other options; typed options take precedence."""
     if name is None:
         return None
     if name not in PRESETS:
@@ -63,16 +63,16 @@ def run(
         typer.Option(
             is_eager=True,
             callback=take_preset,
+            rich_help_panel="Training",
             help="Settings of a published study: paper (ImageNet-100, ResNet-18 with a 7×7 stem,"
-            " 224x224, 40 epochs, ImageNet-C and the candidates of ImageNet-NOC); options that you"
-            " give go before.",
+            " 224x224, 40 epochs, ImageNet-C and noc-candidates); other options take precedence.",
         ),
     ] = None,
 ) -> None:
     """Train a network on each corruption and test it on all of them."""
     values = preset_values(context)
     if "arch" in values and settings.start is not None:
-        raise UsageError(f"--preset {preset} trains from scratch: leave out --start.")
+        raise UsageError(f"--preset {preset} trains from scratch: omit --start.")
     if "together" in values and not ("suites" in values and not settings.corruptions):
         # the benchmarks of the preset are not all in a study of other corruptions
         settings = replace(settings, together=())
@@ -108,16 +108,16 @@ def run(
         try:
             run_study(study, sources, settings.devices, settings.out, bars)
         except KeyboardInterrupt:
-            raise stopped(settings.out, "what was trained") from None
+            raise stopped(settings.out, "finished work") from None
     show_study(settings.out)
 
 
 def preset_values(context: typer.Context) -> dict[str, PresetValue]:
-    """Return the options that a preset decided, and not the command line."""
+    """Return the options whose values come from the preset, not from the command line."""
     decided = {}
     for name, value in (context.default_map or {}).items():
         source = context.get_parameter_source(name)
-        # by its name, for some versions of typer bring a click of their own
+        # compared by name, because some versions of typer have a private copy of click
         if source is not None and source.name == "DEFAULT_MAP":
             decided[name] = value
     return decided
@@ -153,10 +153,12 @@ def benchmarks_of(
         missing = [member for member in members if member not in known]
         if missing:
             raise UsageError(
-                f"--together {name} has {missing[0]}, which is not in this study: give its suite"
-                " as --suite too."
+                f"--together {name} has {missing[0]}, which is not in this study: add its suite"
+                " with --suite."
             )
         if suite.name in benchmarks:
-            raise UsageError(f"Two suites given by --together are called {suite.name}: rename one.")
+            raise UsageError(
+                f"Suites of --together must have different names, got {suite.name} twice."
+            )
         benchmarks[suite.name] = members
     return benchmarks

@@ -1,4 +1,4 @@
-"""`eyechart overlap select`: the largest benchmark without overlaps, as a list and as a suite."""
+"""`eyechart overlap select`: the largest benchmark without overlap, as a list and as a suite."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from eyechart.suites.suite import Suite
 
 TIES = 5
-"""Sets that are as good that are printed."""
+"""Maximum number of equally good sets that are printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectSettings:
-    """From which overlaps to select, how much may be left of them, and what is written."""
+    """The overlap matrix, the threshold, and the files to write."""
 
     matrix: Annotated[
         Path,
         Option(
-            help="Overlaps (.csv), an accuracy table (.csv), or a study's folder.",
+            help="Overlap matrix (.csv), accuracy table (.csv), or study folder.",
             group="Data",
             metavar="MATRIX",
             path="folder or file",
@@ -46,14 +46,14 @@ class SelectSettings:
     threshold: Annotated[
         float | None,
         Option(
-            help="The overlap that two corruptions may have, such as 0.1.",
+            help="Maximum overlap of two corruptions, such as 0.1.",
             group="Curves and statistics",
         ),
     ] = None
     every: Annotated[
         bool,
         Option(
-            help="Print the selection for every threshold there is.",
+            help="Print the selection for every threshold.",
             group="Curves and statistics",
             flags=("--all",),
         ),
@@ -61,7 +61,7 @@ class SelectSettings:
     among: Annotated[
         tuple[str, ...],
         Option(
-            help="Choose only among corruptions of this suite; repeatable.",
+            help="Select only from corruptions of this suite; repeatable.",
             group="Corruptions",
             metavar="SUITE",
         ),
@@ -69,8 +69,8 @@ class SelectSettings:
     suites: Annotated[
         tuple[str, ...],
         Option(
-            help="With --out: suites or suite files that the corruptions come from; repeatable."
-            " Without it those of the study's folder, or the published ones.",
+            help="With --out: suite that defines the corruptions; repeatable; the study's or the"
+            " published suites if omitted.",
             group="Corruptions",
             flags=("--suite",),
         ),
@@ -78,7 +78,7 @@ class SelectSettings:
     out: Annotated[
         Path | None,
         Option(
-            help="Write the selection as a suite that eyechart evaluate --suite runs.",
+            help="Write the selection as a suite for eyechart evaluate --suite.",
             group="Output",
             metavar="FILE.yaml",
             path="folder or file",
@@ -87,7 +87,7 @@ class SelectSettings:
     marked: Annotated[
         Path | None,
         Option(
-            help="Write the matrix with a column that says which are selected.",
+            help="Write the matrix with a column that marks selected corruptions.",
             group="Output",
             metavar="FILE.csv",
             path="folder or file",
@@ -99,17 +99,13 @@ class SelectSettings:
         """Raise a UsageError unless the settings make sense together and files can be written."""
         out = self.out
         if self.threshold is None and not self.every:
-            raise UsageError(
-                "Say how much corruptions may overlap, --threshold 0.1, or give --all."
-            )
+            raise UsageError("Give --threshold, such as 0.1, or --all.")
         if self.threshold is None and (out is not None or self.marked is not None):
-            raise UsageError("--out and --marked write one selection: say which by --threshold.")
+            raise UsageError("--out and --marked write one selection: give its --threshold.")
         if out is not None and any(Path(name).resolve() == out.resolve() for name in self.suites):
-            raise UsageError(
-                f"--out would overwrite {out}, from which --suite reads: name another."
-            )
+            raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another.")
         if self.suites and out is None:
-            raise UsageError("--suite is where --out takes its corruptions from: give --out too.")
+            raise UsageError("--suite needs --out: add it, or omit --suite.")
         if out is not None:
             from eyechart.suites.suite_file import check_suite_path
 
@@ -119,7 +115,7 @@ class SelectSettings:
 
 
 @examples(
-    "eyechart overlap select eyechart-overlap --out selected.yaml",
+    "eyechart overlap select eyechart-overlap --threshold 0.1 --out selected.yaml",
     "eyechart overlap select overlap.csv --among imagenet-c --threshold 0.5",
 )
 @derived_options
@@ -129,8 +125,8 @@ def select(
 ) -> None:
     """Select the largest set of corruptions that do not overlap.
 
-    Exact; sets that are as good are all printed. With --picture: the heat map with the selection
-    set off, or with --all the size for every threshold.
+    The search is exact, and equally good sets are printed too. --picture draws the heat map with
+    the selection marked, or with --all the size for every threshold.
     """
     settings.check()
     from eyechart.overlap.accuracy_table import count_classes
@@ -165,7 +161,7 @@ def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
 
     print_table(step_table(steps), left=(5,))
     if steps[0].low > 0:
-        print(f"Below {up(steps[0].low)} no two corruptions may stand together.")
+        print(f"Below {up(steps[0].low)} no two corruptions can be selected together.")
 
 
 def _print_selection(selection: "Selection[str]") -> None:
@@ -176,13 +172,13 @@ def _print_selection(selection: "Selection[str]") -> None:
     print(f"  {', '.join(selection.members)}")
     if selection.ties:
         count = f"{len(selection.ties):,}{' and more' if selection.more_ties else ''}"
-        print(f"As good ({count}):")
+        print(f"Equally good ({count}):")
         for members in selection.ties[:TIES]:
             print(f"  {', '.join(members)}")
         if len(selection.ties) > TIES:
             print(f"  … and {len(selection.ties) - TIES:,} more")
     if selection.left_out:
-        print(f"Left out, for their overlaps are undetermined: {', '.join(selection.left_out)}.")
+        print(f"Not selectable, overlaps undetermined: {', '.join(selection.left_out)}.")
 
 
 def _has_suite(matrix: Path) -> bool:
@@ -192,7 +188,7 @@ def _has_suite(matrix: Path) -> bool:
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
-    """Return where corruptions come from: as given, the study's own, or the published ones."""
+    """Return the suites that define the corruptions: as given, the study's, or published."""
     from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite
@@ -210,7 +206,7 @@ def _write_benchmark(
 
     known = {entry.name for suite in suites for entry in suite}
     for name in selection.members:
-        # the same word in another suite is another corruption
+        # the same name in another suite is another corruption
         if name not in known:
             raise unknown_name("corruption in these suites:", name, known)
 

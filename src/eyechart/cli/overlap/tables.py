@@ -1,4 +1,4 @@
-"""`eyechart overlap matrix`: overlaps from accuracies, with intervals where a study has them."""
+"""`eyechart overlap matrix`: overlaps from accuracies, with confidence intervals for studies."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,22 +24,21 @@ if TYPE_CHECKING:
     from eyechart.overlap.matrix_intervals import OverlapIntervals
 
 FEW = 12
-"""Corruptions up to which all scores are printed."""
+"""Maximum number of corruptions for which the whole matrix is printed."""
 
 TESTS = "tests"
 INTERVALS, PICTURE = "overlap-intervals.csv", "overlap.png"
-"""What a study's folder holds beside its matrix."""
+"""Files of a study folder beside its matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixFiles:
-    """The accuracies, and what is written of their overlaps."""
+    """The accuracies, and the files to write."""
 
     accuracies: Annotated[
         Path,
         Option(
-            help="A CSV file (trained_on, clean, a column for each corruption), or a study's"
-            " folder.",
+            help="A CSV file (trained_on, clean, a column per corruption), or a study folder.",
             group="Data",
             metavar="ACCURACIES",
             path="folder or file",
@@ -49,7 +48,7 @@ class MatrixFiles:
     out: Annotated[
         Path | None,
         Option(
-            help="Where the matrix is written.",
+            help="Write the matrix.",
             group="Output",
             metavar="FILE.csv",
             path="folder or file",
@@ -59,7 +58,7 @@ class MatrixFiles:
     intervals: Annotated[
         Path | None,
         Option(
-            help="With a study's folder: write 95 % intervals of all scores.",
+            help="With a study folder: write 95 % confidence intervals of all overlaps.",
             group="Output",
             metavar="FILE.csv",
             path="folder or file",
@@ -69,14 +68,13 @@ class MatrixFiles:
     def check(self) -> None:
         """Raise a UsageError unless all files can be written."""
         if self.out is not None and self.out == self.intervals:
-            raise UsageError("--out and --intervals are two tables: give each a name of its own.")
+            raise UsageError("--out and --intervals must be different files.")
         for path in (self.out, self.intervals):
             check_table(path, self.accuracies)
         check_picture(self.picture)
         if self.intervals is not None and not (self.accuracies / TESTS).is_dir():
             raise UsageError(
-                "--intervals resamples test pictures: give the folder of a study with its tests,"
-                f" not {self.accuracies}."
+                f"--intervals needs a study folder with its tests, got {self.accuracies}."
             )
 
 
@@ -86,7 +84,10 @@ class MatrixFiles:
 )
 @derived_options
 def matrix(files: MatrixFiles, settings: MatrixSettings) -> None:
-    """Compute the overlap matrix: how much training on one corruption helps on others."""
+    """Compute the overlap matrix of corruptions from accuracies.
+
+    The overlap of two corruptions is high if training on one improves robustness to the other.
+    """
     files.check()
     _make(files, settings)
 
@@ -146,7 +147,7 @@ def _print_matrix(
     if sure is not None:
         seeds = f" and {sure.seeds} seeds" if sure.seeds > 1 else ""
         print(
-            f"{100 * sure.level:g} % intervals: {sure.replicates:,} times {sure.pictures:,} test"
-            f" pictures{seeds} drawn with replacement."
+            f"{100 * sure.level:g} % confidence intervals: {sure.replicates:,} bootstrap replicates"
+            f" over {sure.pictures:,} test images{seeds}."
         )
     print_notes(overlaps.notes)

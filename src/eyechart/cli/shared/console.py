@@ -1,4 +1,4 @@
-"""What commands print: tables as wide as the terminal or wide enough for a file, cells, notes."""
+"""Printing for commands: consoles that fit the terminal or a file, table cells, notes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ WIDE, ENDLESS = 160, 2000
 
 
 def wide_console(markdown: bool = False) -> "Console":
-    """Return a console; a file or a pipe has no edge to wrap at, and Markdown must not wrap."""
+    """Return a console as wide as the terminal; wide in a pipe, unlimited for Markdown."""
     from rich.console import Console
 
     if markdown:
@@ -23,7 +23,7 @@ def wide_console(markdown: bool = False) -> "Console":
 
 
 def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
-    """Return a share and its interval in percent: "61.5 (50.3–71.6)"; a dash for none."""
+    """Return a fraction with its interval in percent: "61.5 (50.3–71.6)"; "–" for none."""
     if share is None:
         return "–"
     low, high = share.interval if isinstance(share.interval, tuple) else share.interval()
@@ -31,7 +31,7 @@ def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
 
 
 def note_left_out(names: Iterable[str]) -> None:
-    """Say of each of these corruptions that it is left out, because it lacks what it needs."""
+    """Print a note for each corruption that is skipped because a file it needs is missing."""
     from eyechart.suites.assets import left_out_notes
 
     for note in left_out_notes(names):

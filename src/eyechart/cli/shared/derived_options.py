@@ -98,7 +98,7 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _is_typed(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
-    # by its name, for some versions of typer bring a click of their own
+    # compared by name, because some versions of typer have a private copy of click
     return source is not None and source.name != "DEFAULT"
 
 

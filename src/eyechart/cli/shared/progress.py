@@ -26,14 +26,14 @@ class ProgressBars:
         self._open.close()
 
     def begin(self, title: str, total: int) -> Advance:
-        """End the bar before and return the callback of the next."""
+        """End the current bar and return the callback of the next one."""
         self._open.close()
         return self._open.enter_context(progress_bar(title, total))
 
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Advance]:
-    """Give a function that counts what is done and prints a message, if there is one."""
+    """Yield a function that advances the bar and prints a message, if there is one."""
     if not sys.stderr.isatty():
         yield _print_message
         return
@@ -54,7 +54,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            # what an earlier run did is counted at once, and says nothing of how fast this one is
+            # at first this counts work of an earlier run, which says nothing about the rate
             young = (task.elapsed or 0) < 1
             return Text("" if speed is None or young else f"{speed:,.1f}/s")
 

@@ -6,7 +6,7 @@ from eyechart.core.locks import LOCK
 
 
 class Stop(Exception):
-    """Ends the command; what was done until then is kept."""
+    """Ends the command; finished work is kept."""
 
     def __init__(self, sentence: str, status: int) -> None:
         super().__init__(sentence)
@@ -14,11 +14,11 @@ class Stop(Exception):
 
 
 def stopped(where: Path, result: str) -> Stop:
-    """Return what ends a command after Ctrl-C; `result`: was made so far, and is there."""
-    # a folder that holds nothing but the lock of this command goes with it
+    """Return what ends a command after Ctrl-C; `result`: what was kept."""
+    # a folder that holds only the lock of this command is removed with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():
-        sentence = f"Stopped: {result} is in {where}; the same command goes on from there."
+        sentence = f"Stopped: {result} is in {where}; run the same command again to resume."
     else:
-        sentence = "Stopped before anything was made; the same command begins anew."
+        sentence = "Stopped before anything was written; run the same command again to start over."
     return Stop(sentence, 130)

@@ -1,4 +1,4 @@
-"""`eyechart structure`: known things in new styles, and new kinds of known things."""
+"""`eyechart structure`: held-out styles, subclasses and superclasses."""
 
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.structure import holdout, icons, report, superclass

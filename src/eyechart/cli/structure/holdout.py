@@ -1,4 +1,4 @@
-"""`eyechart structure style` and `subclass`: train without some kinds, test on them."""
+"""`eyechart structure style` and `subclass`: train without styles or subclasses, test on them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,8 +41,8 @@ def style(
 ) -> None:  # fmt: skip
     """Train without a style and test on it.
 
-    Beside it, familiar pictures of the same classes, which were not trained with either. The
-    defaults are those of ICONS-50. The same command goes on with what was stopped.
+    Also tests on familiar styles of the same classes (images held out of training). The defaults
+    are those of ICONS-50. Run the same command again to resume.
     """
     from eyechart.structure.folds import style_folds
     from eyechart.structure.holdout_study import HoldoutStudy
@@ -77,8 +77,8 @@ def subclass(
 ) -> None:  # fmt: skip
     """Train without some subclasses and test on them.
 
-    Beside it, familiar kinds. The defaults are those of the published experiments. The same command
-    goes on with what was stopped.
+    Also tests on familiar subclasses. The defaults are those of the published experiments. Run the
+    same command again to resume.
     """
     from eyechart.structure.cifar100 import load_cifar100
     from eyechart.structure.held_out_names import read_names
@@ -113,7 +113,7 @@ def subclass(
 def _subclass_folds(
     kinds: "HoldoutImages", settings: SubclassSettings, names: list[str]
 ) -> "tuple[list[Fold], tuple[str, ...]]":
-    """Return what is held out, and notes on it; `names`: subclasses that were asked for."""
+    """Return what is held out, and notes on it; `names`: requested subclasses."""
     from eyechart.structure.cifar100 import published_order
     from eyechart.structure.folds import named_fold, subclass_folds
     from eyechart.structure.held_out_names import hold_named, hold_published
@@ -142,7 +142,7 @@ def _load(
 
     folder = images.parent if images.is_file() else images
     if out.exists() and out.resolve() == folder.resolve():
-        raise UsageError(f"{out} holds the pictures: choose another --out.")
+        raise UsageError(f"{out} holds the images: choose another --out.")
     return load_holdout_images(images, kind, stimulus, progress, out)
 
 
@@ -151,7 +151,7 @@ def _run(
     load: "Callable[[Progress], HoldoutImages]",
     plan: "Callable[[HoldoutImages], HoldoutStudy]",
 ) -> None:
-    """Load images, do the study that is planned of them, and print what came out."""
+    """Load images, run the planned study, and print its results."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.structure.holdout_scores import score_study
@@ -164,23 +164,23 @@ def _run(
             study = plan(kinds)
             run_study(study, kinds, device, out, bars)
         except KeyboardInterrupt:
-            raise stopped(out, "what was trained") from None
+            raise stopped(out, "finished work") from None
     results = score_study(study, kinds, out)
     show_results(results)
     print(_counted(kinds, study.kind))
     damaged = kinds.data.images.damaged
     if damaged:
-        pictures = "1 picture was" if len(damaged) == 1 else f"{len(damaged):,} pictures were"
-        print(f"Note: {pictures} left out; the first: {damaged[0].why}")
-    print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
+        pictures = "1 image was" if len(damaged) == 1 else f"{len(damaged):,} images were"
+        print(f"Note: {pictures} skipped; the first: {damaged[0].why}")
+    print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
 def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
-    """Return a sentence on how many pictures, classes and styles or subclasses there are."""
+    """Return a sentence on how many images, classes and styles or subclasses there are."""
     n_kinds = len(set(kinds.names(kind)))
     noun = "styles" if kind == "style" else "subclasses"
     classes = len(kinds.data.class_names)
-    return f"{len(kinds.data):,} pictures of {classes:,} classes and {n_kinds:,} {noun}."
+    return f"{len(kinds.data):,} images of {classes:,} classes and {n_kinds:,} {noun}."
 
 
 def show_results(results: "HoldoutResults") -> None:
@@ -197,7 +197,7 @@ def show_results(results: "HoldoutResults") -> None:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(title)
     on_it = f"accuracy on {'it' if results.kind == 'style' else 'them'} (%)"
-    for name in (on_it, "on familiar ones (%)", "gap (points)", "pictures", "familiar"):
+    for name in (on_it, "on familiar ones (%)", "gap (points)", "images", "familiar"):
         table.add_column(name, justify="right")
     for fold in results.folds:
         name = escape(fold.name)
@@ -214,16 +214,16 @@ def show_results(results: "HoldoutResults") -> None:
     for fold in results.folds:
         if fold.missing:
             print(
-                f"Note: {fold.name} has no pictures of {_listed(fold.missing)}, so nothing is said"
-                " of those."
+                f"Note: {fold.name} has no images of {_listed(fold.missing)}, so these are not"
+                " tested."
             )
     for note in notes_on(results):
         print(f"Note: {note}")
     copies = sum(fold.copies for fold in results.folds)
     if copies:
         print(
-            f"Not trained with, because they show the same as a picture to test with: {copies:,}"
-            f" {plural(copies, 'picture')} over {len(results.folds)}"
+            f"Removed from training as duplicates of test images: {copies:,}"
+            f" {plural(copies, 'image')} over {len(results.folds)}"
             f" {plural(len(results.folds), 'training')}."
         )
 

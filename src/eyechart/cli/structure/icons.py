@@ -1,4 +1,4 @@
-"""`eyechart structure icons`: data sets of icons, drawn from freely licensed packages or read."""
+"""`eyechart structure icons`: datasets of icons, drawn from freely licensed packages or read."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +26,7 @@ app = CommandLine(help="Build datasets of icons of 50 classes in several styles.
 def build(
     out: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", parser=folder, help="Where the icons go."),
+        typer.Option(metavar="FOLDER", parser=folder, help="Output folder."),
     ] = Path("icons"),
     source: Annotated[
         Path | None,
@@ -34,18 +34,18 @@ def build(
             "--from",
             metavar="FOLDER",
             parser=folder,
-            help="Packages that are there already, made with npm pack; nothing is fetched.",
+            help="Folder of packages made with npm pack; nothing is downloaded.",
         ),
     ] = None,
     size: Annotated[int, typer.Option(help="Width and height in px.")] = 32,
     style: Annotated[
-        list[str] | None, typer.Option(help="Only this style; repeatable; without it all eight.")
+        list[str] | None, typer.Option(help="Only this style; repeatable; all eight if omitted.")
     ] = None,
 ) -> None:
     """Draw icons of the 50 classes of ICONS-50 in eight styles.
 
-    Without --from, npm fetches nine packages (27 MB) from the registry that it is set to, into
-    FOLDER.npm, where the next run finds them. The same command goes on with what was stopped.
+    Without --from, npm downloads nine packages (27 MB) into FOLDER.npm, where the next run finds
+    them. Run the same command again to resume.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.icons.icon_builder import LICENCES, LIST, build_icons
@@ -55,7 +55,7 @@ def build(
         raise UsageError(f"{source} is a file: give --from the folder that holds the packages.")
     if source is not None and not source.is_dir():
         raise UsageError(f"No such folder: {source}.")
-    # "." and ".." have no name of their own
+    # "." and ".." have no name
     named = out if out.name not in ("", "..") else out.resolve()
     packages = source or named.parent / f"{named.name}.npm"
     if source is None:
@@ -71,10 +71,10 @@ def build(
                 progress=bars,
             )
         except KeyboardInterrupt:
-            raise Stop("Stopped: the same command goes on.", 130) from None
+            raise Stop("Stopped: run the same command again to resume.", 130) from None
     print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
     _tell(built)
-    print(f"Whose they are and under which licences: {out / LICENCES}.")
+    print(f"Authors and licences: {out / LICENCES}.")
 
 
 @app.command("original")
@@ -88,11 +88,11 @@ def original(
         typer.Argument(
             metavar="PATH",
             parser=folder_or_file,
-            help="ICONS-50 as it was published: the folder of its class folders, or the .npy file.",
+            help="The published ICONS-50: its folder of class folders, or the .npy file.",
         ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", parser=folder, help="Where the icons go.")
+        Path, typer.Option(metavar="FOLDER", parser=folder, help="Output folder.")
     ] = Path("icons50"),
 ) -> None:
     """Prepare the original ICONS-50 dataset for structure studies."""
@@ -104,12 +104,12 @@ def original(
         try:
             count = import_icons50(source, out, bars)
         except KeyboardInterrupt:
-            raise Stop("Stopped: the same command goes on.", 130) from None
+            raise Stop("Stopped: run the same command again to resume.", 130) from None
     print(f"Written: {count:,} icons to {out / LIST}.")
 
 
 def _tell(built: "Built") -> None:
-    """Print what a reader of results must know."""
+    """Print statistics of the dataset that matter for results."""
     print("Icons by style: " + _counts(built.styles.items()) + ".")
     thin = sorted(built.classes.items(), key=lambda item: item[1])[:5]
     print("Fewest icons by class: " + _counts(thin) + ".")
@@ -118,11 +118,11 @@ def _tell(built: "Built") -> None:
             f"{count} of {second} as of {first}"
             for (first, second), count in built.repeated.most_common()
         )
-        print(f"Drawings that two styles share, kept in one: {pairs}.")
+        print(f"Drawings shared by two styles, kept in one: {pairs}.")
     else:
         print("No two styles share a drawing.")
     if built.broken:
-        print(f"Left out as broken: {', '.join(built.broken)}.")
+        print(f"Skipped as broken: {', '.join(built.broken)}.")
 
 
 def _counts(by_name: "Iterable[tuple[str, int]]") -> str:

@@ -1,4 +1,4 @@
-"""`eyechart structure report`: studies of new styles and new kinds as a page to look at."""
+"""`eyechart structure report`: structure studies as an HTML report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def report(
         typer.Argument(
             metavar="STUDY...",
             parser=folder,
-            help="Folders that structure style, subclass or superclass wrote (--out).",
+            help="Study folders (--out of structure style, subclass or superclass).",
         ),
     ],
     out: Annotated[
@@ -30,7 +30,7 @@ def report(
             "-o",
             metavar="FILE",
             parser=folder_or_file,
-            help="Where it goes; structure.html, in the study's folder if it is one.",
+            help="File to write; structure.html if omitted.",
         ),
     ] = None,
     figures: Annotated[
@@ -38,8 +38,8 @@ def report(
         typer.Option(
             metavar="FOLDER",
             parser=folder,
-            help="Also write seen and unseen kinds of superclasses against ImageNet-1K accuracy, as"
-            " SVG and PDF.",
+            help="Also draw accuracy on seen and unseen subclasses against ImageNet-1K accuracy,"
+            " as SVG and PDF.",
         ),
     ] = None,
 ) -> None:
@@ -56,7 +56,7 @@ def report(
         raise UsageError(f"--out must end in .html, got {target}.")
     check_file_to_write(target)
     if target.exists() and not is_page(target):
-        raise UsageError(f"{target} is there already and no report: choose another --out.")
+        raise UsageError(f"{target} already exists and is not a report: choose another --out.")
     written = [write_structure_page(folders, target)]
     if figures is not None:
         written += _draw(folders, figures)
@@ -64,14 +64,14 @@ def report(
 
 
 def _draw(studies: list[Path], out: Path) -> list[Path]:
-    """Write the figures of studies of superclasses, and print what could not be drawn."""
+    """Write the figures of superclass studies, and print what could not be drawn."""
     from eyechart.reports.figures.figure_files import write_drawings
     from eyechart.reports.figures.superclass_figure import plan_superclasses
     from eyechart.reports.series.superclass_scatter import superclass_studies
 
     results = superclass_studies(studies)
     if not results:
-        print("Note: no figure, for none of the studies is of superclasses.")
+        print("Note: no figures, because no study is about superclasses.")
         return []
     planned = plan_superclasses(results)
     for note in planned.notes:

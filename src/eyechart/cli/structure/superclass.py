@@ -1,4 +1,4 @@
-"""`eyechart structure superclass`: pretrained networks on unseen kinds of superclasses."""
+"""`eyechart structure superclass`: pretrained networks on unseen subclasses of superclasses."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -37,9 +37,8 @@ def superclass(
 ) -> None:  # fmt: skip
     """Tune models on familiar subclasses of superclasses and test on unseen ones.
 
-    Seen is what ImageNet-1K has of a superclass, unseen what it has not. The defaults are those of
-    the published experiment. The same command goes on with what was stopped, and models can be
-    added to it.
+    Subclasses in ImageNet-1K are seen, others unseen. The defaults are those of the published
+    experiment. Run the same command again to resume, or with more models to add them.
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
@@ -57,11 +56,11 @@ def superclass(
 
     _show_superclasses(_run(settings, recipe, chosen, load, device))
     out = settings.out
-    print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
+    print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
 def _sort(settings: SuperclassSettings) -> "Sorted":
-    """Return the images, sorted by superclass, and by whether the models have seen their kind."""
+    """Return the images by superclass, and by whether the models have seen their subclass."""
     from eyechart.images.image_list import find_images
     from eyechart.structure.hypernyms import read_hypernyms
     from eyechart.structure.superclasses import (
@@ -106,7 +105,7 @@ def _run(
     with ProgressBars() as bars:
         try:
             for spec in settings.models:
-                # rather now than after hours of work on the others
+                # fail now rather than after hours of work on the other models
                 trainable(load(spec, half=False))
             seen_source = str(settings.seen_images or "")
             data = load_split(chosen, str(settings.images), settings.stimulus, bars, seen_source)
@@ -120,13 +119,13 @@ def _run(
                 progress=bars,
             )
         except KeyboardInterrupt:
-            raise stopped(settings.out, "what was tuned and tested") from None
+            raise stopped(settings.out, "finished work") from None
     accuracies = {**promises, **settings.accuracies}
     return score_superclasses(settings.models, data, recipe, accuracies, settings.out)
 
 
 MOST_SHOWN = 4
-"""Models up to which superclasses are printed too; there is no room for more."""
+"""Maximum number of models for which superclasses are printed; more do not fit."""
 
 
 def _show_superclasses(results: "SuperclassResults") -> None:
@@ -142,7 +141,7 @@ def _show_superclasses(results: "SuperclassResults") -> None:
     names = [escape(name) for name in short_names([model.name for model in results.models])]
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("model")
-    for name in ("ImageNet-1K (%)", "seen kinds (%)", "unseen kinds (%)", "gap (points)",
+    for name in ("ImageNet-1K (%)", "seen (%)", "unseen (%)", "gap (points)",
                  "gap, mean over superclasses"):  # fmt: skip
         table.add_column(name, justify="right")
     for name, model in zip(names, results.models, strict=True):
@@ -168,9 +167,9 @@ def _show_superclasses(results: "SuperclassResults") -> None:
         console.print(by)
     trained, seen, unseen = results.pictures
     print(
-        f"Trained with {trained:,} pictures, tested with {seen:,} of {results.synsets[0]:,} seen"
-        f" synsets and {unseen:,} of {results.synsets[1]:,} unseen ones. Behind each number its"
-        " 95 % interval, from resampled synsets."
+        f"Trained with {trained:,} images, tested with {seen:,} of {results.synsets[0]:,} seen"
+        f" synsets and {unseen:,} of {results.synsets[1]:,} unseen ones. In parentheses:"
+        " 95 % confidence intervals (bootstrap over synsets)."
     )
     for note in results.notes:
         print(f"Note: {note}")

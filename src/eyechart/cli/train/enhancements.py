@@ -1,4 +1,4 @@
-"""`eyechart train enhancements`: what makes a network more robust, side by side."""
+"""`eyechart train enhancements`: ways to make a network more robust, compared."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,8 +37,8 @@ def enhancements(
 ) -> None:  # fmt: skip
     """Enhance a network as the ImageNet-C paper does and compare the errors.
 
-    CLAHE, denoising, stability training, ten-crop and other networks. The network is trained first,
-    or with --pretrained taken as it is. The same command goes on with what was stopped.
+    CLAHE, denoising, stability training, ten-crop and other networks. The network is trained first
+    unless --pretrained is given. Run the same command again to resume.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -57,8 +57,8 @@ def enhancements(
         getattr(recipe, name) != getattr(Recipe(), name) for name in names
     ):
         raise UsageError(
-            "--epochs, --rate, --schedule and --warmup are of a network that is trained from"
-            " scratch: with --pretrained give --tuning-epochs and --tuning-rate."
+            "--epochs, --rate, --schedule and --warmup are for training from scratch: with"
+            " --pretrained give --tuning-epochs and --tuning-rate."
         )
     recipe.check()
     tuning = replace(
@@ -71,11 +71,11 @@ def enhancements(
     try:
         tuning.check()
     except UsageError as error:
-        raise UsageError(f"Of --tuning-epochs and --tuning-rate: {error}") from None
+        raise UsageError(f"--tuning-epochs and --tuning-rate: {error}") from None
     chosen = usual_enhancements(settings.larger, tuning, settings.widths, settings.weights)
     titles = [enhancement.title for enhancement in chosen]
     if len(set(titles)) < len(titles):
-        raise UsageError("Name every network, noise and weight once.")
+        raise UsageError("Networks, widths and weights must be unique: give each once.")
     test = replace(
         test, images=settings.images, suite=settings.suite, seed=recipe.seed, humans=None
     )
@@ -88,7 +88,7 @@ def enhancements(
     where = find_device(settings.device)
 
     def load(spec: str, half: bool | None = None) -> "Model":
-        # what was made here may name code that was called before
+        # a checkpoint written by this run is trusted: it names only code that was called before
         is_made_here = Path(spec).parent == out and spec not in (
             arch, settings.baseline, *settings.larger,
         )  # fmt: skip
@@ -103,12 +103,12 @@ def enhancements(
         try:
             compared = compare_enhancements(asked, sources, load, where, bars)
         except KeyboardInterrupt:
-            raise stopped(out, "what was done") from None
+            raise stopped(out, "finished work") from None
     _show(compared, arch, settings.tuning_epochs)
     for folder, evaluation in compared.evaluations.items():
         write_results(evaluation, folder)
     written = " and ".join(map(str, compared.evaluations))
-    print(f"Written: {written}, which eyechart report and compare take.")
+    print(f"Written: {written}, for eyechart report and compare.")
 
 
 def _show(compared: "EnhancementResults", arch: str, epochs: int) -> None:
@@ -122,7 +122,7 @@ def _show(compared: "EnhancementResults", arch: str, epochs: int) -> None:
     for name in ("clean error (%)", "mCE (%)", "relative mCE (%)"):
         table.add_column(name, justify="right")
     for row in compared.rows:
-        title = {"standard": f"none ({arch})", "trained on": f"{epochs} epochs more"}.get(row.title)
+        title = {"standard": f"none ({arch})", "trained on": f"{epochs} more epochs"}.get(row.title)
         cells = (share_text(share) for share in (row.clean_error, row.mce, row.relative_mce))
         table.add_row(title or row.title, *cells)
     wide_console().print(table)

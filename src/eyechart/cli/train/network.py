@@ -1,4 +1,4 @@
-"""`eyechart train network`: a network from scratch, on clean pictures or on corrupted ones too."""
+"""`eyechart train network`: train a network from scratch on clean or corrupted images."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def network(settings: NetworkSettings, recipe: Recipe) -> None:
     """Train a network on clean or corrupted images and write a checkpoint.
 
-    The same command goes on with what was stopped.
+    Run the same command again to resume an interrupted training.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -55,12 +55,13 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
             train(Training(start, data, recipe, mixture), where, out, progress)
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: what was learnt is beside {out}; the same command goes on from there.",
+                f"Stopped: the training state is beside {out}; run the same command again to"
+                " resume.",
                 130,
             ) from None
     if not is_first_process():
         return
-    print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean pictures'}.")
+    print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean images'}.")
     if test is not None:
         accuracy = clean_accuracy(out, test, where)
         low, high = accuracy.interval
@@ -75,5 +76,5 @@ def _load(settings: NetworkSettings, progress: "Progress") -> "tuple[ImageSet, I
 
     where, stimulus, every = settings.train_images, settings.stimulus, settings.every
     if settings.images is None:
-        return load_labelled(where, "pictures to train with", every, stimulus, progress), None
+        return load_labelled(where, "training images", every, stimulus, progress), None
     return TrainingSources(settings.images, where, stimulus, every).load(progress)

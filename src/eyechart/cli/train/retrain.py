@@ -1,4 +1,4 @@
-"""`eyechart train retrain`: a model trained on corrupted pictures, before and after."""
+"""`eyechart train retrain`: retrain a model on corrupted images; scores before and after."""
 
 import shlex
 from dataclasses import replace
@@ -42,8 +42,8 @@ def retrain(
 ) -> None:  # fmt: skip
     """Retrain a model on corruptions; print its scores before and after.
 
-    The defaults are those of the VCR paper: 12,000 pictures, five epochs, all parameters. The same
-    command goes on with what was stopped.
+    The defaults are those of the VCR paper: 12,000 images, five epochs, all parameters. Run
+    the same command again to resume.
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
@@ -76,7 +76,7 @@ def retrain(
     where = own_device(find_device(settings.device))
 
     def load(spec: str, half: bool | None = None) -> "Model":
-        # what was made here may name code that was called before
+        # a checkpoint written by this run is trusted: it names only code that was called before
         known = loading.trust or (spec != settings.model and Path(spec) == out / CHECKPOINT)
         return load_model(
             spec,
@@ -89,7 +89,7 @@ def retrain(
 
     retrained = _run(asked, load, where)
     if retrained is not None:
-        # as it was typed, to be typed again
+        # stored as typed, so that it can be run again
         command = shlex.join(["eyechart", *(context.obj or ())])
         evaluation = retrained.evaluation.with_command(command)
         _report(replace(retrained, evaluation=evaluation), out)
@@ -106,7 +106,7 @@ def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retraine
         try:
             return retrain(asked, load, device, bars if is_first_process() else NoProgress())
         except KeyboardInterrupt:
-            raise stopped(asked.out, "what was trained and tested") from None
+            raise stopped(asked.out, "finished work") from None
 
 
 def _report(retrained: "Retrained", out: Path) -> None:
@@ -122,8 +122,8 @@ def _report(retrained: "Retrained", out: Path) -> None:
         for table in parts:
             console.print(table)
     print(
-        "Behind each number its 95 % interval, from resampled pictures; p of paired tests, by"
-        " Holm's method for all lines."
+        "Each score is followed by its 95 % confidence interval (bootstrap over images); p: paired"
+        " tests with Holm correction over all lines."
     )
     for warning in retrained.evaluation.warnings:
         print(f"Note: {warning}")

@@ -24,7 +24,7 @@ def style_transfer(
 ) -> None:
     """Train the style transfer network of the corruption style_transfer.
 
-    The same command goes on with what was stopped.
+    For the suite imagenet-c-extra. Run the same command again to resume.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -42,13 +42,13 @@ def style_transfer(
     where = find_device(settings.device)
     with lock_file(out), ProgressBars() as bars:
         if out.exists():
-            raise UsageError(f"{out} is there already: choose another --out, or delete it.")
+            raise UsageError(f"{out} already exists: choose another --out, or delete it.")
         judge = load_model(
             settings.model, where, half=False, trust=loading.trust, download=loading.download
         )
         listed = [
             (find_images(path), path, title)
-            for path, title in ((settings.images, "photographs"), (settings.styles, "styles"))
+            for path, title in ((settings.images, "images"), (settings.styles, "styles"))
         ]
         contents, looks = (
             load_pictures(images, str(path), settings.stimulus, bars.begin(title, len(images)))
@@ -60,7 +60,8 @@ def style_transfer(
             )
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: what was learnt is beside {out}; the same command goes on from there.",
+                f"Stopped: the training state is beside {out}; run the same command again to"
+                " resume.",
                 130,
             ) from None
         write_styles(styles, out)

@@ -1,4 +1,4 @@
-"""`eyechart train table`: retrainings of several models side by side, also as LaTeX."""
+"""`eyechart train table`: scores of several retrained models, also as LaTeX."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +18,12 @@ def table(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER...", parser=folder, help="Folders that eyechart train retrain wrote."
+            metavar="FOLDER...", parser=folder, help="Folders written by eyechart train retrain."
         ),
     ],
     latex: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.tex", parser=folder_or_file, help="Also write it as a LaTeX table."
-        ),
+        typer.Option(metavar="FILE.tex", parser=folder_or_file, help="Also write a LaTeX table."),
     ] = None,
 ) -> None:
     """Print the scores of retrained models, before and after."""
