@@ -1,4 +1,4 @@
-"""Pickles of arrays and plain values, read without running anything that they ask for."""
+"""Read pickles of arrays and plain values without executing code."""
 
 import io
 import pickle
@@ -16,7 +16,7 @@ ALLOWED = frozenset(
         ("_codecs", "encode"),
     }
 )
-"""What arrays are made with; anything else could be a program."""
+"""Classes and functions that arrays are unpickled with; anything else could run code."""
 
 
 class _Plain(pickle.Unpickler):
@@ -28,7 +28,7 @@ class _Plain(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, encoding: str = "bytes") -> Any:
-    """Return what a pickle holds; a ValueError says why it cannot be read."""
+    """Return the content of a pickle; raise a ValueError if it cannot be read safely."""
     try:
         return _Plain(io.BytesIO(content), encoding=encoding).load()
     except Exception as error:

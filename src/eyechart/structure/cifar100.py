@@ -1,4 +1,4 @@
-"""CIFAR-100 as its authors publish it: 100 fine classes in 20 coarse ones, as Python pickles."""
+"""CIFAR-100 as published by its authors: 100 fine classes in 20 coarse ones, as pickles."""
 
 import hashlib
 from collections.abc import Mapping
@@ -26,14 +26,15 @@ PUBLISHED = (
     (75, 63, 66, 64, 34), (77, 26, 45, 99, 79), (11, 2, 35, 46, 98), (29, 93, 27, 78, 44),
     (65, 50, 74, 36, 80), (56, 52, 47, 59, 96), (8, 58, 90, 13, 48), (81, 69, 41, 89, 85),
 )  # fmt: skip
-"""Fine classes of each coarse one in the order in which the published experiment holds them out
-(Hendrycks and Dietterich): the first one, two or three of each."""
+"""Fine classes of each coarse class, in the order in which the published experiment holds them out
+(Hendrycks & Dietterich): the first one, two or three of each.
+"""
 
 
 def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
-    """Return CIFAR-100: coarse classes, fine subclasses, its test part never to be trained with.
+    """Return CIFAR-100 with coarse classes and fine subclasses; its test set is never trained on.
 
-    `folder`: the one with the files train, test and meta, or the one above it.
+    `folder` contains the files train, test and meta, or is the folder above.
     """
     where = folder if (folder / "train").is_file() else folder / FOLDER
     meta = _read(where / "meta")
@@ -98,7 +99,7 @@ def _read(path: Path) -> Mapping[bytes, object]:
         ) from None
     if not isinstance(content, dict):
         raise UsageError(f"{path} is no file of CIFAR-100's python version: fetch it again.")
-    # written by Python 2 its keys are bytes, by Python 3 texts
+    # Pickles of Python 2 have bytes as keys, those of Python 3 strings.
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 
 

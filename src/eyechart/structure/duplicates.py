@@ -1,4 +1,4 @@
-"""Pictures that are the same drawing: found by a perceptual hash, and confirmed pixel by pixel."""
+"""Find near-duplicate images: candidates by perceptual hash, confirmed by pixel differences."""
 
 from collections.abc import Sequence
 
@@ -10,39 +10,40 @@ from scipy.fft import dctn
 from eyechart.core.progress import Advance, no_advance
 
 SIDE, KEPT = 32, 8
-"""A hash looks at pictures of 32 × 32 px, and of their grey values at the 8 × 8 slowest waves."""
+"""Side in pixels of the image that is hashed, and number of lowest DCT frequencies per axis."""
 
 FARTHEST = 16
-"""Bits of 63 in which the hashes of two versions of one drawing may differ."""
+"""Maximum Hamming distance (of 63 bits) between hashes of near-duplicates."""
 
 MOST_APART = 0.03
-"""Mean difference of colours, of full scale, up to which two pictures are one drawing."""
+"""Maximum mean color difference, relative to full scale, of near-duplicates."""
 
 TOLD = 200
-"""Pictures after which it is told how far the search is."""
+"""Number of images between progress updates."""
 
 WHITE = 0.98
-"""Colours from here on are the paper that icons are drawn on."""
+"""Color values from here on count as white background."""
 
 Pixels = NDArray[np.uint8]
 
 
 def as_small(picture: Pixels) -> Pixels:
-    """Return a picture, (H, W, 3), at the size that hashes look at, so that few bytes are kept."""
+    """Return an image (H, W, 3) at the size that is hashed, to save memory."""
     return np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BOX))
 
 
 def small(picture: Pixels) -> NDArray[np.float32]:
-    """Return a picture, (H, W, 3), as 32 × 32 colours between 0 and 1."""
+    """Return an image (H, W, 3) as 32 × 32 colors in [0, 1]."""
     return as_small(np.ascontiguousarray(picture)).astype(np.float32) / np.float32(255)
 
 
 def perceptual_hash(picture: Pixels) -> int:
-    """Return 63 bits that barely change when a drawing is scaled or compressed.
+    """Return a 63-bit hash that barely changes under scaling and compression.
 
-    One bit for each slow wave of the grey values: whether it is stronger than most of them.
+    Each bit says whether a low DCT frequency of the grey values is above the median.
     """
     grey = small(picture) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    # The first coefficient is the mean brightness, which says nothing about shape.
     waves = dctn(grey, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
     bits = waves > np.median(waves)
     return sum(1 << bit for bit in np.flatnonzero(bits).tolist())
@@ -51,10 +52,12 @@ def perceptual_hash(picture: Pixels) -> int:
 def near_duplicates(
     pictures: Sequence[Pixels], mirrored: bool = False, advance: Advance = no_advance
 ) -> NDArray[np.int64]:
-    """Return all pairs of places that hold the same drawing, (M, 2), the earlier one first.
+    """Return all pairs of indices of near-duplicates, (M, 2), smaller index first.
 
-    `mirrored`: or the same drawing mirrored left to right. `advance` is called every so many
-    images.
+    Args:
+        pictures: Images (H, W, 3).
+        mirrored: Whether mirror images count as duplicates.
+        advance: Called after every 200 images.
     """
     hashes = np.array([perceptual_hash(picture) for picture in pictures], dtype=np.uint64)
     colours = [small(picture) for picture in pictures]
@@ -80,6 +83,6 @@ def near_duplicates(
 
 
 def _apart(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
-    """Return the mean difference of two pictures' colours where either shows anything."""
+    """Return the mean color difference of two images, without common white background."""
     is_drawn = (one.min(axis=2) < WHITE) | (two.min(axis=2) < WHITE)
     return float(np.abs(one - two)[is_drawn].mean()) if is_drawn.any() else 0.0

@@ -1,4 +1,4 @@
-"""What is held out of training, what is trained with, and the familiar pictures beside it."""
+"""Folds of hold-out studies: what is held out, trained on, and tested as familiar."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,12 +16,15 @@ from eyechart.structure.holdout_images import HoldoutImages
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One training and its two tests, as places of pictures.
+    """One training and its two tests, as indices of images.
 
-    `held`: the styles or subclasses that are held out. `held_out`: pictures of those, to test with.
-    `familiar`: other pictures to test with, as many of each class where there are enough. `train`:
-    the rest, without what holds the same drawing as a picture to test with; `copies`: how many
-    those were.
+    Attributes:
+        name: Name of the fold.
+        held: Styles or subclasses that are held out.
+        train: Images to train on, without near-duplicates of test images.
+        held_out: Test images of held-out styles or subclasses.
+        familiar: Other test images, as many per class as held-out ones if there are enough.
+        copies: Number of near-duplicates removed from training.
     """
 
     name: str
@@ -33,7 +36,7 @@ class Fold:
 
 
 def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
-    """Return a fold for each style, or for those named: all its pictures are held out."""
+    """Return one fold per style, or per named style, with all its images held out."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
     if len(known) < 2:
@@ -65,10 +68,17 @@ def subclass_folds(
     order: Sequence[Sequence[str]] | None = None,
     seed: int = 0,
 ) -> list[Fold]:
-    """Return folds that hold out subclasses: so many of each class, or so many over all classes.
+    """Return folds that hold out subclasses, a number per class or over all classes.
 
-    Which ones is random; those that no fold has held out yet come first. `order`:
-    the subclasses of each class in the order in which they are held out, where that is published.
+    The choice is random; subclasses that no earlier fold held out come first.
+
+    Args:
+        kinds: Images.
+        per_class: Number of subclasses per class.
+        in_all: Number of subclasses over all classes, instead of `per_class`.
+        folds: Number of folds.
+        order: Published order in which the subclasses of each class are held out.
+        seed: Seed of the choice.
     """
     subclasses = np.array(kinds.names("subclass"))
     of_class = _subclasses(kinds, subclasses)
@@ -105,13 +115,13 @@ def subclass_folds(
 
 
 def named_fold(kinds: HoldoutImages, held: Sequence[str], seed: int = 0) -> Fold:
-    """Return the fold that holds out these subclasses, named as `HoldoutImages.names` has them."""
+    """Return the fold that holds out these subclasses, named as in `HoldoutImages.names`."""
     subclasses = np.array(kinds.names("subclass"))
     return _fold(kinds, "fold 1", tuple(sorted(held)), np.isin(subclasses, list(held)), seed)
 
 
 def _subclasses(kinds: HoldoutImages, subclasses: NDArray[np.str_]) -> dict[str, list[str]]:
-    """Return the subclasses of each class that are trained with and tested."""
+    """Return the subclasses of each class."""
     by_class = {}
     for number, label in enumerate(kinds.data.class_names):
         by_class[label] = sorted(set(subclasses[kinds.labels == number].tolist()))
@@ -143,7 +153,7 @@ def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list
 def _over_all(
     of_class: dict[str, list[str]], count: int, folds: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Return so many subclasses for each fold; every class keeps one to train with at least."""
+    """Return the subclasses of each fold; every class keeps at least one to train on."""
     room = sum(len(names) - 1 for names in of_class.values())
     if not 1 <= count <= room:
         raise UsageError(
@@ -156,7 +166,7 @@ def _over_all(
     for fold in range(folds):
         left = {label: len(names) - 1 for label, names in of_class.items()}
         chosen: list[str] = []
-        # those that no other fold has held out come first
+        # Subclasses that no earlier fold held out come first.
         for label, name in sorted(
             pairs, key=lambda pair: (used[pair[1]], hash64("over all", seed, fold, pair[1]))
         ):
@@ -174,6 +184,7 @@ def _fold(
     split = bool(kinds.to_test.any())
     held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
     copies = np.zeros(len(is_held), dtype=bool)
+    # Training must not contain near-duplicates of any test image.
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
     is_other = ~is_held & ~copies
     if not len(held_out):
@@ -199,14 +210,15 @@ def _fold(
 def _familiar(
     kinds: HoldoutImages, held_out: IntArray, is_other: NDArray[np.bool_], name: str, seed: int
 ) -> IntArray:
-    """Return other pictures, as many of each class as are held out, but at most half of them."""
+    """Return other images, as many per class as are held out, but at most half of them."""
     digests = kinds.data.images.digests
     wanted = np.bincount(kinds.labels[held_out], minlength=len(kinds.data.class_names))
     chosen: list[int] = []
     for number, count in enumerate(wanted.tolist()):
         candidates = np.flatnonzero(is_other & (kinds.labels == number)).tolist()
         candidates.sort(key=lambda index: hash64("familiar", seed, name, digests[index]))
-        # where the data set names pictures to test with, none of them is trained with anyway
+        # A dataset's own test images are not trained on anyway; otherwise half is left for
+        # training.
         most = len(candidates) if kinds.to_test.any() else len(candidates) // 2
         chosen += candidates[: min(count, most)]
     return np.array(sorted(chosen), dtype=np.int64)

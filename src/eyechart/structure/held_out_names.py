@@ -1,6 +1,6 @@
-"""Which subclasses are held out by name: those of a user, or the 50 of the ICONS-50 authors.
+"""Subclasses held out by name: given by a user, or the 50 of the ICONS-50 authors.
 
-Names are compared as a whole, never as a part of a path.
+Whole names are compared, never parts of a path.
 """
 
 import difflib
@@ -16,29 +16,30 @@ from eyechart.core.registry import unknown_name
 from eyechart.structure.holdout_images import HoldoutImages
 
 TABLE = "icons50_held_out.csv"
-"""The names that the published code of ICONS-50 holds out, in its order, and the present Unicode
-name of the same emoji where that is another one. The published cartwheel has one skin tone, which
-present names do not tell apart."""
+"""Names that the published code of ICONS-50 holds out, in its order, with the present Unicode name
+of the same emoji if it has changed. The published cartwheel has one skin tone, which present
+names do not distinguish.
+"""
 
 MIN_SIMILARITY = 0.85
-"""From which ratio of equal letters on a name stands for another one."""
+"""Minimum similarity ratio (difflib) for a name to match another."""
 
 MIN_SHARE = 0.5
-"""The share of the published subclasses that data must have for their order to mean anything."""
+"""Minimum share of the published subclasses that data must have for the published order."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Subclasses to hold out, as `HoldoutImages.names` has them, and how they were found."""
+    """Subclasses to hold out, named as in `HoldoutImages.names`, with notes on the matching."""
 
     subclasses: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
 
 def read_names(entries: Sequence[str]) -> list[str]:
-    """Return the names of subclasses: each given text is a name, or a file of names.
+    """Return the names of subclasses; each entry is a name, or a file of names.
 
-    Files have names between spaces, commas or ends of lines, and # before what is none.
+    Names in files are separated by spaces, commas or line breaks; # starts a comment.
     """
     names: list[str] = []
     for text in entries:
@@ -67,10 +68,10 @@ def _names_in(path: Path) -> list[str]:
 
 
 def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
-    """Return the subclasses of these names; a name that no subclass has is an error.
+    """Return the subclasses with these names; raise a UsageError for unknown names.
 
-    A name is that of the subclass, or class/subclass where two classes have one of that name;
-    upper case, spaces and dashes do not count.
+    A name is that of a subclass, or class/subclass if two classes share it. Case, spaces and
+    hyphens are ignored.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -85,7 +86,7 @@ def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
 def hold_published(kinds: HoldoutImages) -> HeldOut:
     """Return the 50 subclasses of the ICONS-50 authors, as far as the data has them.
 
-    Notes say which were found under another name, and which were not.
+    Notes list those found under another name, and those that are missing.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -131,14 +132,14 @@ def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str
     for candidate in (name, present):
         if candidate in known:
             return candidate
-    # what has a published name itself stands for no other
+    # A subclass with a published name must not be used for another one.
     unpublished = [candidate for candidate in known if candidate not in published_names()]
     near = difflib.get_close_matches(name, unpublished, 1, MIN_SIMILARITY)
     return near[0] if near else None
 
 
 def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
-    """Return the subclasses of each name, alone and behind their class."""
+    """Return the subclasses by name, with and without their class."""
     full = kinds.names("subclass")
     bare = [str(key.subclass) for key in kinds.data.images.pictures]
     by_name: dict[str, dict[str, None]] = {}
@@ -149,5 +150,5 @@ def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in lower case, its words joined by underscores."""
+    """Return a name in lower case, with words joined by underscores."""
     return re.sub(r"[^\w/]+", "_", name.strip().lower().replace("'", "").replace("’", ""))

@@ -1,4 +1,4 @@
-"""Labelled pictures of which the style or the subclass is known."""
+"""Labelled images with known style or subclass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from eyechart.training.data import LabelledImages, pictures_have, training_data
 
 Trait = Literal["style", "subclass"]
 AT_ONCE = 2048
-"""Pictures that are looked at together."""
+"""Number of images processed at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class HoldoutImages:
-    """Pictures to hold some kinds out of.
+    """Images for hold-out studies.
 
-    `to_test`: (N,) bool, pictures that are never trained with, where the data set says so itself;
-    otherwise none. `progress`: who is told how far the search for copies is.
+    `to_test` is a mask (N,) of images that are never trained on, if the dataset defines a test set.
+    `progress` receives the progress of the search for near-duplicates.
     """
 
     data: LabelledImages
@@ -35,14 +35,14 @@ class HoldoutImages:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The number of each picture's class, (N,)."""
+        """Class index of each image, (N,)."""
         labels: NDArray[np.int64] = self.data.labels.numpy()
         return labels
 
     def names(self, trait: Trait) -> tuple[str, ...]:
-        """Return the style or the subclass of each picture; a UsageError says that some have none.
+        """Return the style or subclass of each image; raise a UsageError if some have none.
 
-        Subclasses are told apart by their class too: things of two classes may share a name.
+        Subclasses include the name of their class, since two classes may share a name.
         """
         pictures = self.data.images.pictures
         check_trait(pictures, trait, self.data.images.source)
@@ -52,9 +52,9 @@ class HoldoutImages:
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
-        """Pairs of places that hold the same drawing or photograph, (M, 2).
+        """Pairs of indices of near-duplicates, (M, 2).
 
-        Mirrored or not, since training mirrors pictures too.
+        Mirror images count, since training flips images.
         """
         pixels: list[NDArray[np.uint8]] = []
         for start in range(0, len(self.data), AT_ONCE):
@@ -66,7 +66,7 @@ class HoldoutImages:
         return near_duplicates(pixels, mirrored=True, advance=step)
 
     def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return these places and all that hold the same as one of them."""
+        """Return these indices and those of all near-duplicates."""
         chosen = np.zeros(len(self.data), dtype=bool)
         chosen[places] = True
         one, two = self.copies.T
@@ -77,7 +77,7 @@ class HoldoutImages:
 
 
 def check_trait(pictures: Sequence[Picture], trait: Trait, source: str) -> None:
-    """Raise a UsageError unless all pictures have a style or a subclass."""
+    """Raise a UsageError unless all images have a style or subclass."""
     bare = [picture.name for picture in pictures if getattr(picture, trait) is None]
     if bare:
         how = "a list (CSV) with a column named style"
@@ -97,9 +97,9 @@ def subclass_of(label: str, subclass: str) -> str:
 def load_holdout_images(
     where: Path, trait: Trait, stimulus: str, progress: Progress, leave_out: Path | None = None
 ) -> HoldoutImages:
-    """Return the pictures of a list or of class folders, all of which have a style or subclass.
+    """Return the images of a list or of class folders, all with a style or subclass.
 
-    `leave_out`: a folder of results, which may lie among the pictures.
+    `leave_out`: a folder of results, which may be inside the image folder.
     """
     listed = find_images(where, leave_out)
     check_trait(listed, trait, str(where))
@@ -110,7 +110,7 @@ def load_holdout_images(
 def as_holdout_images(
     images: ImageSet, to_test: Sequence[bool] | None = None, progress: Progress = NO_PROGRESS
 ) -> HoldoutImages:
-    """Return pictures ready to hold some kinds out of."""
+    """Return images prepared for hold-out studies."""
     data = training_data(images)
     tested = np.zeros(len(data), dtype=bool) if to_test is None else np.array(to_test)
     return HoldoutImages(data, tested, progress)

@@ -1,6 +1,6 @@
-"""How much worse what was held out is recognized than what is familiar, with intervals.
+"""Accuracy on held-out and familiar images and the gap between them, with intervals.
 
-The records of the results are in `study_results`, training and prediction in `holdout_study`.
+Records are in `study_results`, training and prediction in `holdout_study`.
 """
 
 from collections import Counter
@@ -31,19 +31,19 @@ from eyechart.structure.study_results import (
 
 N_REPLICATES = 2000
 MAX_CONFUSIONS = 20
-"""Confusions that are kept of each fold, the most frequent first."""
+"""Number of confusions stored per fold, most frequent first."""
 
 MAX_EXAMPLES, EXAMPLES_FOLDER = 20, "examples"
-"""Images that are kept of each fold, and where."""
+"""Number of example images per fold, and their folder."""
 
 HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
-"""Which random numbers are drawn; one kind does not depend on another."""
+"""Keys of independent streams of random numbers."""
 
 
 def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> HoldoutResults:
     """Return the scores of the predictions in `out`, and write them to results.json."""
     tables = read_answers(study, out)
-    # images of one subclass are alike: what is resampled is a subclass with all of them
+    # Images of one subclass resemble each other, so whole subclasses are resampled.
     resampled = "subclasses"
     try:
         groups = np.unique(np.array(kinds.names("subclass")), return_inverse=True)[1]
@@ -113,7 +113,7 @@ def _score(
 
 
 def notes_on(results: HoldoutResults) -> list[str]:
-    """Return what a reader must know before believing the numbers, in sentences."""
+    """Return notes on the validity of the results, one sentence each."""
     notes = list(results.notes)
     blind = [fold for fold in results.folds if fold.familiar.interval[0] <= fold.guessing]
     if blind:
@@ -135,14 +135,14 @@ def notes_on(results: HoldoutResults) -> list[str]:
 
 
 def estimate_accuracy(correct: FloatArray, groups: IntArray, seed: Seed) -> Estimate:
-    """Return the accuracy over images, whose groups are resampled.
+    """Return the accuracy over images, with groups of images resampled.
 
-    Its interval is never narrower than that of as many independent images.
+    The interval is never narrower than that of the same number of independent images.
 
     Args:
-        correct: The share of networks whose prediction for each image is correct.
-        groups: The group of each image, such as its subclass.
-        seed: Of the random numbers.
+        correct: Share of networks whose prediction is correct, for each image.
+        groups: Group of each image, such as its subclass.
+        seed: Seed of the bootstrap.
     """
     _, unit = np.unique(groups, return_inverse=True)
     drawn = resample_means(np.bincount(unit, correct), np.bincount(unit), N_REPLICATES, seed)
@@ -154,10 +154,9 @@ def _with_floor(value: float, replicates: FloatArray, n_images: int) -> Estimate
 
 
 def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
-    """Return the difference of two accuracies, at least as wide as Newcombe's interval of it.
-
-    A few images that are all correct or all wrong would give an interval of no width.
-    """
+    """Return the difference of two accuracies, with an interval at least as wide as Newcombe's."""
+    # A few images that are all correct (or all incorrect) would have a bootstrap interval of width
+    # 0.
     replicates = familiar.replicates - held_out.replicates
     intervals = []
     for level, one, two in (
@@ -170,7 +169,7 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
 
 
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
-    """Return the mean over folds; folds are resampled too, the same for all means."""
+    """Return the mean over folds; folds are resampled too, equally for all means."""
     n_folds = len(estimates)
     folds = draw_units(n_folds, n_folds, N_REPLICATES, (n_folds, FOLDS))
     drawn = np.stack([estimate.replicates for estimate in estimates], axis=1)
@@ -182,7 +181,7 @@ def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
 def count_confusions(
     labels: IntArray, predictions: IntArray, names: Sequence[str]
 ) -> tuple[Confusion, ...]:
-    """Return what is taken for what most often; `predictions`: a row for each network."""
+    """Return the most frequent confusions; `predictions` has one row per network."""
     table = np.zeros((len(names), len(names)), dtype=np.int64)
     for row in predictions:
         np.add.at(table, (labels, row), 1)
@@ -207,9 +206,9 @@ def count_confusions(
 def keep_examples(
     fold: Fold, table: pa.Table, by_class: Mapping[str, float], kinds: HoldoutImages, out: Path
 ) -> tuple[HeldOutExample, ...]:
-    """Write images that were held out, of classes from the hardest to the easiest.
+    """Write held-out example images, of classes from the hardest to the easiest.
 
-    Of each class the image is one whose prediction is as usual: wrong if most are.
+    The example of a class has a typical prediction: incorrect if most are.
     """
     names = kinds.data.class_names
     held = table["held_out"].to_numpy(zero_copy_only=False)

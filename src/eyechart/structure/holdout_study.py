@@ -1,7 +1,7 @@
-"""Hold-out studies: one network for each fold and seed, tested on what it never met and beside it.
+"""Hold-out studies: one network per fold and seed, tested on held-out and familiar images.
 
-Every training and every test has a file of its own, so that a study can be stopped and goes on, and
-several processes with the same command share it.
+Every training and test has a separate file, so that a study can be stopped and resumed, and several
+processes with the same command share it.
 """
 
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ from eyechart.training.training_loop import Training, new_network, train
 
 @dataclass(frozen=True)
 class HoldoutStudy:
-    """What is to be found out.
+    """Definition of a hold-out study.
 
-    `kind`: "style" or "subclass". `network`: the architecture. `seeds`: one network for each, of
-    every fold; the recipe's own seed counts for nothing. `normalise`: whether pictures are brought
-    to mean 0 and deviation 1 first. `notes`: sentences that a reader of the results must know.
+    `kind` is "style" or "subclass", `network` the architecture. `seeds`: one network for each, in
+    every fold; the recipe's seed is ignored. `normalise`: whether images are standardized to mean 0
+    and standard deviation 1. `notes`: sentences for readers of the results.
     """
 
     kind: Trait
@@ -45,7 +45,7 @@ class HoldoutStudy:
     notes: tuple[str, ...] = ()
 
     def settings(self, kinds: HoldoutImages) -> dict[str, object]:
-        """Return all that decides the study, as plain values."""
+        """Return everything that determines the study, as plain values."""
         recipe = {name: value for name, value in self.recipe.settings().items() if name != "seed"}
         digests = kinds.data.images.digests
         parts = {
@@ -78,23 +78,23 @@ class HoldoutJob:
     seed: int
 
     def model(self, out: Path) -> Path:
-        """Return where its checkpoint goes."""
+        """Return the path of its checkpoint."""
         return out / MODELS / str(self.seed) / f"{file_of(self.fold.name)}.pt"
 
     def test(self, out: Path) -> Path:
-        """Return where its answers go."""
+        """Return the path of its predictions."""
         return out / TESTS / str(self.seed) / f"{file_of(self.fold.name)}.parquet"
 
 
 def file_of(name: str) -> str:
-    """Return the name of a fold as that of a file, which stays in its folder."""
+    """Return the name of a fold as a file name that stays in its folder."""
     return file_name(name).lstrip(".") or "fold"
 
 
 def run_study(
     study: HoldoutStudy, kinds: HoldoutImages, device: torch.device, out: Path, progress: Progress
 ) -> None:
-    """Make all trainings and tests that `out` does not hold yet."""
+    """Run all trainings and tests that are missing in `out`."""
     _check(study, kinds)
     open_study_folder(study.settings(kinds), out)
     jobs = [HoldoutJob(fold, seed) for seed in study.seeds for fold in study.folds]
@@ -113,7 +113,7 @@ def run_study(
 
 
 def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
-    """Raise a UsageError unless the study can be made, before anything is written."""
+    """Raise a UsageError if the study is not possible, before anything is written."""
     if not study.seeds or len(set(study.seeds)) < len(study.seeds):
         raise UsageError("Seeds must be whole numbers, each once.")
     for seed in study.seeds:
@@ -148,7 +148,7 @@ def _train_and_test(
 
 
 def _answers(path: Path, fold: Fold, data: LabelledImages, device: torch.device) -> pa.Table:
-    """Return what a network says to the pictures of a fold's two tests."""
+    """Return the predictions of a network for both tests of a fold."""
     # trained here, so its code was called before
     model = load_model(str(path), device, trust=True)
     places = np.concatenate([fold.held_out, fold.familiar])
@@ -164,7 +164,7 @@ def _answers(path: Path, fold: Fold, data: LabelledImages, device: torch.device)
 
 
 def read_answers(study: HoldoutStudy, out: Path) -> dict[str, list[pa.Table]]:
-    """Return the answers of each fold's networks, in the order of the seeds."""
+    """Return the predictions of each fold's networks, in the order of the seeds."""
     return {
         fold.name: [read_parquet(HoldoutJob(fold, seed).test(out)) for seed in study.seeds]
         for fold in study.folds

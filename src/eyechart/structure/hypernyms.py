@@ -1,6 +1,6 @@
-"""WordNet's kinds of things: which synset is a kind of which, from a file of pairs of ids.
+"""WordNet's hypernyms: which synset is a kind of which, from a file of pairs of ids.
 
-What is done with the images of synsets is in `superclasses`.
+Images of synsets are handled in `superclasses`.
 """
 
 import re
@@ -13,15 +13,15 @@ import networkx as nx
 from eyechart.core.errors import UsageError
 
 ID = re.compile(r"n[0-9]{8}")
-"""A noun of WordNet, such as n01440764: what ImageNet's folders are called."""
+"""WordNet id of a noun, such as n01440764, as in the names of ImageNet's folders."""
 
 MAX_NAMED = 5
-"""Synsets of a cycle that are named."""
+"""Number of synsets of a cycle that are named in messages."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hypernyms:
-    """`graph`: an edge from each synset to each kind right below it."""
+    """WordNet's hierarchy; `graph` has an edge from each synset to each direct hyponym."""
 
     source: str
     graph: nx.DiGraph
@@ -30,12 +30,12 @@ class Hypernyms:
         return synset in self.graph
 
     def below(self, synset: str) -> dict[str, int]:
-        """Return all kinds of a synset with the fewest steps down to each; to itself they are 0."""
+        """Return all hyponyms of a synset with their distance; its own distance is 0."""
         return dict(nx.single_source_shortest_path_length(self.graph, synset))
 
 
 def read_hypernyms(path: Path) -> Hypernyms:
-    """Return the pairs of a file, "parent child" in each line, as wordnet.is_a.txt has them."""
+    """Return the pairs in a file, "parent child" per line, as in wordnet.is_a.txt."""
     graph = nx.DiGraph()
     for number, line in enumerate(read_lines(path), start=1):
         pair = line.split()
@@ -60,7 +60,7 @@ def read_hypernyms(path: Path) -> Hypernyms:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, or say in one sentence why there are none."""
+    """Return the lines of a text file; raise a UsageError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -70,11 +70,12 @@ def read_lines(path: Path) -> list[str]:
 
 
 def find_cycle(graph: nx.DiGraph) -> list[str]:
-    """Return synsets each of which is right above the next, and the last above the first, or []."""
+    """Return the synsets of a cycle, each the parent of the next, or [] if there is none."""
     try:
         cycle = [parent for parent, _ in nx.find_cycle(graph)]
     except nx.NetworkXNoCycle:
         return []
+    # Start at the smallest id, so that the message does not depend on the order of lines.
     first = cycle.index(min(cycle))
     return cycle[first:] + cycle[:first]
 
@@ -82,9 +83,9 @@ def find_cycle(graph: nx.DiGraph) -> list[str]:
 def nearest(
     hypernyms: Hypernyms, tops: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return the top that each synset is a kind of, the one the fewest steps above it, and ties.
+    """Return the nearest top above each synset, and the ties.
 
-    Ties: synsets that are equally near to several tops, with those; they belong to none.
+    Ties are synsets with the same distance to several tops; they belong to none.
     """
     tops_of: dict[str, tuple[int, list[str]]] = {}
     for top in tops:

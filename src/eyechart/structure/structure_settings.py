@@ -1,6 +1,6 @@
-"""The options of structure studies, each declared once, and the published ways to train.
+"""Options of structure studies, each declared once, and the published training recipes.
 
-Nothing slow is imported here: the command line is made from these.
+Imports nothing slow, because the command line is built from these records.
 """
 
 import math
@@ -16,7 +16,7 @@ from eyechart.training.recipe import GROUP, Recipe
 from eyechart.training.training_settings import OutFolder, Stimulus, images_option
 
 HOLDOUT_RECIPE = Recipe(epochs=50, batch=128, nesterov=True, schedule="cosine", crop=4)
-"""Of ICONS-50."""
+"""Recipe of ICONS-50."""
 
 CIFAR100_RECIPE = replace(HOLDOUT_RECIPE, epochs=100, weight_decay=5e-4, mixup=1.0)
 SUPERCLASS_RECIPE = Recipe(
@@ -24,33 +24,33 @@ SUPERCLASS_RECIPE = Recipe(
 )
 HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
 PUBLISHED_STIMULUS = "32x32"
-"""Of ICONS-50, whose authors resize every icon to it."""
+"""Stimulus of ICONS-50, whose authors resize every icon to this size."""
 
 ORDERS = ("random", "published")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutSettings:
-    """What studies of held-out styles and of held-out subclasses have in common."""
+    """Options of studies of held-out styles and of held-out subclasses."""
 
     seeds: Annotated[int, Option(help="Networks of each fold.", group=GROUP)] = 1
     seed: Annotated[int, Option(help="The first network's.", group="Compute")] = 0
     device: Device = "cpu"
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together."""
+        """Raise a UsageError if the settings are inconsistent."""
         if self.seeds < 1:
             raise UsageError(f"seeds must be a whole number from 1, got {self.seeds}.")
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """The seeds of the networks of each fold."""
+        """Seeds of the networks of each fold."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StyleSettings(HoldoutSettings):
-    """A study of held-out styles."""
+    """Options of a study of held-out styles."""
 
     images: Annotated[
         Path,
@@ -77,7 +77,7 @@ class StyleSettings(HoldoutSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SubclassSettings(HoldoutSettings):
-    """A study of held-out subclasses; what is usual depends on the images."""
+    """Options of a study of held-out subclasses; defaults depend on the images."""
 
     images: Annotated[
         Path | None,
@@ -178,7 +178,7 @@ class SubclassSettings(HoldoutSettings):
 
     @property
     def is_published(self) -> bool:
-        """Whether what the paper's authors held out is held out."""
+        """Whether the published hold-out is used."""
         return self.order == "published"
 
     @property
@@ -188,16 +188,16 @@ class SubclassSettings(HoldoutSettings):
 
     @property
     def network(self) -> str:
-        """The architecture."""
+        """Architecture."""
         return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
 
     @property
     def stimulus_name(self) -> str:
-        """How images are brought to size."""
+        """How images are resized."""
         return self.stimulus or (PUBLISHED_STIMULUS if self.is_published else "native")
 
     def complete(self, recipe: Recipe) -> Recipe:
-        """Return a recipe with the numbers that were typed, or else are usual with the images."""
+        """Return a recipe with the given values, or the defaults for these images."""
         usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
         for name in ("epochs", "weight_decay", "mixup"):
             typed = getattr(self, name)
@@ -206,7 +206,7 @@ class SubclassSettings(HoldoutSettings):
         return replace(recipe, mixup_per_image=self.is_published and recipe.mixup > 0)
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together."""
+        """Raise a UsageError if the settings are inconsistent."""
         if (self.images is None) == (self.cifar100 is None):
             raise UsageError("Give --images or --cifar100, one of them.")
         if self.order not in ORDERS:
@@ -230,7 +230,7 @@ class SubclassSettings(HoldoutSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SuperclassSettings:
-    """A study of unseen kinds of superclasses."""
+    """Options of a study of unseen subclasses of known superclasses."""
 
     models: Annotated[
         tuple[str, ...],
@@ -303,7 +303,7 @@ class SuperclassSettings:
 
     @property
     def accuracies(self) -> dict[str, float]:
-        """The accuracy on ImageNet-1K that is given for some models."""
+        """Given accuracies on ImageNet-1K by model."""
         by_model: dict[str, float] = {}
         for text in self.imagenet_accuracy:
             name, equals, number = text.rpartition("=")
@@ -322,7 +322,7 @@ class SuperclassSettings:
         return by_model
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together."""
+        """Raise a UsageError if the settings are inconsistent."""
         _ = self.accuracies
         for path in (self.images, self.seen_images):
             if path is not None and self.out.exists() and self.out.resolve() == path.resolve():

@@ -1,6 +1,6 @@
-"""The folder of a study of structural robustness, and the records that are its results.json.
+"""Folder of a study of structural robustness, and the records of its results.json.
 
-What computes the numbers is in `holdout_scores` and `superclass_scores`.
+The numbers are computed in `holdout_scores` and `superclass_scores`.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ class AccuracyEstimate(Record):
     """An accuracy, or a difference of two, with its intervals."""
 
     value: float
-    """As a share of 1."""
+    """Value as a ratio."""
     interval: Interval
-    """Both ends of the 95 % interval."""
+    """95 % interval."""
     narrow_interval: Interval
-    """Both ends of the 83 % interval."""
+    """83 % interval."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> Self:
-        """Return what a file holds of an estimate: all but its replicates."""
+        """Return the stored part of an estimate: everything except its replicates."""
         return cls(
             value=estimate.value,
             interval=estimate.interval95,
@@ -42,7 +42,7 @@ class AccuracyEstimate(Record):
 
 
 class Confusion(Record):
-    """How often images of one class that were held out were taken for another."""
+    """How often held-out images of one class were predicted as another."""
 
     label: str
     answer: str
@@ -51,17 +51,17 @@ class Confusion(Record):
 
 
 class HeldOutExample(Record):
-    """An image that was held out, and what was predicted for it."""
+    """A held-out image and its prediction."""
 
     picture: str
-    """As a file below the study's folder."""
+    """File within the study's folder."""
     label: str
     answer: str
     is_right: bool
 
 
 class FoldScore(Record):
-    """One fold: accuracy on what was held out, on what is familiar, and the gap between them."""
+    """One fold: accuracy on held-out and familiar images, and the gap between them."""
 
     name: str
     held: tuple[str, ...]
@@ -69,11 +69,11 @@ class FoldScore(Record):
     familiar: AccuracyEstimate
     gap: AccuracyEstimate
     pictures: tuple[int, int, int]
-    """Images held out, familiar, and trained with."""
+    """Numbers of held-out, familiar and training images."""
     copies: int
-    """Images taken out of training because they show the same as an image to test with."""
+    """Number of images removed from training as near-duplicates of test images."""
     missing: tuple[str, ...]
-    """Classes of which nothing was held out."""
+    """Classes without held-out images."""
     by_class: Mapping[str, float]
     """Accuracy on the held-out images of each class."""
     confusions: tuple[Confusion, ...]
@@ -95,16 +95,16 @@ class HoldoutResults(Record):
     familiar: AccuracyEstimate
     gap: AccuracyEstimate
     resampled: str = "subclasses"
-    """What is resampled: subclasses with all their images, or images where none are known."""
+    """What is resampled: subclasses with all their images, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()
     """Sentences on what was held out."""
     schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
 
 
 class SuperclassScore(Record):
-    """Accuracy on the subclasses of one superclass; nothing where there are no unseen ones.
+    """Accuracy on the subclasses of one superclass; null without unseen ones.
 
-    The interval of a single synset is of its images alone.
+    The interval of a single synset is over its images only.
     """
 
     name: str
@@ -113,21 +113,21 @@ class SuperclassScore(Record):
     unseen: AccuracyEstimate | None
     gap: AccuracyEstimate | None
     synsets: tuple[int, int]
-    """Of seen and of unseen subclasses, to test with."""
+    """Numbers of seen and unseen subclasses in the test."""
     pictures: tuple[int, int]
-    """Images of seen and of unseen subclasses, to test with."""
+    """Numbers of test images of seen and unseen subclasses."""
 
 
 class SuperclassModelScore(Record):
     """Accuracy of one model: over all images, and as a mean over superclasses.
 
-    The gap is what is lost from seen to unseen. `mean_…`: over the superclasses that have both;
-    seen and unseen images are of them in different shares.
+    The gap is seen minus unseen. `mean_…` is over superclasses that have both, since seen and
+    unseen images are distributed differently over superclasses.
     """
 
     name: str
     imagenet_accuracy: float | None
-    """On ImageNet-1K, before it was fine-tuned; null if nobody said so."""
+    """Accuracy on ImageNet-1K before fine-tuning; null if unknown."""
     seen: AccuracyEstimate
     unseen: AccuracyEstimate
     gap: AccuracyEstimate
@@ -136,7 +136,7 @@ class SuperclassModelScore(Record):
     mean_gap: AccuracyEstimate
     superclasses: tuple[SuperclassScore, ...]
     confusions: tuple[Confusion, ...]
-    """Of unseen subclasses."""
+    """Confusions of unseen subclasses."""
 
 
 class SuperclassResults(Record):
@@ -147,9 +147,9 @@ class SuperclassResults(Record):
     epochs: int
     rate: float
     pictures: tuple[int, int, int]
-    """Images trained with, tested with of seen and of unseen subclasses."""
+    """Numbers of training images, and of test images of seen and unseen subclasses."""
     synsets: tuple[int, int]
-    """Of seen and of unseen subclasses."""
+    """Numbers of seen and unseen subclasses."""
     models: tuple[SuperclassModelScore, ...]
     notes: tuple[str, ...]
     kind: Literal["superclass"] = SUPERCLASS
@@ -160,12 +160,12 @@ StudyResults = TypeVar("StudyResults", HoldoutResults, SuperclassResults)
 
 
 def open_study_folder(settings: Settings, out: Path) -> None:
-    """Create the folder of a study, or check that it holds the same one."""
+    """Create the folder of a study, or check that it contains the same study."""
     open_run_folder(out, settings, work="study", folders=(MODELS, TESTS))
 
 
 def write_results(results: HoldoutResults | SuperclassResults, out: Path) -> None:
-    """Write the results of a study, whole or not at all."""
+    """Write the results of a study atomically."""
     text = results.model_dump_json(indent=1, by_alias=True) + "\n"
     try:
         with atomic_file(out / RESULTS) as temporary:

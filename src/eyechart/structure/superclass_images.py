@@ -1,4 +1,4 @@
-"""Pictures of superclasses: seen kinds to train and to test with, unseen kinds to test with."""
+"""Images of superclasses: seen subclasses to train on and test, unseen ones to test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from eyechart.structure.superclasses import Sorted, Superclass
 from eyechart.training.data import LabelledImages, split, training_data
 
 HELD_OUT = 0.2
-"""Of the pictures of every seen synset, to test with where no others are given."""
+"""Share of the images of every seen synset kept for testing, if no others are given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Pictures of seen kinds to train and to test with, and of unseen kinds to test with.
+    """Images of seen subclasses to train on and test, and of unseen subclasses to test.
 
-    Their classes are the superclasses; `subclass` of a picture is its synset.
+    Classes are the superclasses; the `subclass` of an image is its synset.
     """
 
     superclasses: tuple[Superclass, ...]
@@ -28,7 +28,7 @@ class Split:
 
     @property
     def synsets(self) -> tuple[str, ...]:
-        """The synset of each picture to test with, the seen ones first."""
+        """Synset of each test image, seen ones first."""
         pictures = (*self.seen.images.pictures, *self.unseen.images.pictures)
         return tuple(str(picture.subclass) for picture in pictures)
 
@@ -36,10 +36,16 @@ class Split:
 def load_split(
     chosen: Sorted, source: str, stimulus: str, progress: Progress, seen_source: str = ""
 ) -> Split:
-    """Return the pictures decoded; none to train with is among those to test with.
+    """Return the decoded images; no training image is among the test images.
 
-    `source`: where they come from; `seen_source`: where `chosen.seen_test` comes from, if it has
-    any. Without those a fifth of the seen pictures is kept to test with, and a note says so.
+    Without `chosen.seen_test`, a fifth of the seen images is kept for testing, with a note.
+
+    Args:
+        chosen: Images sorted by superclass.
+        source: Data source of the images.
+        stimulus: How images are resized.
+        progress: Receives the progress.
+        seen_source: Data source of `chosen.seen_test`.
     """
     listed = (*chosen.seen, *chosen.unseen)
     is_seen = {item.name for item in chosen.seen}
@@ -100,7 +106,7 @@ def _on_damaged(images: ImageSet) -> list[str]:
 
 
 def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) -> None:
-    """Raise a UsageError unless every superclass has pictures to train and to test with."""
+    """Raise a UsageError unless every superclass has images to train on and to test."""
     for part, purpose in ((learnt, "train"), (tested, "test")):
         left = {picture.subclass for picture in part.pictures}
         for name in names:
@@ -116,14 +122,14 @@ def _counted(pictures: int) -> str:
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
-    """Return the pictures that are not among others, by their digests, and how many were."""
+    """Return the images that are not among others by digest, and the number removed."""
     known = {digest for known_set in known_sets for digest in known_set.digests}
     kept = [index for index, digest in enumerate(images.digests) if digest not in known]
     return images.take(kept), len(images) - len(kept)
 
 
 def _relabelled(images: ImageSet) -> ImageSet:
-    """Return the pictures with the superclass as label and the synset as subclass."""
+    """Return the images with the superclass as label and the synset as subclass."""
     pictures = (
         replace(picture, label=picture.subclass, subclass=picture.label)
         for picture in images.pictures

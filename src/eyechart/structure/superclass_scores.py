@@ -1,6 +1,6 @@
-"""How much worse unseen subclasses are recognized than seen ones, with intervals.
+"""Accuracy on seen and unseen subclasses and the gap between them, with intervals.
 
-The records of the results are in `study_results`, fine-tuning and prediction in `superclass_study`.
+Records are in `study_results`, fine-tuning and prediction in `superclass_study`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def score_superclasses(
 ) -> SuperclassResults:
     """Return the scores of the predictions in `out`, and write them to results.json.
 
-    Models that an earlier command fine-tuned in the same study stay among its results.
+    Models fine-tuned by an earlier command in the same study stay in the results.
     """
     scores = {score.name: score for score in _earlier_scores(out)}
     for spec in specs:
@@ -56,7 +56,7 @@ def score_superclasses(
 
 
 def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
-    """Return the models of the results that are there; none if there are no complete ones."""
+    """Return the models in existing results; empty if there are no valid ones."""
     try:
         return read_superclass_results(out).models
     except UsageError:
@@ -66,14 +66,14 @@ def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
 def score_model(
     name: str, predictions: IntArray, data: Split, imagenet_accuracy: float | None = None
 ) -> SuperclassModelScore:
-    """Return the score of a model with these predictions for the seen, then the unseen images."""
+    """Return the score of a model from its predictions for the seen, then the unseen images."""
     labels = np.concatenate([data.seen.labels.numpy(), data.unseen.labels.numpy()])
     correct = (predictions == labels).astype(np.float64)
     groups = np.unique(np.array(data.synsets), return_inverse=True)[1]
     unseen = np.arange(len(labels)) >= len(data.seen)
 
     def accuracy(images: NDArray[np.bool_], label: int) -> AccuracyEstimate:
-        # superclasses, and their seen and unseen subclasses, are resampled independently
+        # Independent random numbers for each superclass, and for seen and unseen subclasses.
         seed = (label, int(unseen[images].all()))
         return AccuracyEstimate.of(estimate_accuracy(correct[images], groups[images], seed))
 

@@ -1,6 +1,6 @@
-"""New kinds of known things: pretrained networks learn superclasses from kinds they have seen.
+"""Superclass studies: fine-tune networks on seen subclasses, test on seen and unseen ones.
 
-Each network and its answers have files of their own, so that a study can be stopped and goes on,
+Each network and its predictions have separate files, so that a study can be stopped and resumed,
 and several processes with the same command share it.
 """
 
@@ -30,11 +30,11 @@ from eyechart.training.training_loop import Start, Training, train
 
 ANSWERS = "answers"
 AT_ONCE = 8192
-"""Pictures that are asked about before the answers are written down."""
+"""Number of images predicted between writes."""
 
 
 def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
-    """Return all that decides a study besides its models, as plain values."""
+    """Return everything that determines a study besides its models, as plain values."""
     return {
         "kind": "superclass",
         **recipe.settings(),
@@ -50,12 +50,12 @@ def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
 
 
 def file_of(spec: str) -> str:
-    """Return what the files of a model are called."""
+    """Return the file name for a model."""
     return re.sub(r"[^\w.-]+", "-", spec).strip("-.")[-100:]
 
 
 def check_specs(specs: Sequence[str]) -> None:
-    """Raise a UsageError unless each model is given once and has files of its own."""
+    """Raise a UsageError unless all models are distinct and have distinct file names."""
     names = [file_of(spec) for spec in specs]
     alike = [spec for spec, name in zip(specs, names, strict=True) if names.count(name) > 1]
     if alike:
@@ -75,9 +75,10 @@ def run_superclasses(
     out: Path,
     progress: Progress,
 ) -> dict[str, float | None]:
-    """Tune and test all models that `out` does not hold yet.
+    """Fine-tune and test all models that are missing in `out`.
 
-    Returned: the accuracy on ImageNet-1K that their makers say they have, where that is known.
+    Returns:
+        Published accuracy on ImageNet-1K by model; None if unknown.
     """
     recipe.check()
     check_specs(specs)
@@ -110,12 +111,12 @@ def run_superclasses(
 
 
 def checkpoint_of(spec: str, out: Path) -> Path:
-    """Return where the tuned network of a model goes."""
+    """Return the path of the fine-tuned network of a model."""
     return out / MODELS / f"{file_of(spec)}.pt"
 
 
 def superclass_start(model: Model, spec: str, data: LabelledImages, seed: int) -> Start:
-    """Return a copy of a model with a new last layer, for the classes of the data."""
+    """Return a copy of a model with a new last layer for the classes of the data."""
     trainable(model)
     start = start_of(model, spec)
     module = start.module
@@ -130,14 +131,14 @@ def superclass_start(model: Model, spec: str, data: LabelledImages, seed: int) -
 
 
 def answers_in(spec: str, out: Path) -> Parts:
-    """Return where the answers of a model are."""
+    """Return the part files with the predictions of a model."""
     return Parts(out / TESTS / file_of(spec), [ANSWERS])
 
 
 def _answer(
     model: Model, data: Split, device: torch.device, parts: Parts, progress: Progress
 ) -> None:
-    """Write down what a model says to all pictures to test with, as far as that is not done."""
+    """Write the predictions of a model for all test images that are not yet predicted."""
     total = len(data.seen) + len(data.unseen)
     done = np.isin(np.arange(total), parts.done())
     step = progress.begin(f"testing {model.name}", total)

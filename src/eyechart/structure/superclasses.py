@@ -1,4 +1,4 @@
-"""Superclasses of WordNet, such as bird: their kinds that ImageNet-1K has, and those it has not."""
+"""Superclasses of WordNet, such as bird, and their subclasses inside and outside ImageNet-1K."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from eyechart.structure.hypernyms import ID, Hypernyms, nearest, read_lines
 
 @dataclass(frozen=True)
 class Superclass:
-    """A synset high in WordNet, and what it is called."""
+    """A synset high in WordNet's hierarchy, with its name."""
 
     name: str
     wnid: str
@@ -47,16 +47,21 @@ PUBLISHED = (
     Superclass("vegetable", "n07707451"),
     Superclass("vehicle", "n04576211"),
 )
-"""The 25 of Hendrycks and Dietterich (appendix G), in alphabetical order."""
+"""The 25 superclasses of Hendrycks & Dietterich (appendix G), in alphabetical order."""
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """Pictures of kinds that ImageNet-1K has, and of kinds that it has not.
+    """Images of subclasses inside (seen) and outside (unseen) ImageNet-1K.
 
-    Their label is the synset, their subclass the name of its superclass. `superclasses`: those with
-    pictures to train with. `notes`: sentences that say what was left out. `seen_test`: images of
-    seen kinds from elsewhere, to test with; without them a share of `seen` is kept for that.
+    The label of an image is its synset, its subclass the name of the superclass.
+
+    Attributes:
+        superclasses: Superclasses with images to train on.
+        seen: Images of seen subclasses.
+        unseen: Images of unseen subclasses.
+        notes: Sentences on what was left out.
+        seen_test: Separate test images of seen subclasses; without them a share of `seen` is used.
     """
 
     superclasses: tuple[Superclass, ...]
@@ -67,7 +72,7 @@ class Sorted:
 
 
 def read_superclasses(path: Path) -> tuple[Superclass, ...]:
-    """Return the superclasses of a file: in each line a WordNet id, and behind it a name."""
+    """Return the superclasses in a file: a WordNet id and a name per line."""
     superclasses: dict[str, Superclass] = {}
     for number, line in enumerate(read_lines(path), start=1):
         words = line.split()
@@ -88,9 +93,9 @@ def read_superclasses(path: Path) -> tuple[Superclass, ...]:
 
 
 def read_synsets(path: Path | None) -> frozenset[str]:
-    """Return the WordNet ids that lines of a file begin with; without a file ImageNet-1K's 1,000.
+    """Return the WordNet ids at the start of each line of a file; ImageNet-1K's without a file.
 
-    What stands behind an id, such as names, counts for nothing.
+    The rest of each line, such as names, is ignored.
     """
     if path is None:
         return frozenset(wordnet_ids())
@@ -113,7 +118,7 @@ def read_synsets(path: Path | None) -> frozenset[str]:
 def superclass_of(
     hypernyms: Hypernyms, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
-    """Return the superclass of each synset below one, the nearest, and ties with their names."""
+    """Return the nearest superclass of each synset, and ties with their names."""
     for superclass in superclasses:
         if superclass.wnid not in hypernyms:
             raise UsageError(
@@ -137,10 +142,15 @@ def sort_pictures(
     imagenet: Collection[str] | None = None,
     most: int | None = None,
 ) -> Sorted:
-    """Return the pictures of all kinds of the superclasses, seen and unseen.
+    """Return the images of all subclasses of the superclasses, seen and unseen.
 
-    `pictures`: labelled with WordNet ids. `imagenet`: the ids of what is seen, without them
-    ImageNet-1K's. `most`: at most so many pictures of each unseen synset.
+    Args:
+        pictures: Images labelled with WordNet ids.
+        source: Name of the data source.
+        hypernyms: WordNet's hierarchy.
+        superclasses: The superclasses.
+        imagenet: WordNet ids of seen subclasses; ImageNet-1K's by default.
+        most: Maximum number of images per unseen synset.
     """
     if most is not None and most < 1:
         raise UsageError(f"pictures must be a whole number from 1, got {most}.")
@@ -181,10 +191,10 @@ def with_seen_test(
     hypernyms: Hypernyms,
     imagenet: Collection[str] | None = None,
 ) -> Sorted:
-    """Return what was sorted, with images from elsewhere to test seen kinds with.
+    """Return the sorted images with separate test images of seen subclasses.
 
-    `pictures`: labelled with WordNet ids, as ImageNet-1K's validation images; those of no seen kind
-    of the superclasses are left out. Every superclass needs some.
+    `pictures` are labelled with WordNet ids, such as ImageNet-1K's validation images; images
+    outside the seen subclasses are left out. Every superclass needs some.
     """
     known = read_synsets(None) if imagenet is None else imagenet
     notes = _strangers(pictures, source)
@@ -201,7 +211,7 @@ def with_seen_test(
 
 
 def _below(pictures: Sequence[Picture], above: Mapping[str, Superclass]) -> list[Picture]:
-    """Return the pictures of kinds of a superclass, with its name as their subclass."""
+    """Return the images of subclasses of a superclass, with its name as their subclass."""
     return [
         replace(picture, subclass=above[picture.label].name)
         for picture in pictures
@@ -210,8 +220,8 @@ def _below(pictures: Sequence[Picture], above: Mapping[str, Superclass]) -> list
 
 
 def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:
-    """Return a note on folders that are no WordNet ids; a UsageError if there are no others."""
-    # pictures that lie beside the folders are those of the folder itself
+    """Return a note on folders not named by WordNet ids; raise a UsageError if all are."""
+    # Images beside the class folders have no label and count as the folder itself.
     names = {"." if picture.label is None else picture.label for picture in pictures}
     bad = sorted(name for name in names if not ID.fullmatch(name))
     if len(bad) == len(names):
@@ -243,7 +253,7 @@ def _bare(
     taught: Collection[str | None],
     tested: Collection[str | None],
 ) -> list[str]:
-    """Return notes on superclasses of which there are no seen or no unseen pictures."""
+    """Return notes on superclasses without seen or without unseen images."""
     none = [superclass.name for superclass in superclasses if superclass.name not in taught]
     half = [
         superclass.name
@@ -265,7 +275,7 @@ def _bare(
 
 
 def _at_most(pictures: Sequence[Picture], most: int | None) -> list[Picture]:
-    """Return at most so many of each synset; which ones follows from their names alone."""
+    """Return a maximum number of images per synset; the choice depends on names only."""
     if most is None:
         return list(pictures)
     taken: Counter[str | None] = Counter()

@@ -1,4 +1,4 @@
-"""The drawings of one style: the SVG of each emoji in a package, and its pixels."""
+"""Icons of one style: the SVG of each emoji in a package, and its pixels."""
 
 import io
 import re
@@ -14,15 +14,15 @@ from eyechart.structure.icons.icon_classes import class_of
 from eyechart.structure.icons.npm_packages import Package
 
 SIDE = 16
-"""Of an icon that does not say its own."""
+"""Default size of an icon."""
 
 SELECTOR = 0xFE0F
-"""The character that asks for a colour drawing; some packages write it, some do not."""
+"""Variation selector for color presentation; only some packages include it."""
 
 
 @dataclass(frozen=True)
 class Emoji:
-    """An emoji by Unicode's name, "hot_beverage", its class, and its characters' codes."""
+    """An emoji: Unicode name ("hot_beverage"), class, and codes of its characters."""
 
     name: str
     label: str
@@ -31,7 +31,7 @@ class Emoji:
 
 @dataclass(frozen=True)
 class Licence:
-    """Under which terms a style may be used, and who drew it."""
+    """Licence and author of a style."""
 
     style: str
     package: str
@@ -53,7 +53,7 @@ def find_emoji(package: Package) -> list[Emoji]:
             name, group = facts["slug"], facts["group"]
         except (KeyError, TypeError):
             raise package.changed(f"{characters} has no slug or no group") from None
-        # files are named by it
+        # The slug becomes a file name.
         if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
             raise package.changed(f"the slug of {characters} is no name")
         label = class_of(name, group)
@@ -65,12 +65,17 @@ def find_emoji(package: Package) -> list[Emoji]:
 
 
 def code_of(characters: str) -> str:
-    """Return the hexadecimal codes of characters, joined by dashes, without selectors."""
+    """Return the hexadecimal codes of characters, joined by hyphens, without selectors.
+
+    Example:
+        >>> code_of("☕️")
+        '2615'
+    """
     return "-".join(f"{ord(character):x}" for character in characters if ord(character) != SELECTOR)
 
 
 class Style:
-    """The icons of a package by their names."""
+    """Icons of a package by name."""
 
     def __init__(self, name: str, package: Package) -> None:
         self.name, self.package = name, package
@@ -95,7 +100,7 @@ class Style:
 
     @property
     def licence(self) -> Licence:
-        """The terms of the package."""
+        """Licence of the package."""
         info = self.package.read("info.json")
         try:
             terms, author = info["license"], info["author"]
@@ -112,7 +117,7 @@ class Style:
             raise self.package.changed("info.json says no licence and author") from None
 
     def svg(self, name: str) -> str:
-        """Return the drawing of an icon as an SVG document."""
+        """Return an icon as an SVG document."""
         records = self._resolve(name)
         body = records[-1].get("body")
         if not isinstance(body, str):
@@ -129,7 +134,7 @@ class Style:
             raise self.package.changed(f"the frame or the turn of {name} is no number") from None
         for turn in turns:
             body = f'<g transform="{_turned(turn, left, top, width, height)}">{body}</g>'
-        # on a square, in the middle
+        # Center the drawing on a square.
         side = max(width, height)
         left, top = left - (side - width) / 2, top - (side - height) / 2
         return (
@@ -138,7 +143,7 @@ class Style:
         )
 
     def _resolve(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the aliases that a name leads through, and the icon behind them, the last."""
+        """Return the chain of aliases of a name, with the icon itself last."""
         records: list[Mapping[str, Any]] = []
         seen = set()
         while name not in self._icons:
@@ -155,7 +160,7 @@ class Style:
 
 
 def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return how a drawing is mirrored and then turned: flips cancel out, and turns add up."""
+    """Return the flips and rotations of an icon: flips cancel, rotations add up."""
     flips = [
         key for key in ("hFlip", "vFlip") if sum(bool(record.get(key)) for record in records) % 2
     ]
@@ -167,7 +172,7 @@ def _bare(code: str) -> str:
 
 
 def _turned(turn: str, left: float, top: float, width: float, height: float) -> str:
-    """Return the SVG transformation that mirrors or turns a drawing within its frame."""
+    """Return the SVG transformation that flips or rotates a drawing within its frame."""
     if turn == "hFlip":
         return f"translate({2 * left + width:g} 0) scale(-1 1)"
     if turn == "vFlip":
@@ -178,10 +183,9 @@ def _turned(turn: str, left: float, top: float, width: float, height: float) -> 
 def drawn(
     style: Style, emoji: Sequence[Emoji], styles: Sequence[Style]
 ) -> Iterator[tuple[Emoji, str]]:
-    """Yield each emoji that a style has, and the name of its icon.
+    """Yield each emoji of a style with the name of its icon.
 
-    Packages that do not say which characters an icon is for are read by name, as the others or
-    Unicode call it.
+    Packages without a table of characters are matched by name, as in other packages or in Unicode.
     """
     for one in emoji:
         names = [style.codes.get(one.code)]
@@ -193,7 +197,7 @@ def drawn(
 
 
 def _spellings(name: str) -> list[str]:
-    """Return how packages may write a name of Unicode's."""
+    """Return the spellings that packages may use for a Unicode name."""
     plain = name.replace("_", "-")
     spellings = [plain, plain.replace("-o-clock", "-oclock"), plain.replace("-s-", "s-")]
     if plain.startswith("flag-"):
@@ -203,7 +207,7 @@ def _spellings(name: str) -> list[str]:
 
 
 def rasterise(svg: str, side: int) -> NDArray[np.uint8]:
-    """Return a drawing on white, (side, side, 3); a ValueError says that it is broken."""
+    """Return a drawing on white, (side, side, 3); raise a ValueError if it is broken."""
     import resvg_py
 
     try:

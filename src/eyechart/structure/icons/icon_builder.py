@@ -1,4 +1,4 @@
-"""An icon data set after ICONS-50: 50 classes in several styles, from freely licensed packages."""
+"""Build a dataset of icons after ICONS-50: 50 classes in several styles, freely licensed."""
 
 import csv
 import io
@@ -26,17 +26,17 @@ LIST, LICENCES, RECORD = "icons.csv", "LICENCES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
 TITLE = "# Where the icons come from"
 MOST_BROKEN = 0.01
-"""The share of drawings that may be broken; more mean that something is wrong with a package."""
+"""Maximum share of broken drawings; more indicate a problem with a package."""
 
 LOOKED_AT = 32
-"""At this size in px it is seen whether a drawing is broken or a copy, whatever size is wanted."""
+"""Size in pixels at which broken drawings and duplicates are found, whatever the output size."""
 
 
 @dataclass(frozen=True, eq=False)
 class Icon:
-    """A drawing of something in one style; `rendition`: which, if a style has several.
+    """A drawing in one style; `rendition` distinguishes several drawings of a style.
 
-    `draw` returns its pixels, (H, W, 3): all icons at once may not fit into memory.
+    `draw` returns its pixels (H, W, 3) on demand, since all icons may not fit into memory.
     """
 
     label: str
@@ -47,14 +47,14 @@ class Icon:
 
     @property
     def path(self) -> str:
-        """Where it is, below the folder of the data set."""
+        """Path within the folder of the dataset."""
         number = f".{self.rendition}" if self.rendition else ""
         return f"{self.label}/{self.subclass}.{self.style}{number}.png"
 
 
 @dataclass(frozen=True)
 class Built:
-    """What came of it. `repeated`: drawings that an earlier style has too; `broken`: icons."""
+    """Summary: `repeated` counts drawings that an earlier style has too; `broken` lists icons."""
 
     icons: int
     styles: Counter[str]
@@ -73,9 +73,15 @@ def build_icons(
     is_fetched: bool,
     progress: Progress,
 ) -> Built:
-    """Draw the icons into class folders in `out`, with a list and the licences beside them.
+    """Draw the icons into class folders in `out`, with a list and the licences.
 
-    `source`: the folder of the npm packages, fetched into it if `is_fetched`. `side`: in px.
+    Args:
+        out: Folder of the dataset.
+        source: Folder of the npm packages.
+        side: Size in pixels.
+        styles: Styles to draw.
+        is_fetched: Whether to download missing packages to `source`.
+        progress: Receives the progress.
     """
     styles = tuple(dict.fromkeys(styles))
     settings = {"icons": "drawn from packages", "size": side, "styles": list(styles)}
@@ -101,7 +107,7 @@ def build_icons(
 
 
 def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> None:
-    # smaller ones could not be trained with
+    # Smaller images are not supported in training.
     if not 18 <= side <= 1024:
         raise UsageError(f"size must be from 18 to 1024 px, got {side}.")
     for style in styles:
@@ -113,7 +119,7 @@ def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> N
 
 
 def check_folder(out: Path, settings: Settings) -> None:
-    """Refuse a folder that holds anything but icons of an earlier run with these settings."""
+    """Raise a UsageError unless the folder is empty or has icons with these settings."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if out.is_dir() and any(out.iterdir()) and not _ours(out):
@@ -122,9 +128,9 @@ def check_folder(out: Path, settings: Settings) -> None:
 
 
 def _ours(out: Path) -> bool:
-    """Whether a folder holds a data set of ours, or what was written of it until it was stopped.
+    """Whether a folder contains a complete or partial dataset of icons.
 
-    Lists of the same columns are others' too.
+    The list alone is not enough, since other datasets may have the same columns.
     """
     try:
         with (out / LICENCES).open(encoding="utf-8", errors="replace") as file:
@@ -136,7 +142,7 @@ def _ours(out: Path) -> bool:
 def _draw(
     emoji: Sequence[Emoji], sets: Sequence[Style], side: int, progress: Progress
 ) -> tuple[list[Icon], list[Pixels], list[str]]:
-    """Return the icons, how they look at one size, and which are broken."""
+    """Return the icons, their pixels at the common size, and the broken ones."""
     wanted = [(style, *pair) for style in sets for pair in drawn(style, emoji, sets)]
     step = progress.begin("drawing icons", len(wanted))
     icons, looks, broken = [], [], []
@@ -161,14 +167,14 @@ def _draw(
 
 
 def _drawn(drawing: str, side: int, look: Pixels) -> Pixels:
-    """Return a drawing's pixels at a size; `look`: those that are known."""
+    """Return a drawing's pixels at a size; `look` is reused if it has that size."""
     return look if side == LOOKED_AT else rasterise(drawing, side)
 
 
 def _once(
     icons: Sequence[Icon], looks: Sequence[Pixels]
 ) -> tuple[list[Icon], Counter[tuple[str, str]]]:
-    """Return the icons without drawings of the same emoji that an earlier style has already."""
+    """Return the icons without near-duplicates of the same emoji in an earlier style."""
     by_class: dict[str, list[int]] = {}
     for index, icon in enumerate(icons):
         by_class.setdefault(icon.subclass, []).append(index)
@@ -190,11 +196,11 @@ def write_icons(
     settings: Settings,
     progress: Progress,
 ) -> None:
-    """Write class folders, the list, what is to be said of licences, and what was asked for."""
+    """Write class folders, the list, the licences and the settings."""
     step = progress.begin("writing icons", len(icons))
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # first, so that the folder is known as ours if this is stopped
+        # Written first, so that an interrupted folder is recognized.
         (out / LICENCES).write_text(licences, encoding="utf-8")
         write_settings(out / RECORD, settings)
         _tidy(out, icons)
@@ -219,9 +225,9 @@ def write_icons(
 
 
 def _tidy(out: Path, icons: Sequence[Icon]) -> None:
-    """Remove icons of an earlier run that this one does not have, and nothing else.
+    """Remove icons of an earlier run that are not part of this one.
 
-    They would be read by whoever takes the folder instead of the list.
+    They would be read by users of the folder instead of the list.
     """
     wanted = {out / icon.path for icon in icons}
     styles = {*STYLES, *(icon.style for icon in icons)}

@@ -1,4 +1,4 @@
-"""Which emoji belong to which of the 50 classes of ICONS-50: a table of names, read as data."""
+"""Assignment of emoji to the 50 classes of ICONS-50: a table of name patterns."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ TABLE = "icon_classes.yaml"
 
 @dataclass(frozen=True)
 class Rule:
-    """What belongs to a class: names as patterns, less those of `but`, of one group if it is given.
+    """Members of a class: patterns of names, except those in `but`, optionally of one group.
 
-    Names and groups are Unicode's, as "hot_beverage" of "Food & Drink".
+    Names and groups are Unicode's, such as "hot_beverage" in "Food & Drink".
     """
 
     names: tuple[str, ...]
@@ -49,5 +49,5 @@ def _rule(entry: str | Mapping[str, str]) -> Rule:
 
 
 def class_of(name: str, group: str) -> str | None:
-    """Return the class of an emoji, None if it belongs to none."""
+    """Return the class of an emoji; None if it belongs to none."""
     return next((label for label, rule in icon_classes().items() if rule.holds(name, group)), None)

@@ -1,7 +1,7 @@
-"""The original ICONS-50, for whoever has it: class folders of pictures, or one .npy file.
+"""Import the original ICONS-50: class folders of images, or one .npy file.
 
-File names hold the style, the number of the rendition and the subclass, as
-microsoft_2_small_airplane.png does, in any order.
+File names contain style, rendition and subclass in any order, such as
+microsoft_2_small_airplane.png.
 """
 
 import io
@@ -26,10 +26,10 @@ ORIGINAL_STYLES = (
     "lg", "htc", "mozilla", "emojidex", "emojione", "emoji_one", "emojipedia", "joypixels",
     "openmoji", "softbank", "docomo", "kddi", "au_by_kddi", "sony", "gmail", "windows",
 )  # fmt: skip
-"""Platforms whose emoji are collected in public."""
+"""Platforms whose emoji are publicly collected."""
 
 KEYS = ("class", "style", "subtype", "rendition", "image")
-"""Of the .npy file."""
+"""Keys of the .npy file."""
 
 SETTINGS = {"icons": "ICONS-50 as published"}
 
@@ -41,7 +41,7 @@ style has the rights to it: do not pass them on.
 
 
 def import_icons50(source: Path, out: Path, progress: Progress) -> int:
-    """Write ICONS-50 into class folders with a list of styles and subclasses; return how many."""
+    """Write ICONS-50 to class folders with a list of styles and subclasses; return the count."""
     check_folder(out, SETTINGS)
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")
@@ -92,14 +92,15 @@ def read_icons50(source: Path) -> Iterator[Icon]:
 
 
 def read_name(stem: str, path: Path) -> tuple[str, str, str]:
-    """Return style, rendition and subclass of a file by its name; the rendition may be ""."""
+    """Return style, rendition and subclass from a file name; the rendition may be ""."""
     text = stem.lower().replace("-", "_").replace(" ", "_")
+    # Longest first: "emoji_one" and "au_by_kddi" contain other names.
     for style in sorted(ORIGINAL_STYLES, key=len, reverse=True):
         match = re.fullmatch(rf"(?:(.*)_)?{style}(?:_(.*))?", text)
         if match is None:
             continue
         words = [word for part in match.groups() if part for word in part.split("_")]
-        # the number at either end of what is left is the rendition's, not a part of the name
+        # A number at either end is the rendition, not part of the name.
         numbers = [word for word in (words[:1] + words[-1:]) if word.isdigit()]
         rendition = numbers[0] if numbers else ""
         if rendition:

@@ -1,4 +1,4 @@
-"""The npm packages that icons come from: fetched by npm itself, or found in a folder."""
+"""npm packages of icons: downloaded by npm, or found in a folder."""
 
 import gzip
 import io
@@ -16,7 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 
 NAMES = "unicode-emoji-json"
-"""The package with the names of all emoji."""
+"""Package with the names of all emoji."""
 
 STYLES: Mapping[str, str] = {
     "noto": "@iconify-json/noto",
@@ -28,24 +28,24 @@ STYLES: Mapping[str, str] = {
     "noto-v1": "@iconify-json/noto-v1",
     "emojione-v1": "@iconify-json/emojione-v1",
 }
-"""The package of each style. A drawing that two styles share is kept in the first of them."""
+"""Package of each style. A drawing that two styles share is kept in the first."""
 
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
-"""What reading an archive may raise."""
+"""Exceptions raised by damaged archives."""
 
 PATIENCE = 600
-"""Seconds within which npm must have fetched a package."""
+"""Timeout of npm per package, in seconds."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package that is there: an archive as npm makes it, or its folder."""
+    """A local package: an npm archive, or its folder."""
 
     name: str
     path: Path
 
     def read(self, file: str, needed: bool = True) -> Any:
-        """Return what a JSON file of the package holds; {} for one that may be missing."""
+        """Return the content of a JSON file of the package; {} if it is optional and missing."""
         try:
             text = self._text(file)
             return {} if text is None and not needed else json.loads(text or "")
@@ -61,19 +61,19 @@ class Package:
         if self.path.is_dir():
             path = self.path / file
             return path.read_text(encoding="utf-8") if path.is_file() else None
-        # to its end, where the sum is that tells whether all is well
+        # Read to the end: the checksum that reveals damage comes last.
         with gzip.open(self.path) as packed:
             content = io.BytesIO(packed.read())
         with tarfile.open(fileobj=content) as archive:
             for member in archive:
-                # all that is in an archive is below one folder
+                # Everything in an npm archive is below one folder.
                 if member.isfile() and Path(member.name).parts[1:] == (file,):
                     own_content = archive.extractfile(member)
                     return None if own_content is None else own_content.read().decode("utf-8")
         return None
 
     def changed(self, problem: str) -> UsageError:
-        """Return the error that says that the package is not as it is known."""
+        """Return an error that says that the package has an unexpected format."""
         version = f" {self.version}" if self.version else ""
         return UsageError(
             f"The package {self.name}{version} has another format than this eyechart reads"
@@ -82,7 +82,7 @@ class Package:
 
     @property
     def version(self) -> str:
-        """The version, empty if the package does not say."""
+        """Version; "" if the package does not say."""
         try:
             metadata = json.loads(self._text("package.json") or "{}")
         except (ValueError, *DAMAGED):
@@ -91,7 +91,7 @@ class Package:
 
 
 def find_package(name: str, folder: Path) -> Package:
-    """Return the newest package of this name in a folder: archives, or as npm installs them."""
+    """Return the newest package with this name in a folder: archives, or installed by npm."""
     archive = name.removeprefix("@").replace("/", "-")
     packages = [
         path
@@ -114,11 +114,11 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
-    """Fetch the packages that a folder does not have; npm asks the registry that it is set to."""
+    """Download the packages that a folder lacks; npm uses its configured registry."""
     missing = []
     for name in names:
         try:
-            # one that does not say its version came only half
+            # A package without a version was downloaded incompletely.
             is_fetched = bool(find_package(name, folder).version)
         except UsageError:
             is_fetched = False
@@ -156,7 +156,7 @@ def _fetch(program: str, name: str, folder: Path) -> None:
 
 
 def _reason(output: str) -> str:
-    """Return the line in which npm says why: the first that names a reason, or the first."""
+    """Return the line of npm's output that names a reason, or the first line."""
     lines = [line.removeprefix("npm error").strip().rstrip(".") for line in output.splitlines()]
     lines = [line for line in lines if line]
     return next((line for line in lines if "reason:" in line), lines[0] if lines else "")
