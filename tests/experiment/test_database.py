@@ -204,7 +204,7 @@ def test_files_of_others_are_refused_and_left_as_they_are(tmp_path, create):
     two = made("two", version, "INSERT INTO alembic_version VALUES ('a'), ('b')")
     odd = made("odd", "CREATE TABLE alembic_version (something)")
     for url in (foreign, alike, other, two, odd):
-        assert "something else" in refusal(open_database, url, create)
+        assert "another program" in refusal(open_database, url, create)
     with sqlite3.connect(tmp_path / "foreign") as one:
         assert one.execute("SELECT name FROM sqlite_master").fetchall() == [("birds",)]
     one.close()
@@ -287,7 +287,7 @@ def test_a_port_in_use_and_a_host_of_others_are_refused():
         "2001:db8::1",
         ""[:0] + "%",
     ):
-        assert f"--host {host} is no address" in refusal(listen, host, 0)
+        assert f"--host {host} is not an address" in refusal(listen, host, 0)
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)

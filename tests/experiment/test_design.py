@@ -158,7 +158,7 @@ def test_pools_shrink_to_what_is_needed_before_a_study_is_refused():
     assert pool_sizes(CONFIG, None, 1000).total == 9 + 8 + 6
     exact = 30 + 6 + 5 + 6
     assert pool_sizes(CONFIG, None, exact).total == 6 + 5 + 6
-    with pytest.raises(UsageError, match=r"46 photographs and this study needs 47: .*--trials"):
+    with pytest.raises(UsageError, match=r"46 source images and this study needs 47: .*--trials"):
         pool_sizes(CONFIG, None, exact - 1)
     assert pool_sizes(CONFIG, 3, exact - 3).catch == 3
     with pytest.raises(UsageError, match="catch-pool must be at least catch"):
@@ -184,12 +184,12 @@ def test_the_same_file_under_two_names_is_one_photograph():
     sources = group_by_source([*rows, *again])
     assert [len(source.corrupted) for source in sources] == [12, 6, 6]
     wrong = [replace(row, category="dog") for row in again]
-    with pytest.raises(UsageError, match=r"0\.png and again\.png are the same picture"):
+    with pytest.raises(UsageError, match=r"0\.png and again\.png are the same image"):
         group_by_source([*rows, *wrong])
 
 
 def test_a_test_set_without_clean_pictures_is_refused():
-    with pytest.raises(UsageError, match=r"no clean picture of 1\.png"):
+    with pytest.raises(UsageError, match=r"no clean image of 1\.png"):
         group_by_source([row for row in test_set(3) if not (row.is_clean and row.digest == "d1")])
 
 
@@ -227,7 +227,7 @@ def test_half_are_same_and_a_photograph_never_meets_itself(rows, half):
     try:
         stimuli = pairs_of(rows, per_pair=2 * half)
     except UsageError as error:
-        assert "photographs for the main part" in str(error) or "in common" in str(error)
+        assert "source images for the main part" in str(error) or "in common" in str(error)
         return
     assert len(stimuli) == 2 * half
     kinds = Counter()

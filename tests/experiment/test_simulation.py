@@ -138,5 +138,5 @@ def test_a_study_that_is_closed_lets_nobody_new_in(run, tmp_path):
 def test_a_server_does_not_begin_without_its_pictures(tmp_path):
     folder = make_study(tmp_path / "study")
     next(folder.stimuli.iterdir()).unlink()
-    with pytest.raises(UsageError, match=r"1 of .* pictures of the study are missing"):
+    with pytest.raises(UsageError, match=r"1 of .* images of the study are missing"):
         make_server(folder)

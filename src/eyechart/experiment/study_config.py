@@ -45,20 +45,22 @@ class StudyConfig:
     """
 
     name: Annotated[
-        str, Option(help="In the study's address; the folder's name if not given.", group=STUDY)
+        str, Option(help="Name in the study's address; the folder's name by default.", group=STUDY)
     ]
-    title: Annotated[str, Option(help="What participants read first.", group=STUDY, metavar="TEXT")]
+    title: Annotated[
+        str, Option(help="Title that participants read first.", group=STUDY, metavar="TEXT")
+    ]
     kind: Annotated[str, Option(help=f"{one_of(KINDS)}.", group=STUDY)] = KINDS[0]
     k: Annotated[
-        int, Option(help="Answers for each corrupted picture or pair.", group=TRIALS, minimum=1)
+        int, Option(help="Responses per corrupted image or pair.", group=TRIALS, minimum=1)
     ] = 5
     clean_k: Annotated[
         int,
-        Option(help="Answers for each clean picture.", group=TRIALS, is_advanced=True, minimum=0),
+        Option(help="Responses per clean image.", group=TRIALS, is_advanced=True, minimum=0),
     ] = 5
-    trials: Annotated[
-        int, Option(help="Of the main part for each participant.", group=TRIALS, minimum=1)
-    ] = 100
+    trials: Annotated[int, Option(help="Main trials per participant.", group=TRIALS, minimum=1)] = (
+        100
+    )
     practice: Annotated[
         int, Option(help="Practice trials.", group=TRIALS, is_advanced=True, minimum=0)
     ] = 16
@@ -74,40 +76,44 @@ class StudyConfig:
         Option(help="Share of the qualification trials that must be correct.", group=TRIALS),
     ] = 0.75
     block: Annotated[int, Option(help="Main trials between breaks.", group=TRIALS, minimum=1)] = 64
-    fixation_ms: Annotated[int, Option(help="Before the stimulus.", group=TRIALS, minimum=0)] = 300
-    stimulus_ms: Annotated[int, Option(help="How long it is shown.", group=TRIALS, minimum=16)] = (
-        200
-    )
-    mask_ms: Annotated[int, Option(help="How long the mask is.", group=TRIALS, minimum=0)] = 200
+    fixation_ms: Annotated[
+        int, Option(help="Duration of the fixation before the stimulus.", group=TRIALS, minimum=0)
+    ] = 300
+    stimulus_ms: Annotated[
+        int, Option(help="Duration of the stimulus.", group=TRIALS, minimum=16)
+    ] = 200
+    mask_ms: Annotated[int, Option(help="Duration of the mask.", group=TRIALS, minimum=0)] = 200
     response_ms: Annotated[
         int, Option(help="Time to respond; 0: until there is a response.", group=TRIALS, minimum=0)
     ] = 1500
     show_ms: Annotated[
         int,
         Option(
-            help="Of same-different; 0 shows both images until the response.",
+            help="Duration of the images in same-different; 0: until the response.",
             group=TRIALS,
             minimum=0,
         ),
     ] = 0
-    side: Annotated[int, Option(help="Of the stimulus, in px.", group=TRIALS, minimum=18)] = 224
+    side: Annotated[int, Option(help="Side of the stimulus, in px.", group=TRIALS, minimum=18)] = (
+        224
+    )
     lease_minutes: Annotated[
         int | float,
         Option(
-            help="After that a trial without a response goes to somebody else.",
+            help="Time after which a trial without a response is given to another participant.",
             group=TRIALS,
             minimum=0.01,
         ),
     ] = 15.0
     token_minutes: Annotated[
-        int | float, Option(help="How long a session may take.", group=TRIALS, minimum=0.01)
+        int | float, Option(help="Maximum duration of a session.", group=TRIALS, minimum=0.01)
     ] = 120.0
     minutes: Annotated[
-        int, Option(help="What a participant is told that it takes.", group=STUDY, minimum=1)
+        int, Option(help="Duration in minutes that participants are told.", group=STUDY, minimum=1)
     ] = 8
     consent: Annotated[str, Option(help="The text participants agree to.", group=STUDY)] = CONSENT
     contact: Annotated[
-        str, Option(help="Whom participants can write to.", group=STUDY, metavar="TEXT")
+        str, Option(help="Contact address for participants.", group=STUDY, metavar="TEXT")
     ] = ""
     payment: Annotated[
         str,
@@ -128,7 +134,7 @@ class StudyConfig:
                 raise UsageError(f"{name} must be at least {minimum}, got {value}.")
         if not NAME.fullmatch(self.name):
             raise UsageError(
-                f"A study's name goes into its address: small letters, digits and hyphens, got"
+                "A study's name must consist of lower-case letters, digits and hyphens, got"
                 f" '{self.name}'."
             )
         if self.kind not in KINDS:
@@ -175,7 +181,7 @@ def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
             raise UsageError(f"{name} in {origin} must be {word}, got {value!r}.")
     for name in ("name", "title"):
         if name not in settings:
-            raise UsageError(f"{origin} is no study: {name} is missing.")
+            raise UsageError(f"{origin} is not a study: {name} is missing.")
     by_name = {name: settings[name] for name in declared if name in settings}
     sites = {name: str(settings[name]) for name in site_names if name in settings}
     return StudyConfig(**by_name, site_settings=sites)  # type: ignore[arg-type]
@@ -189,13 +195,13 @@ def read_config(path: Path) -> StudyConfig:
         settings = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
-            f"{path.parent} is no study: make one with eyechart experiment new."
+            f"{path.parent} is not a study: create one with eyechart experiment new."
         ) from None
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UsageError(f"{path} cannot be read: {reason}.") from None
     if not isinstance(settings, dict):
-        raise UsageError(f"{path} is no study: it must hold names and values.")
+        raise UsageError(f"{path} is not a study: it must hold names and values.")
     return config_from(settings, str(path))
 
 

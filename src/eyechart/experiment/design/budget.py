@@ -28,16 +28,20 @@ class Prices:
     `excluded` is the expected share of participants whose responses will not count.
     """
 
-    pay: Annotated[float, Option(help="For an hour, in the budget.", group=GROUP)] = 12.0
+    pay: Annotated[float, Option(help="Pay per hour, for the budget.", group=GROUP)] = 12.0
     fee: Annotated[
         float,
-        Option(help="Of the recruiting site, a share of the pay.", group=GROUP, is_advanced=True),
+        Option(
+            help="Fee of the recruiting site, as a share of the pay.", group=GROUP, is_advanced=True
+        ),
     ] = 0.2
-    currency: Annotated[str, Option(help="Of the pay.", group=GROUP, is_advanced=True)] = "USD"
+    currency: Annotated[str, Option(help="Currency of the pay.", group=GROUP, is_advanced=True)] = (
+        "USD"
+    )
     excluded: Annotated[
         float,
         Option(
-            help="The share of participants who will not count.",
+            help="Expected share of excluded participants.",
             group=GROUP,
             is_advanced=True,
             flags=("--expect-excluded",),

@@ -79,7 +79,10 @@ def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
         for row in source.corrupted:
             changes.setdefault(row.corruption, []).append(row.change)
     if not changes:
-        raise UsageError("No corrupted picture of the test set has a visual change: draw another.")
+        raise UsageError(
+            "No corrupted image of the test set has a measurable visual change:"
+            " draw another test set."
+        )
     limits = {
         name: float(np.quantile(values, STRONG_SHARE)) for name, values in sorted(changes.items())
     }
@@ -100,8 +103,8 @@ def _take_strong(
     ]
     if not rows:
         raise UsageError(
-            f"No photograph is left with a picture by {name} for practice, qualification and catch"
-            " trials: lower their numbers, or draw the test set from more photographs."
+            f"No image under {name} is left for practice, qualification and catch trials: lower"
+            " their numbers, or draw the test set from more images."
         )
     strong = [row for row in rows if row.change >= limit]
     if not strong:

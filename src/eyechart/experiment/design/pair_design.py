@@ -61,7 +61,7 @@ def questions_of(corruptions: Sequence[str]) -> list[Question]:
     """Return all pairs of these corruptions."""
     if len(corruptions) < 2:
         raise UsageError(
-            "Same or different needs two corruptions, and the test set has"
+            "A same-different study needs at least 2 corruptions, and the test set has"
             f" {len(corruptions)}: draw one with more."
         )
     return [Question(a, b) for a, b in combinations(sorted(corruptions), 2)]
@@ -95,9 +95,9 @@ def design_pairs(
     reach = trials_within_reach(stimuli, seed)
     if reach < config.trials:
         raise UsageError(
-            f"A participant can have only {reach} of {config.trials} trials, because nobody sees a"
-            f" photograph twice: lower --trials to {reach}, raise --per-pair, or draw the test set"
-            " from more photographs."
+            f"A participant can have only {reach} of {config.trials} trials, because nobody sees"
+            f" a source image twice: lower --trials to {reach}, raise --per-pair, or draw the"
+            " test set from more images."
         )
     return stimuli
 
@@ -153,8 +153,8 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
     for name, pool in ((question.a, a), (question.b, b)):
         if len(set(pool.digests.tolist())) < 2:
             raise UsageError(
-                f"{name} has pictures of {len(set(pool.digests.tolist()))} photographs for the main"
-                " part, and a pair needs two: draw the test set from more photographs."
+                f"{name} has samples of {len(set(pool.digests.tolist()))} source images for the"
+                " main part, and a pair needs 2: draw the test set from more images."
             )
     low = float(max(a.delta_v.min(), b.delta_v.min()))
     high = float(min(a.delta_v.max(), b.delta_v.max()))

@@ -43,7 +43,9 @@ def plan_text(
     lines += _corruptions(stimuli)
     advice = notes(config, stimuli)
     if left_out:
-        advice.append(f"{left_out} corrupted pictures are left out, since they have no Δv.")
+        advice.append(
+            f"{left_out} corrupted images are left out, because their Δv cannot be measured."
+        )
     lines += [f"Note: {note}" for note in advice]
     return "\n".join([*lines, *_budget(config, budget, prices)]) + "\n"
 
@@ -55,7 +57,7 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
         counts = _by_category(stimuli)
         missing = [name for name in CATEGORIES if not counts.get(name)]
         if missing:
-            advice.append(f"no photographs of {', '.join(missing)} are in the main part.")
+            advice.append(f"no images of {', '.join(missing)} are in the main part.")
         advice += _uneven("category", counts)
     else:
         gaps = _gaps(stimuli)
@@ -63,19 +65,19 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
         if wide:
             worst = max(wide, key=lambda name: wide[name])
             advice.append(
-                f"{len(wide)} of {len(gaps)} pairs have pictures whose Δv differs by more than"
+                f"{len(wide)} of {len(gaps)} pairs have images whose Δv differs by more than"
                 f" {TOLERANCE:g}, up to {wide[worst]:.3f} for {worst}."
             )
         if _strongest_obvious(stimuli) < OBVIOUS:
             advice.append(
-                f"no corruption changes pictures by Δv {OBVIOUS:g}, so that practice,"
-                " qualification and catch trials may not be plain to everybody."
+                f"no corruption reaches Δv {OBVIOUS:g}, so practice, qualification and catch"
+                " trials may not be obvious to everybody."
             )
         if any(row.is_clean for stimulus in stimuli for row in stimulus.pictures):
             advice.append(
-                "all corruptions are of one kind, so that in practice, qualification and catch"
-                " trials 'different' is a clean picture beside a changed one, which the main part"
-                " never shows: better draw the test set with one of another kind besides, and name"
+                "all corruptions are of one kind, so in practice, qualification and catch trials"
+                " 'different' is a clean image beside a corrupted one, which the main part never"
+                " shows: draw the test set with a corruption of another kind as well, and name"
                 " the pairs in question with --pair."
             )
     return advice + _uneven("corruption", _by_corruption(stimuli))
@@ -87,11 +89,11 @@ def _what_is_shown(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     clean = sum(stimulus.pictures[0].is_clean for stimulus in main)
     kinds = Counter(stimulus.capacity for stimulus in main if not stimulus.pictures[0].is_clean)
     clean_kinds = Counter(stimulus.capacity for stimulus in main if stimulus.pictures[0].is_clean)
-    parts = [f"{count:,} with {k} answers each" for k, count in kinds.items()]
+    parts = [f"{count:,} with {k} responses each" for k, count in kinds.items()]
     parts += [f"{clean:,} clean with {k} each" for k in clean_kinds]
     roles = Counter(stimulus.role for stimulus in stimuli)
     return [
-        f"Main part: {len(main):,} stimuli of {len(sources):,} photographs: {', '.join(parts)}",
+        f"Main part: {len(main):,} stimuli of {len(sources):,} source images: {', '.join(parts)}",
         f"Set aside: {roles[PRACTICE]} for practice, {roles[QUALIFICATION]} for qualification,"
         f" {roles[CATCH]} for catch trials",
     ]
@@ -120,7 +122,7 @@ def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
         for row in stimulus.pictures if stimulus.role == MAIN else ():
             if not row.is_clean:
                 changes.setdefault(row.corruption, []).append(row.change)
-    lines = ["Pictures by corruption, and the visual change that they cover:"]
+    lines = ["Images by corruption, and the visual change that they cover:"]
     for name, values in sorted(changes.items()):
         reached = len({min(BINS - 1, int(value * BINS)) for value in values})
         lines.append(
@@ -133,13 +135,13 @@ def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
     more = budget.by_source > budget.by_trials
     return [
-        f"Answers wanted: {budget.answers:,}, {budget.hours:.2f} hours of looking and answering",
-        f"Participants whose answers count: {budget.counting:,}, the larger of"
+        f"Responses wanted: {budget.answers:,}, {budget.hours:.2f} hours of trials",
+        f"Participants whose responses count: {budget.counting:,}, the larger of"
         f" {budget.by_trials:,} (with {config.trials} trials each) and {budget.by_source:,} (the"
-        " photograph asked for most, never twice of the same person)"
+        " most requested source image, which nobody sees twice)"
         + (
-            ": the photographs decide, and not everybody will have all trials; more photographs"
-            " with fewer pictures each would need fewer people"
+            ": the source images are the limit, and not everybody will get all trials; more"
+            " source images with fewer samples each would need fewer participants"
             if more
             else ""
         ),

@@ -71,10 +71,11 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
     if wanted > available:
         double = " two each" if n_images == 2 else ""
         raise UsageError(
-            f"The test set has {available} photographs and this study needs {wanted}:{double} for"
-            f" {least.practice} practice, {least.qualification} qualification and {least.catch}"
-            f" catch trials and for the {config.trials} trials of one participant, who never sees"
-            " a photograph twice; lower --trials, or draw the test set from more photographs."
+            f"The test set has {available} source images and this study needs {wanted}:{double}"
+            f" for {least.practice} practice, {least.qualification} qualification and"
+            f" {least.catch} catch trials and for the {config.trials} trials of one participant,"
+            " who never sees a source image twice; lower --trials, or draw the test set from"
+            " more images."
         )
     return least
 
@@ -117,7 +118,7 @@ def design_categories(
     usable = len(source_loads(stimuli))
     if usable < config.trials:
         raise UsageError(
-            f"Only {usable} photographs have pictures for the main part, and a participant needs"
+            f"Only {usable} source images have samples for the main part, and a participant needs"
             f" {config.trials}: lower --trials, or give --clean-k."
         )
     return stimuli

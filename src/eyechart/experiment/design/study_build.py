@@ -161,7 +161,7 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
     if len(sizes) > 1:
         (one, _), (two, _) = list(sizes)[:2]
         raise UsageError(
-            f"All pictures of a study have one size, and {sizes[one, one]} has {one} px while"
+            f"All images of a study must have one size, but {sizes[one, one]} has {one} px while"
             f" {sizes[two, two]} has {two}: draw the test set with --stimulus 224."
         )
     # No size at all: none of the images is in the test set, which a later check reports by name.

@@ -18,7 +18,7 @@ class StudyRequest:
     folder: Annotated[
         Path,
         Option(
-            help="The folder to be made.",
+            help="Folder to create.",
             group=STUDY,
             metavar="STUDY",
             path="folder",
@@ -32,7 +32,7 @@ class StudyRequest:
     images: Annotated[
         Path | None,
         Option(
-            help="The pictures it was drawn from; without it the demo photographs.",
+            help="Images it was drawn from; the demo images by default.",
             group="Data",
             metavar="FOLDER|FILE",
             path="folder or file",
@@ -41,7 +41,9 @@ class StudyRequest:
     catch_pool: Annotated[
         int | None,
         Option(
-            help="Stimuli to take catch trials from; twice as many.", group=TRIALS, is_advanced=True
+            help="Number of catch stimuli; twice the catch trials by default.",
+            group=TRIALS,
+            is_advanced=True,
         ),
     ] = None
     pairs: Annotated[
@@ -85,7 +87,7 @@ class StudyRequest:
     database: Annotated[
         str | None,
         Option(
-            help="Where answers go; an SQLite file in STUDY if not given.",
+            help="Database for responses; an SQLite file in STUDY by default.",
             group=STUDY,
             is_advanced=True,
             metavar="URL",

@@ -50,8 +50,8 @@ def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetim
     known = db.scalar(select(InstallationRow.secret))
     if known is not None and known != fingerprint:
         raise UsageError(
-            "The database has studies with another secret, so that their participants would not be"
-            " known again: give --secret with the folder of the first study."
+            "The database has studies with another secret, so that their participants would not"
+            " be recognized: give --secret with the folder of the first study."
         )
     study = db.scalar(select(StudyRow).where(StudyRow.name == config.name))
     if study is None:
@@ -71,7 +71,8 @@ def store(database: Database, entry: StudyEntry, digests: Mapping[int, str]) -> 
                 _add(db, entry, digests)
     except IntegrityError:
         raise UsageError(
-            "Somebody else wrote a study into the database at the same time: run the command again."
+            "Another process wrote a study into the database at the same time: run the command"
+            " again."
         ) from None
 
 

@@ -93,7 +93,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
             first = clean.setdefault(row.digest, row)
             if first.category != row.category:
                 raise UsageError(
-                    f"{first.name} and {row.name} are the same picture, once labelled"
+                    f"{first.name} and {row.name} are the same image, once labelled"
                     f" {first.category or 'outside the 16'} and once"
                     f" {row.category or 'outside the 16'}: keep one of them and draw the test set"
                     " again."
@@ -103,7 +103,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
     bare = next((row for row in rows if row.digest not in clean), None)
     if bare is not None:
         raise UsageError(
-            f"The test set has no clean picture of {bare.name}, which a study needs: draw it again"
+            f"The test set has no clean image of {bare.name}, which a study needs: draw it again"
             " with eyechart testset make."
         )
     return [StudyImage(row, tuple(corrupted.get(digest, ()))) for digest, row in clean.items()]
@@ -118,12 +118,12 @@ def check_categories(sources: Sequence[StudyImage]) -> None:
     total = len(sources)
     if unlabelled:
         raise UsageError(
-            f"{len(unlabelled)} of {total} photographs of the test set have no label, such as"
+            f"{len(unlabelled)} of {total} images of the test set have no label, such as"
             f" {unlabelled[0].name}: put them into folders named after the 16 categories, or list"
             " them with a column category, and draw the test set again with --labels entry16."
         )
     raise UsageError(
-        f"{len(outside)} of {total} photographs of the test set are outside the 16 categories that"
-        f" people choose from, such as {outside[0].name} (labelled '{outside[0].label}'): draw the"
-        " test set again with --labels entry16."
+        f"{len(outside)} of {total} images of the test set are outside the 16 categories that"
+        f" participants choose from, such as {outside[0].name} (labelled '{outside[0].label}'):"
+        " draw the test set again with --labels entry16."
     )

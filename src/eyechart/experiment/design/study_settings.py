@@ -82,8 +82,8 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
         )
     if settings.side not in (None, side):
         raise UsageError(
-            f"side must be that of the test set's pictures, {side} px, got {settings.side}:"
-            " leave it out."
+            f"side must be that of the test set's images, {side} px, got {settings.side}: leave"
+            " it out."
         )
     return replace(settings, config=replace(settings.config, side=side), side=side)
 

@@ -88,7 +88,7 @@ def export(
     check_target(target, config)
     judged, elsewhere = _judged(folder, rules.version)
     if not any(session.record.responses for session in judged):
-        raise UsageError(f"The study {config.name} has no answers yet: nothing was written.")
+        raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
     note = "Answers of sessions that break a rule were kept all the same.\n"
     content = ExportContent(

@@ -83,7 +83,9 @@ def find_rules(version: int) -> RuleSet:
     """
     if version not in BY_VERSION:
         known = ", ".join(map(str, BY_VERSION))
-        raise UsageError(f"There are no quality rules of version {version}; known: {known}.")
+        raise UsageError(
+            f"rules must be a known version of the quality rules ({known}), got {version}."
+        )
     return BY_VERSION[version]
 
 

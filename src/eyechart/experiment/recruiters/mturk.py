@@ -64,7 +64,7 @@ class MechanicalTurk(Recruiter):
         host = origin(url)
         # Compare the origin only: a path or user part could redirect the form elsewhere.
         if host not in (*self.form_hosts, *more_hosts) or url.rstrip("/") != host:
-            raise BadIds("turkSubmitTo is no address of Mechanical Turk.")
+            raise BadIds("turkSubmitTo is not an address of Mechanical Turk.")
         return host
 
 

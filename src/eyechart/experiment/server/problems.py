@@ -48,7 +48,7 @@ def explain_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> JSONResponse:
         if error.status_code == 400:
-            return problem(422, "bad_request", "The body is no JSON that can be read.")
+            return problem(422, "bad_request", "The body must be valid JSON.")
         code = CODES.get(error.status_code, "bad_request")
         answer = problem(error.status_code, code, f"{error.detail}.")
         answer.headers.update(error.headers or {})
@@ -65,7 +65,7 @@ def explain_problems(app: FastAPI) -> None:
 
     @app.exception_handler(OperationalError)
     async def unreachable(request: Request, error: OperationalError) -> JSONResponse:
-        return _trouble(f"The database does not answer: {' '.join(str(error.orig).split())}.")
+        return _trouble(f"The database does not respond: {' '.join(str(error.orig).split())}.")
 
     @app.exception_handler(NoConnection)
     async def busy(request: Request, error: NoConnection) -> JSONResponse:
@@ -74,7 +74,7 @@ def explain_problems(app: FastAPI) -> None:
 
 def _trouble(message: str) -> JSONResponse:
     LOG.error(message)
-    answer = problem(503, "trouble", "Something is not right here: try again in a little while.")
+    answer = problem(503, "trouble", "The server has a problem: try again in a moment.")
     answer.headers["retry-after"] = "5"
     return answer
 

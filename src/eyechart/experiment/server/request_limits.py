@@ -106,7 +106,7 @@ class Guard:
             await self.app(scope, body, with_headers)
         except Exception:
             if not begun:
-                trouble = problem(500, "trouble", "Something went wrong here: try again.")
+                trouble = problem(500, "trouble", "Something went wrong on the server: try again.")
                 await trouble(scope, receive, with_headers)
             raise
 

@@ -69,7 +69,7 @@ def store(
         if trial.body_hash is None:
             _store(db, study.config, session, trial, response=response, now=now)
         elif trial.body_hash != response.digest:
-            raise Refusal(409, "answered", "This trial has another answer already.")
+            raise Refusal(409, "answered", "This trial already has another response.")
         feedback = None
         if trial.role == "practice":
             feedback = Feedback(right=response.choice == trial.truth, truth=trial.truth)
@@ -86,7 +86,7 @@ def _store(
     now: datetime,
 ) -> None:
     if trial.state == DROPPED and not (is_active(session) and take_again(db, trial.stimulus_id)):
-        raise Refusal(410, "gone", "This trial was over, and others have answered it.")
+        raise Refusal(410, "gone", "This trial has expired, and others have responded to it.")
     connection = db.connection()
     connection.execute(_ANSWERED, {"trial_id": trial.id})
     row = {

@@ -104,7 +104,7 @@ def make_app(
     app = FastAPI(
         title="eyechart experiment",
         version=__version__,
-        description="Hands out pictures to participants of a study and takes their answers.",
+        description="Serves stimuli to the participants of a study and stores their responses.",
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -125,9 +125,9 @@ def make_app(
             raise Refusal(401, "no_token", "Join the study first.")
         claim = read_token(study.secret, sent.credentials)
         if claim is None:
-            raise Refusal(401, "bad_token", "This is no token of this study.")
+            raise Refusal(401, "bad_token", "This is not a token of this study.")
         if claim.expires_at <= clock():
-            raise Refusal(401, "expired_token", "The session is over: join again to go on.")
+            raise Refusal(401, "expired_token", "The token has expired: join again to continue.")
         return Bearer(claim.session_id, token_hash(sent.credentials))
 
     Signed = Annotated[Bearer, Depends(signed)]
@@ -135,9 +135,9 @@ def make_app(
     def check(bearer: Bearer, known: SessionRow | Known, tab: str | None = None) -> None:
         """Reject a revoked token, and a tab other than the session's current one."""
         if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
-            raise Refusal(401, "bad_token", "The session went on elsewhere.")
+            raise Refusal(401, "bad_token", "The session was continued elsewhere.")
         if tab is not None and tab != known.tab:
-            raise Refusal(409, "another_tab", "The session goes on in another tab.")
+            raise Refusal(409, "another_tab", "The session continues in another tab.")
 
     def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
         """Return the caller's session id."""
@@ -245,7 +245,7 @@ def make_app(
             known = db.connection().execute(_PICTURE, key).one()
         check(bearer, known)
         if known.sha256 is None:
-            raise Refusal(404, "no_picture", "There is no such picture to be seen now.")
+            raise Refusal(404, "no_picture", "This image is not part of a live trial.")
         pixels = study.folder.read_pixels(known.sha256, config.side)
         return Response(pixels, media_type="application/octet-stream")
 
@@ -257,7 +257,7 @@ def make_app(
     def respond(bearer: Signed, trial: PublicId, body: wire.ResponseBody) -> Response:
         """Store a response. Sending it again changes nothing; a different one is rejected."""
         if body.choice not in ("", *choices):
-            raise Refusal(422, "bad_request", "choice is none of the answers.")
+            raise Refusal(422, "bad_request", "choice must be one of the study's choices.")
 
         def allowed(session: SessionRow) -> None:
             check(bearer, session)

@@ -28,11 +28,11 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(512)
     except (socket.gaierror, UnicodeError):
         listener.close()
-        raise UsageError(f"--host {host} is no address of this machine.") from None
+        raise UsageError(f"--host {host} is not an address of this machine.") from None
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRNOTAVAIL:
-            raise UsageError(f"--host {host} is no address of this machine.") from None
+            raise UsageError(f"--host {host} is not an address of this machine.") from None
         reason = (error.strerror or str(error)).lower()
         raise UsageError(
             f"Cannot serve on port {port} of {host} ({reason}): choose another --port."
@@ -115,6 +115,7 @@ def _check_images(study: OpenStudy) -> None:
     if missing:
         study.database.close()
         raise UsageError(
-            f"{len(missing)} of {len(names)} pictures of the study are missing, such as"
-            f" {folder.picture_path(missing[0])}: the command that made the study makes them again."
+            f"{len(missing)} of {len(names)} images of the study are missing, such as"
+            f" {folder.picture_path(missing[0])}: run the command that made the study again to"
+            " regenerate them."
         )

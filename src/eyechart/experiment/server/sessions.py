@@ -90,7 +90,7 @@ def _find_session(
         if db.scalar(select(StudyRow.status).where(StudyRow.id == study.id)) != "open":
             raise Refusal(409, "closed", "This study is closed.")
         if not has_room(db, study.id, now):
-            raise Refusal(409, "full", "This study has all the answers that it needs.")
+            raise Refusal(409, "full", "This study has all the responses that it needs.")
         person = person or _new_participant(db, arrival.platform, digest, now)
         session = _new_session(db, study, person, now)
     elif not is_active(session) and _is_another_task(db, session, arrival):

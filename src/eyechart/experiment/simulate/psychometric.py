@@ -17,14 +17,19 @@ class Psychometric:
     """
 
     middle: Annotated[
-        float, Option(help="Δv at which half of what is seen is lost.", group=GROUP)
+        float, Option(help="Δv at which half of the accuracy above chance is lost.", group=GROUP)
     ] = 0.65
     width: Annotated[
-        float, Option(help="How slowly it is lost, in Δv.", group=GROUP, minimum=0.001)
+        float, Option(help="Width of the decline, in Δv.", group=GROUP, minimum=0.001)
     ] = 0.08
     lapse: Annotated[
         float,
-        Option(help="Share of clean pictures that are missed.", group=GROUP, minimum=0, maximum=1),
+        Option(
+            help="Error rate of attentive robots on clean images.",
+            group=GROUP,
+            minimum=0,
+            maximum=1,
+        ),
     ] = 0.02
     tell: float = 0.9
 

@@ -70,7 +70,7 @@ class RobotList(Record):
 def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
     """Copy a study into a new folder with a separate database and no participants."""
     if out.exists():
-        raise UsageError(f"{out} is there already: choose another --out.")
+        raise UsageError(f"{out} already exists: choose another --out.")
     if not out.parent.is_dir():
         raise UsageError(f"No such folder: {out.parent}.")
     with connect_study(folder) as study:

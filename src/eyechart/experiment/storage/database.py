@@ -121,7 +121,8 @@ def _engine(url: str) -> Engine:
         raise
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise UsageError(
-            f"'{url}' is no database: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."
+            f"'{url}' is not a database URL: give sqlite:///FILE or"
+            " postgresql+psycopg://USER@HOST/NAME."
         ) from None
     except ModuleNotFoundError as error:
         raise UsageError(
@@ -170,12 +171,12 @@ def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
     if heads and ours and not known.issuperset(heads):
         raise UsageError(
             f"The database is of version {heads[0]}, which is newer than this eyechart: install"
-            " the newer eyechart that made it."
+            " the eyechart version that wrote it."
         )
     if not known.issuperset(heads) or (not heads and (ours or (path is not None and tables))):
         raise UsageError(
-            f"The database {_shown(engine)} has tables of something else ({min(tables)}): give"
-            " another one."
+            f"The database {_shown(engine)} has tables of another program ({min(tables)}): use"
+            " another database."
         )
     if not heads and not create:
         raise UsageError("The database holds no study: make one with eyechart experiment new.")

@@ -25,7 +25,7 @@ CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
 )  # fmt: skip
 ANSWERS = "answers.sqlite"
 DIGEST = re.compile(r"[0-9a-f]{64}")
-REPAIR = "the command eyechart experiment new that made the study mends it"
+REPAIR = "run the same eyechart experiment new command again to fix it"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ def full_url(url: str) -> str:
         full = parsed.set(database=str(Path(file).resolve()))
     except (ArgumentError, ValueError):
         raise UsageError(
-            f"'{url}' is no database: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."
+            f"'{url}' is not a database URL: give sqlite:///FILE or"
+            " postgresql+psycopg://USER@HOST/NAME."
         ) from None
     return full.render_as_string(hide_password=False)
 
@@ -111,7 +112,7 @@ def read_secret(path: Path) -> bytes:
     except ValueError:
         text = ""
     if not DIGEST.fullmatch(text):
-        raise UsageError(f"{file} is no secret: it must hold 64 hexadecimal digits.")
+        raise UsageError(f"{file} is not a secret: it must hold 64 hexadecimal digits.")
     return bytes.fromhex(text)
 
 
@@ -132,7 +133,7 @@ def write_private(path: Path, text: str) -> None:
 def picture_path(study: Path, sha256: str) -> Path:
     """Return the path of a study's image with these pixels."""
     if not DIGEST.fullmatch(sha256):
-        raise UsageError(f"A picture is known by 64 hexadecimal digits, got '{sha256}'.")
+        raise UsageError(f"The digest of an image must be 64 hexadecimal digits, got '{sha256}'.")
     return study / STIMULI / f"{sha256}.png"
 
 
@@ -199,8 +200,8 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
             fingerprint = db.scalar(select(InstallationRow.secret))
         if fingerprint is not None and fingerprint != folder.fingerprint:
             raise UsageError(
-                f"{folder.path / SECRET} is not the one that the participants of this database are"
-                " known by: put that one back."
+                f"{folder.path / SECRET} does not match the secret of this database: restore the"
+                " original file."
             )
         if row is None:
             raise UsageError(
@@ -208,8 +209,8 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
             )
         if row.config_hash != folder.config.digest:
             raise UsageError(
-                f"{folder.path / CONFIG} was changed after the study was made: put it back, or"
-                " make another study."
+                f"{folder.path / CONFIG} was changed after the study was created: restore it, or"
+                " create another study."
             )
     except UsageError:
         database.close()
