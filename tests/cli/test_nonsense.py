@@ -91,7 +91,7 @@ SCORES = [[1, 0.2], [0.2, 1]]
         (lambda: ec.select_non_overlapping(SCORES, "x"), "threshold must be a number, got 'x'"),
         (lambda: ec.draw("images", device=None), "device must be a name"),
         # a hit for each answer in a table, not in a row
-        (lambda: ec.fit_curve(CHANGE, HITS, anchor=[HITS] * 60), "one value per answer, got shape"),
+        (lambda: ec.fit_curve(CHANGE, HITS, anchor=[HITS] * 60), "one value per sample, got shape"),
         (lambda: ec.overlap_matrix([[0.1], [10**400]]), "robustness must be a table of numbers"),
         (lambda: ec.overlap_matrix(ROBUSTNESS, least_gain=10**400), "least_gain must be a number"),
         # more than can be held, or waited for

@@ -43,9 +43,9 @@ def test_gzip_and_a_byte_order_mark_are_read_through(table):
         ("b\n1\n", "lacks the column a: it needs a"),
         ("a,b\n1\n", "row 2: 1 cells instead of 2"),
         ("a\n", "has no rows"),
-        ('a\n"1"x\n', "row 2: .* it is no CSV"),
-        (b"a\n\xe9\n", "no text in UTF-8"),
-        (b"\x1f\x8bzz", "damaged or cut off"),
+        ('a\n"1"x\n', "row 2: .* the file is not valid CSV"),
+        (b"a\n\xe9\n", "not UTF-8 text"),
+        (b"\x1f\x8bzz", "damaged or truncated"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(table, text, sentence):

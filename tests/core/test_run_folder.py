@@ -37,7 +37,7 @@ def test_growing_settings_are_kept_and_not_compared(tmp_path):
 def test_files_of_something_else_are_rejected_before_anything_is_written(tmp_path, name):
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("mine")
-    with pytest.raises(UsageError, match="is there already and of no study"):
+    with pytest.raises(UsageError, match="already exists and is not from this study"):
         open_study(tmp_path)
     assert not (tmp_path / "run.json").exists()
 

@@ -310,7 +310,7 @@ def test_the_docs_name_the_corruptions_that_are_not_monotone() -> None:
     declared = {name for name, entry in all_entries().items() if not entry.monotone}
     assert declared == set(NOT_MONOTONE)
     for name in declared:
-        assert "does not grow steadily" in str(ec.describe_corruption(name))
+        assert "does not grow monotonically" in str(ec.describe_corruption(name))
 
 
 @pytest.mark.parametrize("name", NOT_MONOTONE)

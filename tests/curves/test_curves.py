@@ -188,23 +188,23 @@ def test_changes_that_are_not_numbers_are_left_out_and_counted():
 @pytest.mark.parametrize(
     ("change", "hits", "options", "sentence"),
     [
-        ([0.1, 0.2], [1, 1], {}, "give more answers"),
+        ([0.1, 0.2], [1, 1], {}, "give more samples"),
         ([0.1, 1.2] * 100, [1, 1] * 100, {}, "delta_v must lie in"),
         ([0.1, 0.2] * 100, [1, 2] * 100, {}, "hits must lie in"),
-        ([0.1, 0.2] * 100, [1] * 100, {}, "one value per answer"),
+        ([0.1, 0.2] * 100, [1] * 100, {}, "one value per sample"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": 1.5}, "anchor must lie in"),
-        ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": [1, 0]}, "one value per answer"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": [1, 0]}, "one value per sample"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"binning": "papers"}, "paper or equal"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"method": "cob"}, "Did you mean 'cobs'"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"bins": 1}, "at least 2"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": "high"}, "anchor must be a number"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"right_anchor": -0.1}, "right_anchor must lie in"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"right_anchor": [1, 0]}, "right_anchor must have one"),
-        ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": 0.5, "right_anchor": 0.6}, "must not be above"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": 0.5, "right_anchor": 0.6}, "must not exceed"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"replicates": 0}, "replicates must be at least 1"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"density": "flat"}, "density must be uniform"),
         ("abc", [1], {}, "numbers"),
-        ([], [], {}, "one per answer"),
+        ([], [], {}, "one per sample"),
     ],
 )
 def test_what_is_no_set_of_answers_is_refused(change, hits, options, sentence):
@@ -340,7 +340,10 @@ def test_equal_densities_are_equal():
         (lambda: Density.of_function(lambda v: np.nan * v), "0 or more"),
         (lambda: Density.beta(0, 1), "above 0"),
         (lambda: Density(PPoly(np.ones((1, 1)), np.array([0.0, 0.5]))), "from 0 to 1"),
-        (lambda: Density(PPoly(np.full((1, 1), 2.0), np.array([0.0, 1.0]))), "integral 1, got 2"),
+        (
+            lambda: Density(PPoly(np.full((1, 1), 2.0), np.array([0.0, 1.0]))),
+            "integrate to 1, got 2",
+        ),
         (lambda: Density(PPoly(np.array([[-4.0], [3.0]]), np.array([0.0, 1.0]))), "negative"),
         # negative only between the ends of its one piece
         (lambda: Density(PPoly(np.array([[24.0], [-24], [5]]), np.array([0.0, 1]))), "negative"),

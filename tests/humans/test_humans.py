@@ -484,7 +484,7 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
         ("trials", "", {}, "lacks the column"),
         ("trials", TRIALS.splitlines()[0] + "\n", {}, "has no rows"),
         ("trials", TRIALS + "frost,ann\n", {}, "row 6: 2 cells instead of 7"),
-        ("trials", TRIALS + 'frost,"ann\n', {}, "it is no CSV"),
+        ("trials", TRIALS + 'frost,"ann\n', {}, "the file is not valid CSV"),
         ("trials", TRIALS + "frost,a,1,dog,dog,1.5,\n", {}, "row 6: delta_v must be .* got '1.5'"),
         ("trials", TRIALS + "frost,a,1,dog,dog,nan,\n", {}, "row 6: delta_v must be"),
         ("trials", TRIALS + "frost,a,1,dog,wolf,0.5,\n", {}, "row 6: 'wolf' is none of the 16"),
@@ -544,7 +544,7 @@ def test_a_table_that_cannot_be_used_is_refused_with_its_row(write, form, text, 
 def test_files_that_are_no_text_are_refused(tmp_path):
     path = tmp_path / "t.csv"
     for content, sentence in (
-        (b"\x1f\x8b\x08broken", "damaged or cut off"),
+        (b"\x1f\x8b\x08broken", "damaged or truncated"),
         (b"caf\xe9", "UTF-8"),
         (None, "Cannot read"),
     ):

@@ -176,9 +176,9 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(images, sentence):
         ({"name": "gaussian_noise", "severity": "high"}, "severity must be a number"),
         ({"name": "gaussian_noise", "sigma": 3.0}, "sigma must be in [0, 1], got 3"),
         ({"name": "gaussian_noise", "sgma": 0.1}, "no parameter 'sgma'"),
-        ({"name": "gaussian_noise"}, "Say how strong"),
+        ({"name": "gaussian_noise"}, "Give a strength"),
         ({"severity": 3}, "Give the name"),
-        ({"name": "fog", "corruption_name": "fog", "severity": 3}, "once"),
+        ({"name": "fog", "corruption_name": "fog", "severity": 3}, "not both"),
         ({"name": "fog", "severity": 3, "keys": ["a", "b"]}, "1 images, 2 keys"),
         ({"name": "fog", "severity": 3, "variant": "paper"}, "no variant 'paper'"),
     ],
@@ -265,5 +265,5 @@ def test_a_call_of_imagecorruptions_means_the_same_here():
     expected = ec.corrupt(image, "fog", severity=1)
     assert np.array_equal(ec.corrupt(image, corruption_name="fog"), expected)
     assert np.array_equal(ec.corrupt(image, severity=1, corruption_name="fog"), expected)
-    with pytest.raises(ec.UsageError, match="once"):
+    with pytest.raises(ec.UsageError, match="not both"):
         ec.corrupt(image, "fog", corruption_name="fog")

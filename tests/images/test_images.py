@@ -114,7 +114,7 @@ def test_a_table_that_lists_no_pictures_is_refused(tmp_path, header, rows, words
         (
             "list.csv",
             "path,label\ncaf\xe9.png,1\n".encode("latin-1"),
-            "no text in UTF-8: save",
+            "not UTF-8 text: save",
         ),
         ("list.parquet", b"no Parquet", "list.parquet"),
         ("list.parquet", b"", "list.parquet"),

@@ -96,11 +96,11 @@ def test_unlabelled_pictures_have_no_output():
 @pytest.mark.parametrize(
     ("labels", "classes", "words"),
     [
-        (["n01440764", "n00000001"], 1000, ("1 picture has a label", "'n00000001'")),
-        (["n01440764", "dog", "dog"], 1000, ("2 pictures have labels", "'dog'")),
-        (["4", "10", "12"], 10, ("2 pictures have labels", "'10'", "0 to 9")),
-        (["cat", "dog"], 3, ("2 pictures have labels", "'cat'", "3 names")),
-        (["cat", "1"], 4, ("2 pictures have labels",)),
+        (["n01440764", "n00000001"], 1000, ("1 image has a label", "'n00000001'")),
+        (["n01440764", "dog", "dog"], 1000, ("2 images have labels", "'dog'")),
+        (["4", "10", "12"], 10, ("2 images have labels", "'10'", "0 to 9")),
+        (["cat", "dog"], 3, ("2 images have labels", "'cat'", "3 names")),
+        (["cat", "1"], 4, ("2 images have labels",)),
         (["n01440764"], 10, ("ImageNet's labels, such as 'n01440764'", "--label-map FILE")),
         (["n01440764", "n01443537"], 1001, ("1,001 outputs", "--label-map background-first")),
         (["0", "999"], 1001, ("ImageNet's labels", "--label-map background-first")),

@@ -473,7 +473,7 @@ def test_the_command_refuses_what_cannot_be(run, tmp_path):
     write_suite(load_suite("vcr"), own)
     for more, words in (
         (("--lower", 0.4), "lower the larger one"),
-        (("--out", foreign), "is no suite"),
+        (("--out", foreign), "is not a suite"),
         (("--out", table.with_suffix(".yaml")), "not of a calibration"),
         (("--out", own), "not of a calibration"),
         (("--out", tmp_path / "x.txt"), "must end in .yaml"),

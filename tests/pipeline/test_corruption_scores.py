@@ -489,7 +489,7 @@ def test_what_cannot_be_evaluated_is_refused(tmp_path):
         (small_models.colours, {"rule": "best"}, "Unknown rule"),
         ([], {}, "at least one model"),
         ([small_models.colours, small_models.colours], {}, "given twice"),
-        (small_models.Blocks(3), {}, "4 pictures have labels unknown to a model of 3 classes"),
+        (small_models.Blocks(3), {}, "4 images have labels unknown to a model of 3 classes"),
         (small_models.colours, {"batch": 0}, "batch must be"),
     ):
         with pytest.raises(ec.UsageError, match=word):

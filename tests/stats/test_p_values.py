@@ -194,8 +194,8 @@ def test_p_values_from_the_spread_are_those_of_a_normal_difference():
 @pytest.mark.parametrize(
     ("words", "call"),
     [
-        ("row of numbers between 0 and 1", lambda: holm([0.1, 2])),
-        ("row of numbers between 0 and 1", lambda: holm([0.1, float("nan")])),
+        ("list of numbers in", lambda: holm([0.1, 2])),
+        ("list of numbers in", lambda: holm([0.1, float("nan")])),
         (
             "10 and 3 replicates",
             lambda: paired_difference(

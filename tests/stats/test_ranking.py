@@ -111,7 +111,10 @@ ONE = make_estimate(0.5, np.full(10, 0.5))
     [
         ("at least one model", lambda: rank({}, True)),
         ("got nan for 'a'", lambda: rank({"a": make_estimate(np.nan, np.ones(3))}, True)),
-        ("equally often", lambda: rank({"a": ONE, "b": make_estimate(0.5, np.ones(3))}, True)),
+        (
+            "same number of bootstrap replicates",
+            lambda: rank({"a": ONE, "b": make_estimate(0.5, np.ones(3))}, True),
+        ),
         ("only one has 'b'", lambda: swaps(({"a": ONE}, True), ({"a": ONE, "b": ONE}, True))),
     ],
 )

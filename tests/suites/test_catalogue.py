@@ -76,7 +76,7 @@ def test_a_description_reads_well():
     assert "sigma: 0 to 1 fraction of full scale; standard deviation" in text
     assert "0.18" in text
     assert "does not grow" in str(ec.describe_corruption("saturate"))
-    assert "own draw of hue" in str(ec.describe_corruption("vcr/hue_saturation_value"))
+    assert "to a random hue" in str(ec.describe_corruption("vcr/hue_saturation_value"))
 
 
 @pytest.mark.parametrize("name", ec.list_corruptions())

@@ -619,7 +619,7 @@ def test_every_published_entry_leads_to_values_in_range_at_any_severity_and_size
     [
         ("", "it must have name"),
         ("[1, 2]", "it must have name"),
-        ("name: 3\ntitle: t\nsource: s\ncorruptions: []", "name must be there"),
+        ("name: 3\ntitle: t\nsource: s\ncorruptions: []", "name is required"),
         ("name: a\ntitle: t\nsource: s\ncorruptions:", "at least one entry"),
         ("name: a\ntitle: t\nsource: s\ncorruptions: [fog]", "got 'fog'"),
         ("name: a\ntitle: t\nsource: s\ncorruptions: [{name: fog}]", "group is missing"),

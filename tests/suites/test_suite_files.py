@@ -143,17 +143,17 @@ def test_fingerprints_of_what_has_not_changed_are_those_of_version_0_1():
 @pytest.mark.parametrize(
     ("item", "sentence"),
     [
-        ('{same_as: "imagenet-c:fog", severity: [3, 1]}', "two rising numbers within 0 and 5"),
-        ('{same_as: "imagenet-c:fog", severity: [1, 6]}', "two rising numbers within 0 and 5"),
-        ('{same_as: "imagenet-c:fog", severity: [-1, 2]}', "two rising numbers within 0 and 5"),
-        ('{same_as: "imagenet-c:fog", severity: [2]}', "two rising numbers within 0 and 5"),
+        ('{same_as: "imagenet-c:fog", severity: [3, 1]}', "two increasing numbers in [0, 5]"),
+        ('{same_as: "imagenet-c:fog", severity: [1, 6]}', "two increasing numbers in [0, 5]"),
+        ('{same_as: "imagenet-c:fog", severity: [-1, 2]}', "two increasing numbers in [0, 5]"),
+        ('{same_as: "imagenet-c:fog", severity: [2]}', "two increasing numbers in [0, 5]"),
         ('{same_as: "imagenet-c:fog", severity: 3}', "severity must be a list of numbers"),
-        ('{same_as: "imagenet-c:fog", severity: [.nan, 3]}', "two rising numbers"),
+        ('{same_as: "imagenet-c:fog", severity: [.nan, 3]}', "two increasing numbers"),
         (
             '{same_as: "imagenet-c:fog", note: mine}',
-            "only severity and variant can stand, got note",
+            "only severity and variant are allowed, got note",
         ),
-        ("{name: fog, group: weather, severity: [1, 2]}", "severity needs levels or a path"),
+        ("{name: fog, group: weather, severity: [1, 2]}", "severity requires levels or a path"),
         ("{name: fog, group: weather, severity: 2}", "severity must be of type list"),
     ],
 )
@@ -268,7 +268,7 @@ def test_nothing_but_a_suite_is_overwritten(tmp_path):
     suite = load_suite("imagenet-noc")
     foreign = tmp_path / "a.yaml"
     foreign.write_text("my: notes\n")
-    with pytest.raises(ec.UsageError, match="is no suite"):
+    with pytest.raises(ec.UsageError, match="is not a suite"):
         write_suite(suite, foreign)
     assert foreign.read_text() == "my: notes\n"
     own = tmp_path / "b.yaml"
@@ -309,7 +309,11 @@ def test_what_cannot_be_chosen_is_refused_in_one_sentence():
         ([noc], ["noc/hu"], "Did you mean 'noc/hue'"),
         ([noc], [], "at least one"),
         ([noc], ["noc/hue", "hue"], "named twice"),
-        ([benchmark, other], ["fog"], "imagenet-c and other both have a corruption called fog"),
+        (
+            [benchmark, other],
+            ["fog"],
+            "imagenet-c and other define different corruptions called fog",
+        ),
         ([noc, load_suite("vcr")], ["blur"], "'noc/blur' or 'vcr/blur'"),
     ):
         with pytest.raises(ec.UsageError, match=sentence):

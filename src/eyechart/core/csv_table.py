@@ -108,14 +108,16 @@ def read_rows(
                 line = [*line[: len(head)], *[""] * (len(head) - len(line))]
             if len(line) != len(head):
                 raise UsageError(
-                    f"{path}, row {number}: {len(line)} cells instead of {len(head)}; mend the row"
+                    f"{path}, row {number}: {len(line)} cells instead of {len(head)}; fix the row"
                     " or remove it."
                 )
             count += 1
             cells = (cell.strip() for cell in line)
             yield CsvRow(path, number, dict(zip(head, cells, strict=True)))
     except csv.Error as error:
-        raise UsageError(f"{path}, row {lines.line_num}: {error}; it is no CSV.") from None
+        raise UsageError(
+            f"{path}, row {lines.line_num}: {error}; the file is not valid CSV."
+        ) from None
     if not count:
         raise UsageError(f"{path} has no rows.")
 
@@ -136,9 +138,9 @@ def read_text(path: Path) -> str:
         # spreadsheets write a byte order mark, which would become part of the first column's name
         return content.decode("utf-8-sig")
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise UsageError(f"{path} is damaged or cut off: unpack it again.") from None
+        raise UsageError(f"{path} is damaged or truncated: decompress it again.") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text in UTF-8: save it as CSV again.") from None
+        raise UsageError(f"{path} is not UTF-8 text: save it as CSV again.") from None
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
 

@@ -23,7 +23,9 @@ def find_device(name: str | torch.device) -> torch.device:
     if device.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
-            raise UsageError(f"Device '{name}' is not there: {count} CUDA devices can be used.")
+            raise UsageError(
+                f"Device '{name}' is not available ({count} CUDA devices found); use cpu."
+            )
         # Triton kernels and CUDA events use the current device, not that of their tensors
         torch.cuda.set_device(device.index or 0)
     return device

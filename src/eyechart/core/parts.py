@@ -75,8 +75,8 @@ class Parts:
             return []
         count = "1 Parquet file is" if len(strays) == 1 else f"{len(strays)} Parquet files are"
         return [
-            f"{count} not of this run and ignored, such as {strays[0]}: keep what you need"
-            " elsewhere and delete it here."
+            f"{count} not part of this run and ignored, such as {strays[0]}: move what you"
+            " need elsewhere and delete the rest."
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:
@@ -158,12 +158,12 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
         with pq.ParquetFile(path) as file:
             missing = set(columns or ()) - set(file.schema_arrow.names)
             if missing:
-                raise UsageError(f"{path} has no column {missing.pop()}: it is another table.")
+                raise UsageError(f"{path} has no column {missing.pop()}: it is a different table.")
             return file.read(columns)
     except (OSError, pa.ArrowException, KeyError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(
-            f"Cannot read {path}: {reason}; if a run left it so, delete it and run again."
+            f"Cannot read {path}: {reason}; if a stopped run left it, delete it and run again."
         ) from None
 
 
@@ -178,7 +178,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     except OSError as error:
         reason = error.strerror or os.strerror(error.errno) if error.errno else str(error)
         raise UsageError(
-            f"Cannot write {path}: {reason}; what was done before is kept, make room and go on."
+            f"Cannot write {path}: {reason}; finished work is kept: free disk space and resume."
         ) from None
 
 
@@ -189,5 +189,5 @@ def read_header(path: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
     except (OSError, pa.ArrowException):
-        raise UsageError(f"{path} is not a Parquet file that can be read.") from None
+        raise UsageError(f"{path} is not a readable Parquet file.") from None
     return {key.decode(): value.decode() for key, value in stored.items() if key != b"ARROW:schema"}

@@ -46,7 +46,9 @@ def open_run_folder(
     else:
         foreign = next((out / name for name in (*files, *folders) if (out / name).exists()), None)
         if foreign is not None:
-            raise UsageError(f"{foreign} is there already and of no {work}: choose another --out.")
+            raise UsageError(
+                f"{foreign} already exists and is not from this {work}: choose another --out."
+            )
     try:
         # the record first, so that a process that starts at the same time recognizes this work
         out.mkdir(parents=True, exist_ok=True)
@@ -79,7 +81,7 @@ def read_settings(record: Path) -> Settings:
             raise ValueError
     except (OSError, ValueError):
         raise UsageError(
-            f"{record} cannot be read: delete it to start anew, or choose another --out."
+            f"{record} cannot be read: delete it to start over, or choose another --out."
         ) from None
     return settings
 

@@ -29,7 +29,7 @@ class _BoundedLoader(yaml.SafeLoader):
             # an alias is the same node again, so its full size counts each time
             size = 1 + sum(self._sizes.get(id(child), 1) for child in _inside(node))
             if size > MAX_VALUES:
-                raise yaml.YAMLError(f"its aliases stand for more than {MAX_VALUES:,} values")
+                raise yaml.YAMLError(f"its aliases expand to more than {MAX_VALUES:,} values")
             self._sizes[id(node)] = size
         return node
 

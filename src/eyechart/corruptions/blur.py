@@ -35,9 +35,9 @@ def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
     "glass_blur",
     "blur",
     SIGMA,
-    Parameter("reach", 0, 50, "px", "how far away a pixel may be copied from", clean=0,
+    Parameter("reach", 0, 50, "px", "largest distance that a pixel is copied", clean=0,
               integer=True),
-    Parameter("passes", 0, 10, "number", "how often the picture is gone through", clean=0,
+    Parameter("passes", 0, 10, "number", "number of sweeps over the image", clean=0,
               integer=True),
     random=True,
 )  # fmt: skip
@@ -276,7 +276,7 @@ def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tenso
 @corruption(
     "noc/blur",
     "blur",
-    Parameter("weight", 0, 1, "factor", "share of the blurred picture in the mix", clean=0),
+    Parameter("weight", 0, 1, "factor", "weight of the blurred image", clean=0),
     Parameter("side", 3, 10_001, "px", "side of the window of each mean", odd=True, integer=True),
 )
 def noc_blur(images: Tensor, random: ImageRandom, *, weight: Values, side: Values) -> Tensor:

@@ -98,7 +98,7 @@ def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values
 @corruption(
     "vcr/hue_saturation_value",
     "colour",
-    Parameter("hue", -100, 100, "half degrees", "added to the hue, 180 being a turn", clean=0),
+    Parameter("hue", -100, 100, "half degrees", "added to the hue; 180 is a full turn", clean=0),
     Parameter("saturation", -100, 100, "grey levels", "added to the saturation (0…255)", clean=0),
     Parameter("value", -100, 100, "grey levels", "added to the value (0…255)", clean=0),
 )
@@ -198,9 +198,7 @@ def _direction(meaning: str) -> Parameter:
 _SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "how much is added", clean=0)
 
 
-@corruption(
-    "noc/brightness", "colour", _SHIFT, _direction("1 makes the picture lighter, -1 darker")
-)
+@corruption("noc/brightness", "colour", _SHIFT, _direction("1 makes the image lighter, -1 darker"))
 def noc_brightness(
     images: Tensor, random: ImageRandom, *, amount: Values, direction: Values
 ) -> Tensor:
@@ -212,7 +210,12 @@ def noc_brightness(
     "noc/backlight",
     "colour",
     Parameter(
-        "amount", 0, 1, "fraction of full scale", "added on one side, taken off the other", clean=0
+        "amount",
+        0,
+        1,
+        "fraction of full scale",
+        "added on one side, subtracted on the other",
+        clean=0,
     ),
     Parameter("split", 0.3, 0.7, "fraction of the side", "where the two parts meet", drawn=True),
     Parameter(
@@ -220,7 +223,7 @@ def noc_brightness(
         0,
         1,
         "number",
-        "0 parts top from bottom, 1 left from right",
+        "0 splits top from bottom, 1 left from right",
         choices=(0, 1),
         drawn=True,
     ),
@@ -289,7 +292,7 @@ def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor
 @corruption(
     "noc/hue",
     "colour",
-    Parameter("turns", 0, 0.5, "turns", "how far the hue turns, a full circle being 1", clean=0),
+    Parameter("turns", 0, 0.5, "turns", "rotation of the hue; 1 is a full circle", clean=0),
     _direction("1 turns red towards green, -1 towards blue"),
 )
 def noc_hue(images: Tensor, random: ImageRandom, *, turns: Values, direction: Values) -> Tensor:

@@ -19,7 +19,7 @@ from eyechart.corruptions.kernels.resampling import along_both, block_matrix, th
 @corruption(
     "pixelate",
     "digital",
-    Parameter("size", 0.01, 1, "factor", "size of the small picture, of the whole", clean=1),
+    Parameter("size", 0.01, 1, "factor", "size of the small image, relative", clean=1),
     takes="levels",
 )
 def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
@@ -91,7 +91,7 @@ def thumbnail_resize(images: Tensor, random: ImageRandom, *, factor: Values) -> 
 @corruption(
     "noc/pixelate",
     "digital",
-    Parameter("block", 2, 10_000, "px", "side of a block; 1 would be the picture itself", clean=1,
+    Parameter("block", 2, 10_000, "px", "side of a block; 1 would be the image itself", clean=1,
               integer=True),
 )  # fmt: skip
 def noc_pixelate(images: Tensor, random: ImageRandom, *, block: Values) -> Tensor:

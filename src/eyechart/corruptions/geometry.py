@@ -120,10 +120,8 @@ def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise:
 @corruption(
     "noc/elastic",
     "geometry",
-    Parameter("crop", 0, LONGEST, "px", "how much is cut off", clean=0, integer=True),
-    Parameter(
-        "axis", 0, 1, "number", "0 cuts at the top, 1 at the left", choices=(0, 1), drawn=True
-    ),
+    Parameter("crop", 0, LONGEST, "px", "length that is cropped", clean=0, integer=True),
+    Parameter("axis", 0, 1, "number", "0 crops the top, 1 the left", choices=(0, 1), drawn=True),
 )
 def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) -> Tensor:
     """Crop the image at the top or the left and stretch the rest to the original size."""

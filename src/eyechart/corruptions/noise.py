@@ -117,8 +117,8 @@ def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tens
     "vcr/grey_uniform_noise",
     "noise",
     Parameter("width", 0, 1, "fraction of full scale", "noise is uniform on ±width", clean=0),
-    Parameter("contrast", 0, 1, "share", "contrast that is left, about mid-grey", clean=1),
-    Parameter("colour", 0, 1, "share", "colour that is left", clean=1),
+    Parameter("contrast", 0, 1, "share", "remaining contrast about mid-grey", clean=1),
+    Parameter("colour", 0, 1, "share", "remaining color", clean=1),
     random=True,
 )
 def grey_uniform_noise(

@@ -114,7 +114,7 @@ class Styles:
 @corruption(
     "style_transfer",
     "digital",
-    Parameter("amount", 0, 1, "share", "how far features take on the style", clean=0),
+    Parameter("amount", 0, 1, "share", "0 keeps the features, 1 has those of the style", clean=0),
     Parameter("style", 0, 1, "share", "which style: 0 the first, 1 the last", drawn=True),
     needs="styles",
 )

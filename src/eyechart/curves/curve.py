@@ -87,7 +87,7 @@ class Curve:
         return np.asarray(self.pieces(visual_changes(delta_v)))
 
     def __repr__(self) -> str:
-        return f"<Curve of {self.bins.counts.sum():g} answers, area {self.area:.4f}>"
+        return f"<Curve of {self.bins.counts.sum():g} samples, area {self.area:.4f}>"
 
     @cached_property
     def area(self) -> float:
@@ -193,44 +193,42 @@ class CurveFit(CurveSettings):
     anchor: Annotated[
         Anchor,
         Option(
-            help="What the curve is at 0: a number, or whether each clean image was a hit.",
+            help="Value of the curve at Δv 0: a number, or whether each clean image is a hit.",
             group=GROUP,
         ),
     ] = None
     # settings have names such as "chance" for it, which `right_end` turns into values
     right_anchor: Annotated[
         Anchor,
-        Option(help="What it is at 1, in the same way for a destroyed image.", group=GROUP),
+        Option(help="Value at Δv 1: a number, or one per destroyed image.", group=GROUP),
     ] = None  # type: ignore[assignment]
     clusters: Annotated[
         ArrayLike | None,
         Option(
-            help="Which samples stand or fall together, such as those of one image; resampling is"
-            " over clusters.",
+            help="Cluster of each sample, such as its image; the bootstrap resamples clusters.",
             group=GROUP,
         ),
     ] = None
     all_clusters: Annotated[
         ArrayLike | None,
-        Option(help="All clusters that there are, where some have no sample here.", group=GROUP),
+        Option(help="All clusters, if some of them have no sample here.", group=GROUP),
     ] = None
     weights: Annotated[
         ArrayLike | None,
         Option(
-            help="How much each sample counts, next to the others; bins are then judged by the sum"
-            " of theirs.",
+            help="Weight of each sample; the minimum count then applies to sums of weights.",
             group=GROUP,
         ),
     ] = None
     smoothing: Annotated[
         float | None,
         Option(
-            help='Of the spline; chosen by cross-validation unless given, for "cobs" by the Schwarz'
-            " criterion.",
+            help='Smoothing of the spline; by default chosen by cross-validation, for "cobs" by the'
+            " Schwarz criterion.",
             group=GROUP,
         ),
     ] = None
-    seed: Annotated[int, Option(help="Of the bootstrap replicates.", group=GROUP)] = 0
+    seed: Annotated[int, Option(help="Random seed of the bootstrap.", group=GROUP)] = 0
 
     def samples(self) -> CurveSamples:
         """Return the validated samples."""
@@ -280,8 +278,8 @@ def fit_curve(fit: CurveFit) -> Curve:
     usable = counted.usable(least)
     if usable.sum() < FEWEST_BINS:
         raise UsageError(
-            f"Fewer than {FEWEST_BINS} bins hold {least:g} answers: give more answers, fewer bins"
-            " or a smaller least."
+            f"At least {FEWEST_BINS} bins must hold {least:g} samples: give more samples, fewer"
+            " bins or a smaller least."
         )
     drawn = resample_bins(samples, edges, replicates, seed)
     start, end = _anchors(samples, drawn)
@@ -320,7 +318,7 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
     # means over the same samples may differ in their last bits
     if end > start + ROUNDING:
         raise UsageError(
-            f"right_anchor must not be above anchor, for a curve falls: got {end:g} and {start:g}."
+            f"right_anchor must not exceed anchor, as curves fall: got {end:g} and {start:g}."
         )
     return start, min(start, end)
 

@@ -65,10 +65,10 @@ def read_samples(
     }
     for name, column in columns.items():
         if column is not None and column.ndim > 1:
-            raise UsageError(f"{name} must be one value per answer, got shape {column.shape}.")
+            raise UsageError(f"{name} must be one value per sample, got shape {column.shape}.")
         if column is not None and column.ndim and len(column) != len(change):
             raise UsageError(
-                f"{name} must have one value per answer: {len(change)}, got {len(column)}."
+                f"{name} must have one value per sample: {len(change)}, got {len(column)}."
             )
     # images without a defined Δv are counted, but have no place on the axis
     seen = ~np.isnan(change)
@@ -98,9 +98,9 @@ def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | No
     kinds = {names.dtype.kind, present.dtype.kind}
     # integers and floats can be compared, text and numbers cannot
     if len(kinds) > 1 and kinds - set("iuf"):
-        raise UsageError("all_clusters must be names of the same kind as clusters.")
+        raise UsageError("all_clusters must have the same type as clusters.")
     if not np.isin(present, names).all():
-        raise UsageError("all_clusters must hold every one of clusters.")
+        raise UsageError("all_clusters must contain all of clusters.")
     return names
 
 
@@ -109,7 +109,7 @@ def _weights(values: FloatArray | None, seen: NDArray[np.bool_]) -> FloatArray |
         return None
     kept = values[seen]
     if not (np.isfinite(kept).all() and (kept >= 0).all() and kept.sum() > 0):
-        raise UsageError("weights must be numbers from 0 up, not all of them 0.")
+        raise UsageError("weights must be non-negative numbers, not all 0.")
     # scaled to a mean of 1, so that minimum counts keep their meaning
     return np.asarray(kept * (len(kept) / kept.sum()))
 
@@ -120,7 +120,7 @@ def _anchor(name: str, anchor: Anchor) -> FloatArray | None:
     try:
         values = np.asarray(anchor, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise UsageError(f"{name} must be a number, or one per answer.") from None
+        raise UsageError(f"{name} must be a number, or one per sample.") from None
     _check_range(name, values)
     return values
 
@@ -150,7 +150,7 @@ def _numbers(name: str, values: ArrayLike) -> FloatArray:
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError(f"{name} must be numbers.") from None
     if numbers.ndim != 1 or not len(numbers):
-        raise UsageError(f"{name} must be a list of numbers, one per answer.")
+        raise UsageError(f"{name} must be a list of numbers, one per sample.")
     return numbers
 
 

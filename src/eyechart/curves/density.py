@@ -48,11 +48,11 @@ class Density:
         if values.ndim != 2 or places[0] != 0 or places[-1] != 1:
             raise UsageError("A density must have pieces from 0 to 1.")
         if not np.isfinite(values).all() or self._lowest() < -1e-9:
-            raise UsageError("A density must be finite and nowhere negative.")
+            raise UsageError("A density must be finite and non-negative.")
         # normalization is checked, not imposed: R is an expectation under q
         integral = float(self.pieces.integrate(0, 1))
         if abs(integral - 1) > 1e-9:
-            raise UsageError(f"A density must have the integral 1, got {integral:g}.")
+            raise UsageError(f"A density must integrate to 1, got {integral:g}.")
 
     def __call__(self, delta_v: ArrayLike) -> FloatArray:
         """Return q at these visual changes."""
@@ -102,8 +102,8 @@ class Density:
         except Exception as error:
             reason = " ".join(str(error).split()).rstrip(".")
             raise UsageError(
-                "The function of a density must give a number for each of an array of visual"
-                f" changes, and it failed ({reason})."
+                "A density function must return one number for each visual change in an array;"
+                f" it failed ({reason})."
             ) from error
         return cls.of_weights(heights)
 

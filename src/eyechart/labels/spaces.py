@@ -44,7 +44,7 @@ def native_labels(
     unknown = [name for name in names if name not in table]
     if unknown:
         count = sum(label in unknown for label in labels)
-        pictures = "1 picture has a label" if count == 1 else f"{count} pictures have labels"
+        pictures = "1 image has a label" if count == 1 else f"{count} images have labels"
         must = (
             f"all be ImageNet's WordNet ids, or all output numbers 0 to {classes - 1}, or"
             f" {classes} names"
@@ -77,7 +77,7 @@ def map_hint(classes: int | None) -> str:
     """Return what to do if a model's outputs are not ImageNet's 1,000."""
     if classes == CLASSES + 1:
         return "give --label-map background-first if they are TensorFlow's (background first)"
-    return "give --label-map FILE, which says in a line for each output what it is"
+    return "give --label-map FILE, with one line per output that names its class"
 
 
 def _check_order(names: Sequence[str], classes: int) -> None:
@@ -87,8 +87,8 @@ def _check_order(names: Sequence[str], classes: int) -> None:
     numbered = classes in LARGER and are_numbers(names) and max(map(int, names)) < CLASSES
     if classes not in (CLASSES, len(names)) and (ids or numbered):
         raise UsageError(
-            f"The pictures have ImageNet's labels, such as {(ids or names)[0]!r}, but the model has"
-            f" {classes:,} outputs and nobody says what they are: {map_hint(classes)}."
+            f"The images have ImageNet's labels, such as {(ids or names)[0]!r}, but the model has"
+            f" {classes:,} outputs of unknown meaning: {map_hint(classes)}."
         )
 
 

@@ -91,7 +91,7 @@ class Estimate(Record):
         if level in LEVELS:
             return (self.interval95, self.interval83)[LEVELS.index(level)]
         if not len(self._replicates):
-            raise UsageError(f"Without replicates only intervals at {LEVELS} are known.")
+            raise UsageError(f"Without replicates only the intervals at {LEVELS} are available.")
         return percentile_interval(self._replicates, level)
 
     def __float__(self) -> float:

@@ -80,7 +80,7 @@ def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
     """
     raw: FloatArray = np.asarray(p_values, dtype=np.float64)
     if raw.ndim != 1 or not ((raw >= 0) & (raw <= 1)).all():
-        raise UsageError("p_values must be a row of numbers between 0 and 1.")
+        raise UsageError("p_values must be a list of numbers in [0, 1].")
     order = np.argsort(raw, kind="stable")
     # the smallest p-value times the number of tests, the next one times one less, …
     steps = raw[order] * np.arange(len(raw), 0, -1)
@@ -126,8 +126,8 @@ def _check_pair(first: Estimate, second: Estimate) -> None:
     check_comparable_value(second.value, "second")
     if len(first.replicates) != len(second.replicates):
         raise UsageError(
-            "Scores can be paired only if both resampled the same pictures equally often, got"
-            f" {len(first.replicates)} and {len(second.replicates)} replicates."
+            "Paired scores must have the same number of bootstrap replicates of the same images,"
+            f" got {len(first.replicates)} and {len(second.replicates)} replicates."
         )
 
 

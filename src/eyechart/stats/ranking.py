@@ -138,7 +138,7 @@ def _corrected(scores: Mapping[str, Estimate], pairs: Sequence[tuple[str, str]])
 def _pairs(first: Ranking, second: Ranking) -> list[tuple[str, str]]:
     if set(first.ranks) != set(second.ranks):
         other = sorted(set(first.ranks) ^ set(second.ranks))[0]
-        raise UsageError(f"Rankings must be of the same models, and only one has '{other}'.")
+        raise UsageError(f"Rankings must be of the same models; only one has '{other}'.")
     return list(combinations(first.ranks, 2))
 
 
@@ -154,5 +154,5 @@ def _check_scores(scores: Mapping[str, Estimate]) -> None:
         check_comparable_value(score.value, name)
     if len({len(score.replicates) for score in scores.values()}) > 1:
         raise UsageError(
-            "Models can be ranked only if all resampled the same pictures equally often."
+            "Ranked models must have the same number of bootstrap replicates of the same images."
         )

@@ -87,15 +87,15 @@ def corrupt(
         191
     """
     if positional:
-        raise UsageError('Name the strength: corrupt(images, "fog", severity=3).')
+        raise UsageError('Give the strength by keyword: corrupt(images, "fog", severity=3).')
     if name is not None and corruption_name is not None:
-        raise UsageError("Give the corruption once: name and corruption_name are the same thing.")
+        raise UsageError("Give name or corruption_name, not both: they mean the same.")
     if corruption_name is not None:
         name = corruption_name
         # the default of imagecorruptions.corrupt
         severity = 1 if severity is None and not parameters else severity
     if name is None:
-        raise UsageError("Give the name of a corruption; list_corruptions() has them all.")
+        raise UsageError("Give the name of a corruption; list_corruptions() returns all of them.")
     if not isinstance(name, str):
         raise UsageError(f"The corruption's name must be a string, got {brief(name)}.")
     entry = find_variant(name, variant)
@@ -227,7 +227,7 @@ def _strengths(
         values[name] = _per_image(name, value, count)
     if severity is None and not values:
         raise UsageError(
-            "Say how strong: give severity (0 to 5) or the corruption's own parameters, "
+            "Give a strength: severity (0 to 5) or parameters of the corruption, "
             + ", ".join(parameter.name for parameter in entry.corruption.parameters)
             + "."
         )

@@ -59,7 +59,7 @@ def left_out(suite: Suite) -> list[str]:
 def left_out_notes(names: Iterable[str]) -> list[str]:
     """Return a note for each corruption that is left out because its assets are missing."""
     return [
-        f"{name} is left out, since it needs a network of yours (see docs, structure)."
+        f"{name} is left out because it needs a trained network (see docs, structure)."
         for name in dict.fromkeys(names)
     ]
 
@@ -69,8 +69,8 @@ def style_file() -> Path:
     name = os.environ.get(VARIABLE)
     if not name:
         raise UsageError(
-            "style_transfer needs a trained network: make one with eyechart train style-transfer,"
-            f" and name its file in the environment variable {VARIABLE}."
+            "style_transfer needs a trained network: train one with eyechart train style-transfer,"
+            f" and set the environment variable {VARIABLE} to its file."
         )
     return Path(name)
 
@@ -117,6 +117,6 @@ def _read(path: Path, changed: int) -> Styles:
     # torch.load raises many types for files of another kind
     except Exception:
         raise UsageError(
-            f"{path} is no style transfer of this eyechart: make one with eyechart train"
+            f"{path} is not a style transfer of this version: train one with eyechart train"
             " style-transfer."
         ) from None

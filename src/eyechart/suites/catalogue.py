@@ -90,11 +90,13 @@ class Description:
         ]
         if self.towards_draw:
             names = ", ".join(self.towards_draw)
-            lines.append(f"  Severity leads from no change to each image's own draw of {names}.")
+            lines.append(
+                f"  Severity leads from no change to a random {names} drawn for each image."
+            )
         if not self.monotone:
-            lines.append("  The effect does not grow steadily with severity.")
+            lines.append("  The effect does not grow monotonically with severity.")
         if self.geometric:
-            lines.append("  Things move in the picture: pixel-wise comparison does not apply.")
+            lines.append("  Pixels move, so pixel-wise comparison does not apply.")
         if self.note:
             lines.append(f"  Note: {self.note}")
         other_variants = [variant for variant in self.variants if variant != self.variant]

@@ -140,11 +140,11 @@ def _prepare(
         if note == note_of(digest, settings):
             return FileOutcome(job, "kept")
         if not (overwrite or (replacing and is_of_other_settings(note, settings))):
-            instead = "--overwrite would replace it"
+            instead = "--overwrite replaces it"
             if settings.layout is not None:
-                instead = "delete it to have it made again"
+                instead = "delete it to regenerate it"
             why = (
-                f"{job.target} is there already, made from another picture or with other"
+                f"{job.target} already exists, made from another image or with other"
                 f" settings; {instead}."
             )
             return FileOutcome(job, "left out", why)

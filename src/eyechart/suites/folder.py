@@ -87,7 +87,7 @@ def check_settings(settings: Settings) -> Settings:
     entry = find_variant(settings.corruption, settings.variant)
     if settings.severity is None and not settings.parameters:
         names = ", ".join(parameter.name for parameter in entry.corruption.parameters)
-        raise UsageError(f"Say how strong: give --severity (0 to 5) or --set for any of {names}.")
+        raise UsageError(f"Give a strength: --severity (0 to 5) or --set for any of {names}.")
     if settings.severity is not None:
         check_severity(np.array([settings.severity]))
     for name, value in settings.parameters.items():
@@ -126,7 +126,7 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[P
     Results are corrupted again only if their folder, or they themselves, are named.
     """
     if any(path.is_dir() and path.resolve() == out.resolve() for path in pictures):
-        raise UsageError(f"{out} holds the pictures themselves: choose another folder for --out.")
+        raise UsageError(f"{out} holds the input images: choose another folder for --out.")
     kept: list[ImageFile] = []
     left_out: dict[Path, int] = {}
     for image in find_pictures(pictures, leave_out=out):
@@ -136,7 +136,9 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[P
         else:
             left_out[folder] = left_out.get(folder, 0) + 1
     if not kept:
-        raise UsageError(f"All pictures in {pictures[0]} were made by eyechart: name their folder.")
+        raise UsageError(
+            f"All images in {pictures[0]} are results of eyechart: give their own folder."
+        )
     return kept, left_out
 
 
@@ -229,7 +231,7 @@ def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
     if remains:
         count = "1 result" if len(remains) == 1 else f"{len(remains)} results"
         raise UsageError(
-            f"{count} of other settings would stay in {out}, such as {remains[0]}:"
+            f"{count} of other settings would remain in {out}, such as {remains[0]}:"
             " use an empty folder or delete them."
         )
 
@@ -240,8 +242,7 @@ def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:
             raise UsageError(
-                f"{existing} is there already and was not made by this command:"
-                f" {_instead(settings)}."
+                f"{existing} already exists and was not made by this command: {_instead(settings)}."
             )
         return False
     record = _read_record(out / RECORD, _instead(settings))
@@ -255,7 +256,7 @@ def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     if changed:
         first = changed[0]
         raise UsageError(
-            f"{out} holds pictures made with {first} {_show(before.get(first))}, not"
+            f"{out} holds images made with {first} {_show(before.get(first))}, not"
             f" {_show(now[first])}: {_instead(settings)}."
         )
     return record.is_replacing

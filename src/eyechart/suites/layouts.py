@@ -45,7 +45,7 @@ SEVERAL = "several"
 def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the corruptions of a suite or of these names, and those that cannot be used now."""
     if suite is None and not names:
-        raise UsageError("Say which corruptions: give --suite imagenet-c, or --corruption.")
+        raise UsageError("Give the corruptions: --suite imagenet-c, or --corruption.")
     if suite is None:
         return list(dict.fromkeys(find_entry(name).name for name in names)), []
     if names:
@@ -87,7 +87,7 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
         if before.get(name, 1) != now.get(name, 1):
             raise UsageError(
                 f"{path} holds version {before.get(name, 1)} of {name}, not {now.get(name, 1)}:"
-                " choose another folder, or delete it to have it made again."
+                " choose another folder, or delete it to regenerate it."
             )
     return replace(
         parts[0],

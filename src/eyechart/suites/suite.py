@@ -88,9 +88,7 @@ class Entry:
         if variant is None:
             return self
         if as_text(variant, "variant") not in self.variants:
-            known = (
-                f"it has: {', '.join(self.variants)}" if self.variants else "it has one form only"
-            )
+            known = f"it has: {', '.join(self.variants)}" if self.variants else "it has no variants"
             raise UsageError(f"{self.name} has no variant {brief(variant)}; {known}.")
         return replace(self, variant=variant, **self.variants[variant])
 
@@ -164,7 +162,7 @@ def _read(name: str) -> Suite:
     path = Path(name)
     if path.suffix not in SUITE_SUFFIXES:
         if path.is_file():
-            raise UsageError(f"{path} is no suite: one of your own is a file that ends in .yaml.")
+            raise UsageError(f"{path} is not a suite: a custom suite is a file that ends in .yaml.")
         raise unknown_name("suite", name, PUBLISHED)
     try:
         text = path.read_text(encoding="utf-8")
@@ -195,7 +193,7 @@ def _suite(data: object) -> Suite:
         raise ValueError("it must have name, title, source and corruptions")
     for key in ("name", "title", "source"):
         if not isinstance(data.get(key), str):
-            raise ValueError(f"{key} must be there and be a text")
+            raise ValueError(f"{key} is required and must be a string")
     if not isinstance(data.get("corruptions"), list) or not data["corruptions"]:
         raise ValueError("corruptions must be a list with at least one entry")
     # defaults of the suite, which an entry may override
@@ -251,7 +249,7 @@ def _same_as(item: Fields, suite: str) -> Entry:
     for key in item:
         if key not in BESIDE_SAME_AS:
             raise ValueError(
-                f"beside same_as only {' and '.join(BESIDE_SAME_AS[1:])} can stand, got {key}"
+                f"beside same_as only {' and '.join(BESIDE_SAME_AS[1:])} are allowed, got {key}"
             )
     entry = replace(_named(str(item["same_as"])).in_variant(item.get("variant")), suite=suite)
     if "severity" in item:
@@ -295,7 +293,7 @@ def _tuples(fields: Fields) -> Fields:
 def _severity(values: object) -> Range:
     numbers = _numbers("severity", values)
     if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= STRONGEST:
-        raise ValueError(f"severity must be two rising numbers within 0 and 5, got {values}")
+        raise ValueError(f"severity must be two increasing numbers in [0, 5], got {values}")
     return numbers[0], numbers[1]
 
 
@@ -323,7 +321,7 @@ def _check(entry: Entry) -> None:
     for name in sorted(named):
         _check_range(entry, entry.corruption.parameter(name))
     if entry.severity is not None and not (entry.levels or entry.path):
-        raise ValueError(f"{entry.name}: severity needs levels or a path to say what it means")
+        raise ValueError(f"{entry.name}: severity requires levels or a path")
     if entry.eight_bit not in ("truncate", "round"):
         raise ValueError(f"{entry.name}: eight_bit must be truncate or round")
     if entry.reference_side is not None and entry.reference_side < 1:

@@ -51,8 +51,8 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
     if other.name != first.name:
         raise UsageError(f"'{name}' can be '{first.name}' or '{other.name}': write it in full.")
     raise UsageError(
-        f"{first.suite} and {other.suite} both have a corruption called {other.name}, and not the"
-        " same: leave one of the suites out."
+        f"{first.suite} and {other.suite} define different corruptions called {other.name}: leave"
+        " one of the suites out."
     )
 
 
@@ -81,7 +81,7 @@ def check_suite_path(path: Path) -> None:
             load_suite(str(path))
         except UsageError:
             raise UsageError(
-                f"{path} is there and is no suite: choose another name, or delete it."
+                f"{path} already exists and is not a suite: choose another name, or delete it."
             ) from None
 
 

@@ -165,7 +165,7 @@ def _change_by(ruler: Ruler, clean: Images | Statistics, corrupted: Images) -> V
     # a single clean image is compared with every corrupted one
     if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:
         raise UsageError(
-            f"Images must have the same size, and as many of each or one clean for all: clean is"
+            f"Images must have the same size and number, or one clean image for all: clean is"
             f" {tuple(before.shape)}, corrupted {tuple(after.shape)}."
         )
     description = ruler.describe(before)
@@ -237,7 +237,7 @@ def clean_statistics(
     # the statistics of all images are stacked into one tensor per scale
     sizes = {tuple(grey.shape[1:]) for grey in greys}
     if len(sizes) > 1:
-        raise UsageError("Clean pictures must all be of one size for their statistics.")
+        raise UsageError("Clean images must all have the same size.")
     ruler.check_size(greys[0])
     return ruler.describe_grey(torch.cat(greys), find_dtype(dtype))
 
@@ -260,8 +260,8 @@ def _measure(
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
-            f"clean holds {n_clean} pictures and corrupted {n_corrupted}:"
-            " give as many of each, or one clean picture for all."
+            f"clean holds {n_clean} images and corrupted {n_corrupted}:"
+            " give the same number of both, or one clean image for all."
         )
     if isinstance(corrupted, list | tuple):
         return _in_kind(_compare_list(before, after, ruler, band_dtype), corrupted)
@@ -329,12 +329,12 @@ def _greys(images: object, role: str, differentiable: bool) -> list[Tensor]:
     differentiable = as_flag(differentiable, "differentiable")
     if isinstance(images, list | tuple):
         if not images:
-            raise UsageError(f"{role} is empty: give at least one picture.")
+            raise UsageError(f"{role} is empty: give at least one image.")
         if differentiable:
-            raise UsageError("A list has no gradient: stack the pictures to one tensor.")
+            raise UsageError("A list has no gradient: stack the images to one tensor.")
         greys = [_greys(image, role, differentiable) for image in images]
         if any(len(grey) != 1 or len(grey[0]) != 1 for grey in greys):
-            raise UsageError(f"{role} is a list, so it must hold single pictures, not batches.")
+            raise UsageError(f"{role} is a list, so it must hold single images, not batches.")
         return [grey[0] for grey in greys]
     # validated in both cases, also if the rounded batch itself is not used
     batch = _batch(images, role)
@@ -367,7 +367,7 @@ def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> N
         clean_size, device = (before.height, before.width), before.total.device
     if clean_size != size:
         raise UsageError(
-            f"Pictures must have the same size: clean is {clean_size[1]} × {clean_size[0]} px"
+            f"Images must have the same size: clean is {clean_size[1]} × {clean_size[0]} px"
             f" (width × height), corrupted {size[1]} × {size[0]}; crop or resize one of them."
         )
     if device != after.device:
@@ -427,7 +427,7 @@ def _warn(measurable: Values) -> None:
     lacking = len(measurable) - int(measurable.sum())
     if lacking:
         warnings.warn(
-            "A clean picture that is nearly constant, or a pure grating, has nothing to lose:"
+            "A clean image that is nearly constant, or a pure grating, has too little information:"
             f" Δv is NaN for {lacking} of {len(measurable)}.",
             LowInformationWarning,
             stacklevel=3,

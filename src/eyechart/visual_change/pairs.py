@@ -61,7 +61,7 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
         if not path.exists():
             raise UsageError(f"No such file or folder: {path}.")
     if clean.is_dir() != corrupted.is_dir():
-        raise UsageError("Give two pictures or two folders, not one of each.")
+        raise UsageError("Give two images or two folders, not one of each.")
     if not clean.is_dir():
         return [ImagePair(corrupted.stem, clean, corrupted)], []
     if clean.resolve() == corrupted.resolve():
@@ -72,8 +72,8 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
     pairs = [ImagePair(name, before[name], after[name]) for name in sorted(before) if name in after]
     if not pairs:
         raise UsageError(
-            f"No picture in {corrupted} has the name of one in {clean}:"
-            " names must agree but for the suffix, folders included."
+            f"No image in {corrupted} has the name of one in {clean}:"
+            " names and subfolders must agree, except for the suffix."
         )
     alone = [path for name, path in before.items() if name not in after]
     return pairs, alone + [path for name, path in after.items() if name not in before]
@@ -132,8 +132,8 @@ def _prepare(
     if known is not None:
         if not known.is_of(*digests, settings.definition, settings.dtype):
             raise UsageError(
-                f"The table has {pair.name} from another file, or measured in another way or by"
-                " another version: choose another table, or delete it."
+                f"The table has {pair.name} from another file, or by another definition, dtype or"
+                " version: choose another table, or delete it."
             )
         return PairOutcome(pair, known, kept=True)
     try:

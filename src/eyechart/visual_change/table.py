@@ -61,13 +61,13 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     except (OSError, csv.Error):
         lines = [[]]
     if lines and lines[0] != COLUMNS:
-        raise UsageError(f"{path} is there already and is no table of this command: rename it.")
+        raise UsageError(f"{path} already exists and is not a table of this command: rename it.")
     # a line that cannot be parsed is measured again
     rows = {row.name: row for line in lines[1:] if (row := _parse(line)) is not None}
     other_names = rows.keys() - set(names)
     if other_names:
         raise UsageError(
-            f"{path} holds rows of other pictures, such as {min(other_names)}: choose another file."
+            f"{path} holds rows of other images, such as {min(other_names)}: choose another file."
         )
     return rows
 

@@ -46,7 +46,7 @@ class VifRuler(ABC):
     def limits(self) -> str:
         """What it cannot measure."""
         return (
-            "Colour is brought to grey first; clean images that are nearly constant or a pure"
+            "Color is converted to grey first; clean images that are nearly constant or a pure"
             " grating have no Δv, and raised contrast counts as no change."
         )
 
@@ -76,7 +76,7 @@ class VifRuler(ABC):
         height, width = images.shape[-2:]
         if min(height, width) < self.smallest_side:
             raise UsageError(
-                f"VIF (definition '{self.name}') needs pictures of at least {self.smallest_side} px"
+                f"VIF (definition '{self.name}') needs images of at least {self.smallest_side} px"
                 f" on each side, got {width} × {height} (width × height): enlarge both first."
             )
 

@@ -90,7 +90,7 @@ class CleanStatistics:
     def __repr__(self) -> str:
         kind = str(self.dtype).removeprefix("torch.")
         return (
-            f"<CleanStatistics of {len(self)} pictures, {self.width} × {self.height} px,"
+            f"<CleanStatistics of {len(self)} images, {self.width} × {self.height} px,"
             f" {self.definition.name}, {kind}, {self.total.device}>"
         )
 
