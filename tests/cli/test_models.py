@@ -51,7 +51,7 @@ def test_a_model_that_is_fed_right_passes(photos, tmp_path, run):
     assert "side as it comes, mean [0, 0, 0], std [1, 1, 1], RGB" in result.out
     assert "outputs: 4" in result.out
     assert "of 48 images (95 % interval" in result.out
-    assert "published accuracy (its makers or its card): 70.0%; reached" in result.out
+    assert "published accuracy (its makers or its card): 70.0%; exceeded" in result.out
     assert "7 variants on 30 images: none is significantly better" in result.out
     assert not result.err
 

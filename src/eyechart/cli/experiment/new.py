@@ -34,7 +34,14 @@ def config_fields() -> list[Field]:
         for field in chosen
     ]
     of_sites = [
-        Field(name, str, "", Option(help=text, group=STUDY), is_keyword=True, is_shared=True)
+        Field(
+            name,
+            str,
+            "",
+            Option(help=text, group=STUDY, metavar="CODE", is_advanced=True),
+            is_keyword=True,
+            is_shared=True,
+        )
         for name, text in recruiter_settings().items()
     ]
     return optional + of_sites

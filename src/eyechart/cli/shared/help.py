@@ -231,7 +231,7 @@ def _entry_lines(name: str, text: str, column: int) -> list[str]:
 
 
 def _example_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Yield examples, with a backslash where one must go on in the next line."""
+    """Yield examples; one that does not fit is continued after a backslash."""
     for example in lines:
         parts = wrap(
             example,
