@@ -213,7 +213,7 @@ def test_a_network_learns_and_is_used(run, home, monkeypatch):
     clean = pictures(1, 80)
     made = ec.corrupt(clean, "style_transfer", severity=5)
     assert not np.array_equal(made, clean)
-    assert_refused(run(*words(home, "--steps", 12)), "there already")
+    assert_refused(run(*words(home, "--steps", 12)), "already exists")
 
 
 @pytest.mark.slow

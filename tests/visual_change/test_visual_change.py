@@ -165,10 +165,10 @@ FLOATS = torch.rand(2, 3, 32, 32)
         (CLEAN[0], CORRUPTED[0, :50], {}, "corrupted 48 × 50; crop or resize"),
         ([CLEAN[0], CLEAN[1]], [CORRUPTED[0], CORRUPTED[1, :, :40]], {}, "the same size"),
         ([CLEAN[0], CLEAN[1, :40]], CORRUPTED[:2], {}, "the same size"),
-        (CLEAN[:2], CORRUPTED, {}, "clean holds 2 pictures and corrupted 3"),
-        (CLEAN, CORRUPTED[0], {}, "clean holds 3 pictures and corrupted 1"),
-        (list(CLEAN), list(CORRUPTED[:2]), {}, "clean holds 3 pictures and corrupted 2"),
-        (STATISTICS, CORRUPTED[:2], {}, "clean holds 3 pictures and corrupted 2"),
+        (CLEAN[:2], CORRUPTED, {}, "clean holds 2 images and corrupted 3"),
+        (CLEAN, CORRUPTED[0], {}, "clean holds 3 images and corrupted 1"),
+        (list(CLEAN), list(CORRUPTED[:2]), {}, "clean holds 3 images and corrupted 2"),
+        (STATISTICS, CORRUPTED[:2], {}, "clean holds 3 images and corrupted 2"),
         (STATISTICS, CORRUPTED[:, :50], {}, "corrupted 48 × 50; crop or resize"),
         (STATISTICS, list(CORRUPTED[:, :50]), {}, "corrupted 48 × 50; crop or resize"),
         (STATISTICS, CORRUPTED, {"definition": "sheikh2006"}, "definition='vcr'"),
@@ -206,7 +206,7 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(
 @pytest.mark.parametrize(
     ("clean", "options", "sentence"),
     [
-        ([CLEAN[0], CLEAN[1, :40]], {}, "one size"),
+        ([CLEAN[0], CLEAN[1, :40]], {}, "the same size"),
         (CLEAN, {"definition": "vrc"}, "Did you mean 'vcr'"),
         (CLEAN, {"dtype": "double"}, "dtype must be float32 or float64"),
         (CLEAN[0, :17], {}, "at least 18 px"),

@@ -189,5 +189,5 @@ def read_header(path: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
     except (OSError, pa.ArrowException):
-        raise UsageError(f"{path} is not a readable Parquet file.") from None
+        raise UsageError(f"{path} is not a Parquet file, or is damaged.") from None
     return {key.decode(): value.decode() for key, value in stored.items() if key != b"ARROW:schema"}

@@ -238,7 +238,7 @@ def _entry(item: object, suite: str, shared: Fields) -> Entry:
     # usually the function has the name of the corruption
     fields.setdefault("function", fields["name"])
     entry = Entry(suite=suite, variants=variants, **fields)
-    # variants are validated now, not when somebody first uses them
+    # variants are validated now, not on first use
     for name in (None, *variants):
         _check(entry.in_variant(name))
     return entry

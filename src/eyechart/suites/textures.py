@@ -1,8 +1,8 @@
 """Frost textures: generated from published statistics, or read from a folder of images.
 
-Each generated texture is a random field with the contrast of one of ImageNet-C's frost photographs
+Each generated texture is a random field with the contrast of one of ImageNet-C's frost images
 in every octave of detail, mapped to its grey-level percentiles and tinted with its colors. The
-photographs themselves have no clear license and are not shipped.
+images themselves have no clear license and are not shipped.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ PERCENTILES = (0.0, 1.0, 25.0, 50.0, 75.0, 99.0, 100.0)
 
 @dataclass(frozen=True)
 class FrostStatistics:
-    """The statistics of one frost photograph, and the parameters of a texture that matches it.
+    """The statistics of one frost image, and the parameters of a texture that matches it.
 
     Attributes:
         size: height and width in px.
@@ -40,7 +40,7 @@ class FrostStatistics:
             changes of strength 1.
         unevenness: standard deviation of the logarithm of the local contrast. It was fitted
             together with `octaves`, so that the contrast of every octave, its unevenness and the
-            visual change Δv of frosted images are those of the photograph.
+            visual change Δv of frosted images are those of the original.
     """
 
     size: tuple[int, int]
@@ -56,7 +56,7 @@ FROST = (
         (600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177),
         (0.226, 0.68, 0.346, 0.19, 0.25, 0.4), 0.28,
     ),
-    # two of the published photographs are identical, so this one is drawn twice as often
+    # two of the published images are identical, so this one is drawn twice as often
     *[
         FrostStatistics(
             (315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244),
@@ -93,7 +93,7 @@ def _read(folder: str) -> tuple[Tensor, ...]:
 def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
     """Return one texture, uint8 (3, H, W), the same on every machine."""
     field = _field(statistics, number)
-    # histogram matching by rank: the field's values are mapped to the photograph's percentiles
+    # histogram matching by rank: the field's values are mapped to the original's percentiles
     ranks = np.empty(field.size)
     ranks[np.argsort(field, axis=None, kind="stable")] = (np.arange(field.size) + 0.5) / field.size
     grey = np.interp(ranks * 100, PERCENTILES, _ends(statistics.grey))
@@ -108,7 +108,7 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
 def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     """Return a random field: detail of locally varying strength on slow changes.
 
-    Photographs of frost are not rough everywhere: crystals lie between smooth ice.
+    Real frost is not rough everywhere: crystals lie between smooth ice.
     """
     height, width = statistics.size
     random = ImageRandom(
