@@ -110,7 +110,7 @@ def test_few_pictures_allow_no_claim(folder, tmp_path):
     evaluate(folder, tmp_path / "few", "--corruption", "gaussian_noise", "--pictures", 20)
     (board,) = make_boards([read_run(tmp_path / "few")])
     standings = stand(board)
-    assert "too few" in standings.verdict
+    assert "insufficient data" in standings.verdict
     assert standings.worse_than(GOOD) == []
 
 
@@ -297,7 +297,7 @@ def test_runs_of_different_pictures_are_compared_with_a_note(run, folder, runs, 
     evaluate(folder, tmp_path / "out", *chosen, "--pictures", 40)
     found = run("compare", runs / "imagenet-c", tmp_path / "out")
     assert found.status == 0
-    assert "48 pictures and vcr with 40, 40 of them the same" in found.out
+    assert "48 images and vcr on 40, 40 of them the same" in found.out
 
 
 def test_extras_are_no_part_of_the_means_of_imagenet_c(folder, tmp_path):
@@ -325,7 +325,7 @@ def test_scores_next_to_people_are_judged_in_their_own_label_space(tmp_path):
     assert stand(board, by="r_a").space == "native"
     next_to_people = stand(board, by="hmri_a")
     assert next_to_people.by == "hmri_a" and next_to_people.space == "entry16"
-    assert "too few" in next_to_people.verdict
+    assert "insufficient data" in next_to_people.verdict
 
 
 def test_unlabelled_pictures_without_curves_are_written_and_compared_with_a_note(run, tmp_path):
