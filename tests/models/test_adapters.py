@@ -108,7 +108,7 @@ def test_no_connection_is_made_while_a_zoo_loads_unless_that_is_allowed():
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         with (
-            pytest.raises(UsageError, match="not on this machine: add --download to fetch"),
+            pytest.raises(UsageError, match="not on this machine: add --download to download"),
             zoo("timm:x", CPU),
         ):
             socket.create_connection(address)
@@ -123,7 +123,7 @@ def test_only_tensors_are_unpickled_while_a_zoo_loads_unless_that_is_trusted(tmp
             return (Path.touch, (tmp_path / "run",))
 
     torch.save({"weights": Mischief()}, tmp_path / "bad.pt")
-    with pytest.raises(UsageError, match="could run code when read"), zoo("timm:x", CPU):
+    with pytest.raises(UsageError, match="can run code when loaded"), zoo("timm:x", CPU):
         torch.load(tmp_path / "bad.pt", weights_only=False)
     assert not (tmp_path / "run").exists()
     with zoo("timm:x", replace(CPU, trust=True)):
@@ -263,7 +263,7 @@ def test_hf_reads_a_pickle_of_tensors_but_nothing_else(tmp_path):
             return (Path.touch, (tmp_path / "run",))
 
     torch.save({**weights, "more": Mischief()}, folder / "pytorch_model.bin")
-    refused(f"hf:{folder}", "could run code when read: add --trust")
+    refused(f"hf:{folder}", "can run code when loaded: add --trust")
     assert not (tmp_path / "run").exists()
 
 
@@ -271,7 +271,7 @@ def test_hf_says_that_a_file_of_weights_is_only_half_there(tmp_path):
     folder = save_vit(tmp_path / "vit")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:5000])
-    refused(f"hf:{folder}", "is damaged or only half there: get it once more.")
+    refused(f"hf:{folder}", "is damaged or incomplete: download it again.")
 
 
 def test_hf_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, monkeypatch):
@@ -280,7 +280,7 @@ def test_hf_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, mon
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path))
     refused(
         "hf:owner/no-such-model",
-        "The weights of hf:owner/no-such-model are not on this machine: add --download to fetch",
+        "The weights of hf:owner/no-such-model are not on this machine: add --download to download",
     )
 
 
@@ -550,7 +550,7 @@ def test_timm_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, m
     hub = hub_of(zoo_of("timm", "timm"))
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    said = "are not on this machine: add --download to fetch them."
+    said = "are not on this machine: add --download to download them."
     refused("timm:resnet18.a1_in1k", f"The weights of timm:resnet18.a1_in1k {said}")
     refused("timm:hf-hub:timm/resnet18.a1_in1k", said)
 
@@ -602,7 +602,7 @@ def test_torchvision_identity_is_that_of_the_weights(torch_home):
 def test_torchvision_says_that_a_file_of_weights_is_damaged(torch_home, tmp_path, content):
     (path,) = tmp_path.rglob("*.pth")
     path.write_bytes(content)
-    refused("torchvision:squeezenet1_1", "is damaged or only half there")
+    refused("torchvision:squeezenet1_1", "is damaged or incomplete")
 
 
 def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_colour():
@@ -706,7 +706,7 @@ def test_robustbench_has_the_models_of_the_study(robustbench):
 
 def test_robustbench_suggests_names_and_says_how_to_fetch(robustbench):
     refused("robustbench:Standard_R51", "Unknown RobustBench model", "'Standard_R50'")
-    said = "are not on this machine: add --download to fetch them."
+    said = "are not on this machine: add --download to download them."
     for name in ("Hendrycks2020AugMix", "Standard_R50", "AlexNet", "Tian2022Deeper_DeiT-S"):
         refused(f"robustbench:{name}", f"The weights of robustbench:{name} {said}")
 

@@ -108,7 +108,7 @@ def test_a_card_with_the_name_of_its_file_is_its_sidecar_too(zoo):
     assert card.identity == file.identity and card.preprocessing == file.preprocessing
     assert torch.equal(card(pictures()), file(pictures()))
     (zoo / "net.yaml").write_text("model: other.pt\n")
-    refuse(lambda: load_model("net.pt", CPU), "card of another model")
+    refuse(lambda: load_model("net.pt", CPU), "is about another model")
 
 
 def test_a_card_beside_a_sidecar_has_the_last_word(zoo):
@@ -138,7 +138,7 @@ def test_other_settings_make_another_model(zoo):
         ("model: 3", ["model in", "must be a text"]),
         ("model: other.yaml", ["another card"]),
         ("model: zoo_cards:means\nmena: [0, 0, 0]", ["Unknown entry", "'mean'"]),
-        ("model: zoo_cards:means\ntop1: 75", ["share from 0 to 1, got 75"]),
+        ("model: zoo_cards:means\ntop1: 75", ["number from 0 to 1, got 75"]),
         ("model: zoo_cards:means\nhalf: yes please", ["true or false"]),
         ("model: zoo_cards:means\ninterpolation: bicubik", ["'bicubic'"]),
         ("model: zoo_cards:means\nchannels: grb", ["channels in"]),
@@ -280,8 +280,8 @@ def test_a_map_is_for_the_models_with_as_many_outputs():
     [
         (["n01440764", "", "n01440764"], ["n01440764 in lines 1 and 3"]),
         (["5", "n01440764", "0"], ["0 in lines 2 and 3"]),
-        (["-", "", "cat"], ["at least 2 outputs, it names 1"]),
-        ([], ["at least 2 outputs, it names 0"]),
+        (["-", "", "cat"], ["at least 2 outputs, got 1"]),
+        ([], ["at least 2 outputs, got 0"]),
     ],
 )
 def test_a_map_that_makes_no_sense_is_refused(lines, words):

@@ -211,7 +211,7 @@ def test_a_base_that_is_gone_or_no_module_is_one_sentence(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     for base, words in (
         ("gone.pt", "gone.pt"),
-        ("tiny_base:flat", "tiny_base:flat, on which tuned.pt is based, is no torch module"),
+        ("tiny_base:flat", "tiny_base:flat, on which tuned.pt is based, is not a torch module"),
         ("tiny_base:gone", "gone"),
     ):
         based(tmp_path, base)
@@ -246,7 +246,7 @@ def test_code_that_a_file_names_is_called_only_if_it_is_trusted(tmp_path, monkey
     with pytest.raises(UsageError) as told:
         load_model("net.pt", CPU)
     said = str(told.value)
-    assert "was made with" in said and "marking" in said and "give --trust" in said
+    assert "was trained with" in said and "marking" in said and "give --trust" in said
     assert "\n" not in said and said.endswith(".")
     assert_refused(run("models", "check", "net.pt"), said)
     assert not (tmp_path / "mark").exists() and "marking" not in sys.modules

@@ -130,10 +130,10 @@ def test_a_sidecar_beside_an_onnx_file_normalises(tmp_path):
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        ({"shape": ("n", 3, 8, 8), "inputs": 2}, ["must take one batch of pictures"]),
-        ({"shape": ("n", 3)}, ["must take one batch of pictures", "('n', 3)"]),
-        ({"shape": ("n", 1, 8, 8)}, ["must take colour pictures", "three channels"]),
-        ({"shape": ("n", 3, 8, 9)}, ["8 × 9 pixels, but a square is needed"]),
+        ({"shape": ("n", 3, 8, 8), "inputs": 2}, ["must take one batch of images"]),
+        ({"shape": ("n", 3)}, ["must take one batch of images", "('n', 3)"]),
+        ({"shape": ("n", 1, 8, 8)}, ["must take color images", "three channels"]),
+        ({"shape": ("n", 3, 8, 9)}, ["square images, but takes 8 × 9 px"]),
         ({"shape": ("n", 3, 8, 8), "kind": "INT64"}, ["float, float16 or uint8"]),
     ],
 )
@@ -146,7 +146,7 @@ def test_onnx_models_of_something_else_are_refused(tmp_path, made, words):
 def test_a_card_may_not_ask_an_onnx_model_for_another_side(tmp_path):
     path = write_means(tmp_path / "net.onnx", ("n", 3, 8, 8))
     path.with_suffix(".yaml").write_text("side: 9\n")
-    refuse(path, "8 × 8 pixels, but its sidecar says 9")
+    refuse(path, "8 × 8 px, but its sidecar says 9")
 
 
 # TensorFlow Lite

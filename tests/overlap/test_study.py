@@ -464,7 +464,7 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
     save_textures(home / "two", 20, seed=3, tints=("amber", "blue"))
     start = checkpoint(once, "standard")
     result = run(*tuning_words(home, tmp_path / "out", start, images="two", train=None))
-    assert_refused(result, "knows other classes (3) than the pictures have (2)")
+    assert_refused(result, "knows other classes (3) than the images have (2)")
 
 
 # One sentence each
@@ -790,7 +790,7 @@ def test_pictures_of_two_sizes_are_one_sentence(home, run, tmp_path):
     shutil.copytree(home / "train", tmp_path / "train")
     save_textures(tmp_path / "test", 4, seed=6, side=20)
     told = run(*words_of(tmp_path, tmp_path / "o"))
-    assert_refused(told, "24 × 24 px, those to test with 20 × 20", "--stimulus")
+    assert_refused(told, "24 × 24 px, those to test on 20 × 20", "--stimulus")
     save_textures(tmp_path / "train", 1, seed=7, side=30)
     assert_refused(run(*words_of(tmp_path, tmp_path / "o")), "must have one size")
 

@@ -401,7 +401,7 @@ def test_a_fold_of_which_nothing_is_there_to_test_with_is_refused():
     # nothing of x is among the pictures to test with
     to_test = [row.subclass == "y" and number % 3 == 0 for number, row in enumerate(rows)]
     order = [["a/x", "a/y"], ["b/x", "b/y"]]
-    with pytest.raises(UsageError, match="to test with"):
+    with pytest.raises(UsageError, match="to test on"):
         subclass_folds(in_memory(rows, to_test), 1, folds=1, order=order)
 
 
@@ -420,7 +420,7 @@ def test_a_class_whose_other_pictures_are_one_drawing_is_refused():
 def test_a_class_with_one_style_is_refused_unless_another_style_is_held_out():
     rows = [Row("a", style, "x") for style in "pppqqq"] + [Row("b", "q", "x")] * 4
     kinds = in_memory([replace(row, drawing=number) for number, row in enumerate(rows)])
-    with pytest.raises(UsageError, match="'b' has pictures of one style only, 'q'"):
+    with pytest.raises(UsageError, match="'b' has images of one style only, 'q'"):
         style_folds(kinds)
     (fold,) = style_folds(kinds, ["p"])
     assert fold.held == ("p",) and len(fold.held_out) == 3
@@ -474,7 +474,7 @@ def test_pictures_without_the_trait_are_counted_and_one_is_named(tmp_path):
     for path in tmp_path.rglob("*.png"):
         path.write_bytes(b"")
     for trait, hint in (("style", "column named style"), ("subclass", "folders class/subclass/")):
-        with pytest.raises(UsageError, match=f"4 pictures of .* have no {trait}.*{hint}"):
+        with pytest.raises(UsageError, match=f"4 images of .* have no {trait}.*{hint}"):
             load_holdout_images(where, trait, "native", NoProgress())
 
 

@@ -412,7 +412,7 @@ def refused(run, tmp_path, *given, words=()):
 def test_a_class_with_one_style_is_one_sentence(run, tmp_path):
     rows = [row for row in colours(2) if row.label != "red" or row.style == "pale"]
     where = write_rows(tmp_path, rows, tinted)
-    words = "'red' has pictures of one style only, 'pale'", "take the class out"
+    words = "'red' has images of one style only, 'pale'", "take the class out"
     refused(run, tmp_path, "style", "--images", where, words=words)
 
 
@@ -525,8 +525,8 @@ def test_out_may_be_no_file_no_other_run_and_not_the_pictures(home, run, tmp_pat
         made = Image.fromarray(tinted(row, number))
         made.save(folder / row.label / row.subclass / f"{number}.png")
     given = ("--images", folder, "--out", folder, "--epochs", 1, *USUAL)
-    assert_refused(run("structure", "subclass", *given), "holds the pictures")
-    assert_refused(run(*words_of(home, "style", home / "colours")), "holds the pictures")
+    assert_refused(run("structure", "subclass", *given), "holds the images")
+    assert_refused(run(*words_of(home, "style", home / "colours")), "holds the images")
 
 
 def test_pictures_that_cannot_be_read_are_told(run, tmp_path):

@@ -405,7 +405,7 @@ def test_a_corruption_that_changed_since_is_refused(drawn, images):
     own = drawn.only(["brightness"])
     column = own.table.schema.get_field_index("version")
     older = own.table.set_column(column, "version", pa.array([0] * len(own), pa.int32()))
-    with pytest.raises(ec.UsageError, match="older vcr/brightness"):
+    with pytest.raises(ec.UsageError, match="older version of vcr/brightness"):
         replace(own, table=older).samples(images)
 
 

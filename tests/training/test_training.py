@@ -689,7 +689,7 @@ def test_a_class_of_one_picture_is_refused(folder, tmp_path):
     next((pictures / "grey").iterdir()).unlink()
     with pytest.raises(ec.UsageError) as refused:
         data_of(pictures)
-    assert_one_sentence(refused, "'grey'", "at least 2 pictures")
+    assert_one_sentence(refused, "'grey'", "at least 2 images")
 
 
 def test_pictures_of_one_class_of_several_sizes_or_without_labels_are_refused(folder, tmp_path):
@@ -731,5 +731,5 @@ def test_a_milestone_may_be_anywhere_and_labels_keep_their_names(folder, data):
 
 
 def test_a_share_that_corrupts_nothing_is_refused(data, tmp_path):
-    with pytest.raises(ec.UsageError, match="leaves no picture of a batch of 8"):
+    with pytest.raises(ec.UsageError, match="leaves no image of a batch of 8"):
         train(data, tmp_path / "net.pt", "linear", share=0.05)

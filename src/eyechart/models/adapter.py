@@ -67,7 +67,7 @@ for _adapter in (
         "clip",
         "clip_models",
         "NAME[/WEIGHTS], REPO or FOLDER",
-        "pictures compared with class names, by open_clip or transformers",
+        "images compared with class names, by open_clip or transformers",
         "clip",
         ("open_clip", "transformers"),
     ),
@@ -96,7 +96,7 @@ for _adapter in (
         "tflite",
         ("ai_edge_litert",),
     ),
-    Adapter("python", "python_object", "module:attribute", "a module or function of your own"),
+    Adapter("python", "python_object", "module:attribute", "a custom module or function"),
 ):
     ADAPTERS.add(_adapter.prefix, _adapter)
 

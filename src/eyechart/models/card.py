@@ -53,8 +53,8 @@ class Card:
         steps = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
         if model.fixed_side and self.side not in (None, model.side):
             raise UsageError(
-                f"{model.name} takes pictures of {model.side} × {model.side} pixels, but its"
-                f" sidecar says {self.side}: leave out the side in {self.path}."
+                f"{model.name} takes images of {model.side} × {model.side} px, but its sidecar"
+                f" says {self.side}: leave out the side in {self.path}."
             )
         if steps:
             model.preprocessing = replace(model.preprocessing, **steps)
@@ -94,9 +94,7 @@ def _read(path: Path) -> dict[object, object]:
         message = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"{path} is not well-formed YAML: {message}.") from None
     if not isinstance(data, dict):
-        raise UsageError(
-            f"{path} must hold any of side, mean and std, and more of a model, got {data!r}."
-        )
+        raise UsageError(f"{path} must hold entries such as side, mean and std, got {data!r}.")
     return data
 
 
@@ -144,14 +142,14 @@ def _names(value: object, key: str, path: Path) -> tuple[str, ...]:
         return read_names(path.parent / value)
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise UsageError(
-            f"{key} in {path} must be a list of names or a file with one a line, got {value!r}."
+            f"{key} in {path} must be a list of names or a file with one per line, got {value!r}."
         )
     return tuple(value)
 
 
 def _share(value: object, key: str, path: Path) -> float:
     if not _is_share(value):
-        raise UsageError(f"{key} in {path} must be a share from 0 to 1, got {value!r}.")
+        raise UsageError(f"{key} in {path} must be a number from 0 to 1, got {value!r}.")
     return float(value)  # type: ignore[arg-type]
 
 

@@ -82,7 +82,7 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
     except Exception:
         # On arbitrary bytes an unpickler may raise any exception.
         raise UsageError(
-            f"{path} is damaged or no checkpoint: delete it to train again, or name another."
+            f"{path} is damaged or not a checkpoint: delete it to train again, or give another."
         ) from None
     return held if isinstance(held, dict) else {}
 
@@ -91,7 +91,7 @@ def read_checkpoint(path: Path, mapped: bool = False) -> Checkpoint:
     """Return the checkpoint in a file; with `mapped`, weights are read only when they are used."""
     held = load(path, mapped)
     if not is_checkpoint(held):
-        raise UsageError(f"{path} is no checkpoint of eyechart's: name one that it trained.")
+        raise UsageError(f"{path} is not a checkpoint of eyechart: give one that eyechart trained.")
     return checkpoint_of(held, path)
 
 
@@ -123,8 +123,8 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
     kinds = ZOOS if checkpoint.network else [kind for kind in ADAPTERS if kind != "python"]
     if _is_users(made_by, kinds) and not request.trust:
         raise UsageError(
-            f"{name} was made with {made_by}, code that is called when it is read: give --trust if"
-            " you know who made it."
+            f"{name} was trained with {made_by}, code that runs when it is loaded: give --trust if"
+            " you trust its author."
         )
     if checkpoint.network:
         model = _from_network(checkpoint, name, request)
@@ -132,7 +132,7 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
         # Full precision until the weights are loaded.
         model = load_base(checkpoint.base, replace(request, half=False))
         if model.module is None:
-            raise UsageError(f"{checkpoint.base}, on which {name} is based, is no torch module.")
+            raise UsageError(f"{checkpoint.base}, on which {name} is based, is not a torch module.")
         if checkpoint.class_names:
             # The classes differ from those of the base, so what is known of its outputs is void.
             fit_last_layer(model.module, checkpoint.weights, len(checkpoint.class_names))

@@ -127,7 +127,7 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
         _check_prefix(prefix, name)
         return ADAPTERS["python"].load(spec, request)
     raise UsageError(
-        f"{unknown_name('model', spec, NAMED)} Others are given with their kind in front"
+        f"{unknown_name('model', spec, NAMED)} Give others with a prefix"
         f" ({', '.join(f'{kind}:' for kind in ADAPTERS)}), as module:attribute, as a file or a card"
         f" ({', '.join((*FILES, *CARD_SUFFIXES))})."
     )
@@ -136,7 +136,7 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
 def _from_adapter(prefix: str, name: str, request: Request) -> Model:
     adapter = ADAPTERS[prefix]
     if not name:
-        raise UsageError(f"'{prefix}:' names no model: write {adapter.takes} behind it.")
+        raise UsageError(f"'{prefix}:' names no model: write {adapter.takes} after it.")
     if prefix in FILES.values():
         return _from_file(name, prefix, request)
     return adapter.load(name, request)
@@ -151,8 +151,7 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
         sidecar_card = read_card(sidecar)
         if sidecar_card.model is not None and not _is_same(path, sidecar, sidecar_card.model):
             raise UsageError(
-                f"Beside {path} lies a card of another model, {sidecar}: rename the one or the"
-                " other."
+                f"The card beside {path} is about another model, {sidecar}: rename one of them."
             )
         cards.insert(0, sidecar_card)
     for model_card in cards:
@@ -175,9 +174,7 @@ def _name_outputs(model: Model, card: Card) -> None:
     if card.class_names is None:
         return
     if card.outputs is not None:
-        raise UsageError(
-            f"{card.path} has both outputs and class_names: leave out the one or the other."
-        )
+        raise UsageError(f"{card.path} has both outputs and class_names: remove one of them.")
     model.use_map(map_of(list(card.class_names), f"of class_names in {card.path}"))
 
 
@@ -185,8 +182,7 @@ def _from_card(spec: str, request: Request) -> Model:
     card = read_card(Path(spec))
     if card.model is None:
         raise UsageError(
-            f"{spec} names no model: write  model: NAME  into it, or give the file beside which it"
-            " lies."
+            f"{spec} names no model: add  model: NAME  to it, or give the file that it lies beside."
         )
     prefix, colon, name = card.model.partition(":")
     kind = prefix if colon and prefix in ADAPTERS else ""

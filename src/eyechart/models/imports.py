@@ -25,7 +25,7 @@ def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
     if match is None:
         raise UsageError(
             f"A model must be given as module:attribute or module:factory(), got '{spec}':"
-            " no file path and no arguments can stand there."
+            " file paths and arguments are not supported."
         )
     module_name, attribute, call = match.groups()
     with _current_directory_importable():

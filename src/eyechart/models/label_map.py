@@ -56,7 +56,7 @@ class LabelMap:
         return self.picked == tuple(range(self.length))
 
     def __str__(self) -> str:
-        classes = "of ImageNet" if self.names is None else "with names of their own"
+        classes = "of ImageNet" if self.names is None else "with other names"
         return f"{len(self.picked):,} of {self.length:,}, {classes} ({self.source})"
 
 
@@ -88,7 +88,7 @@ def map_of(entries: list[str], source: str) -> LabelMap:
     """
     kept = [(position, entry) for position, entry in enumerate(entries) if entry not in NOTHING]
     if len(kept) < 2:
-        raise UsageError(f"{source} must name at least 2 outputs, it names {len(kept)}.")
+        raise UsageError(f"{source} must name at least 2 outputs, got {len(kept)}.")
     outputs: dict[int, int] = {}
     for position, entry in kept:
         number = _class_of(entry)
@@ -96,8 +96,8 @@ def map_of(entries: list[str], source: str) -> LabelMap:
             continue
         if number in outputs:
             raise UsageError(
-                f"{source} names {entry} in lines {outputs[number] + 1} and {position + 1}: an"
-                " output that means nothing here is a line with - alone."
+                f"{source} names {entry} in lines {outputs[number] + 1} and {position + 1}: for"
+                " an output without a meaning, write a line with - only."
             )
         outputs[number] = position
     if len(outputs) == CLASSES:

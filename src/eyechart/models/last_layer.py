@@ -55,8 +55,8 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     candidates = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
     if not candidates:
         raise UsageError(
-            f"No linear layer or convolution makes the {scores.shape[1]:,} class scores of the"
-            " network, so it has no last layer that could be tuned or replaced: give one that has."
+            f"No linear layer or convolution computes the {scores.shape[1]:,} class scores of the"
+            " network, so there is no last layer to tune or replace: give a network that has one."
         )
     return names[candidates[-1]]
 

@@ -139,8 +139,8 @@ class Model:
                 return self._run_contiguous(ready)
             if isinstance(error, TypeError) and "positional argument" in str(error):
                 raise UsageError(
-                    f"Model '{self.name}' must take a batch of pictures, and it does not"
-                    f" ({in_one_line(error)}): if it makes a model, write () behind it."
+                    f"Model '{self.name}' must take a batch of images, but does not"
+                    f" ({in_one_line(error)}): if it returns a model, write () after it."
                 ) from error
             half = self.dtype != torch.float32
             hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
@@ -160,7 +160,7 @@ class Model:
         need = f"Model '{self.name}' must return class scores (B, K) with K of 2 or more"
         if isinstance(scores, nn.Module):
             raise UsageError(
-                f"{need}, got a {type(scores).__name__}: if it makes a model, write () behind it."
+                f"{need}, got a {type(scores).__name__}: if it returns a model, write () after it."
             )
         if not isinstance(scores, Tensor):
             raise UsageError(
@@ -168,7 +168,7 @@ class Model:
             )
         if scores.ndim != 2 or scores.shape[0] != count or scores.shape[1] < 2:
             raise UsageError(
-                f"{need}, got {tuple(scores.shape)} for {count} pictures: return one row of scores"
+                f"{need}, got {tuple(scores.shape)} for {count} images: return one row of scores"
                 " for each."
             )
         if scores.is_complex() or scores.dtype == torch.bool:
@@ -195,7 +195,7 @@ class Model:
         if label_map is not None and label_map.length != outputs:
             raise UsageError(
                 f"The label map {label_map.source} has {label_map.length:,} lines, but the model"
-                f" '{self.name}' {outputs:,} outputs: give a map with a line for each."
+                f" '{self.name}' has {outputs:,} outputs: give a map with a line for each."
             )
         if label_map is not None:
             self.label_map, self.class_names = label_map, label_map.names

@@ -33,8 +33,8 @@ def refuse_probabilities(scores: Tensor, name: str = "The network") -> None:
     """Raise a UsageError if scores are probabilities: cross-entropy needs logits."""
     if bool(_are_probabilities(scores.float())):
         raise UsageError(
-            f"{name} answers with probabilities, and training needs the logits before them: give"
-            " the network without its softmax."
+            f"{name} returns probabilities, but training needs logits: give the network without"
+            " its softmax."
         )
 
 

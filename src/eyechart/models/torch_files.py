@@ -122,8 +122,9 @@ def _load_trusted(path: Path) -> object:
 
 def _distrust(path: Path) -> UsageError:
     return UsageError(
-        f"{path} is a pickle that can run code when it is read: give --trust if you know who made"
-        " it, or save TorchScript or an exported program, or give the model as module:attribute."
+        f"{path} is a pickle that can run code when it is loaded: give --trust if you trust its"
+        " author, or save TorchScript or an exported program, or give the model as"
+        " module:attribute."
     )
 
 
@@ -143,8 +144,8 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
     height, width = example.shape[2:]
     if isinstance(height, int) and isinstance(width, int) and height != width:
         raise UsageError(
-            f"{path} was exported for pictures of {height} × {width} pixels, but a square is"
-            " needed: export it for others, or with dynamic height and width."
+            f"{path} must take square images, but was exported for {height} × {width} px: export it"
+            " for square ones, or with dynamic height and width."
         )
     side = next((length for length in (height, width) if isinstance(length, int)), None)
     least, most = _batch_limits(program, example.shape[0])
@@ -188,7 +189,7 @@ def _only_input(path: Path, program: ExportedProgram) -> Tensor:
     ]
     if len(values) != 1 or not isinstance(values[0], Tensor) or values[0].ndim != 4:
         raise UsageError(
-            f"{path} must take one batch of pictures (B, 3, H, W), but was exported with"
+            f"{path} must take one batch of images (B, 3, H, W), but was exported with"
             f" {len(names)} inputs or another shape: export it with one such example."
         )
     return values[0]

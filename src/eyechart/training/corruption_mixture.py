@@ -47,7 +47,7 @@ class Mixture:
             check_severity(np.array(self.severity))
             if not self.severity[0] <= self.severity[1]:
                 raise UsageError(
-                    f"A range of severity must rise, got {_words(self.severity)}: turn it round."
+                    f"severity must be a range LOW-HIGH, got {_words(self.severity)}: swap them."
                 )
         if self.delta_v is not None:
             low, high = self.delta_v
@@ -58,8 +58,8 @@ class Mixture:
             moved = [entry.name for entry in self.entries if entry.geometric]
             if moved:
                 raise UsageError(
-                    f"{moved[0]} moves things in the picture, so visual change says nothing of it:"
-                    " give a range of severity instead of delta_v."
+                    f"{moved[0]} is geometric, so visual change is not defined for it: give a range"
+                    " of severity instead of delta_v."
                 )
 
     @property
@@ -141,8 +141,8 @@ def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tup
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:
         raise UsageError(
-            f"{entry.name} changes these pictures by at most {rising[-1]:.2f}, so delta_v from"
-            f" {wanted[0]:g} cannot be had: give a lower range."
+            f"{entry.name} reaches a visual change of at most {rising[-1]:.2f} on these images, so"
+            f" delta_v cannot start at {wanted[0]:g}: give a lower range."
         )
     # Strictly increasing, so that np.interp can invert it.
     return tuple(rising + 1e-9 * np.arange(len(KNOTS)))

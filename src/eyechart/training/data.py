@@ -122,8 +122,8 @@ def training_data(
     names = tuple(sorted(set(labels)) if class_names is None else class_names)
     if len(names) < 2:
         raise UsageError(
-            f"{images.source} has pictures of one class, {names[0]!r}: give at least two, as the"
-            " folder above the class folders has."
+            f"{images.source} has images of only one class, {names[0]!r}: give at least two,"
+            " such as the folder above the class folders."
         )
     _check_sizes(images)
     _check_counts(images.source, labels, least)
@@ -144,26 +144,26 @@ def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
 
 def _labels_of(images: ImageSet) -> list[str]:
     if not len(images):
-        raise UsageError(f"{images.source} holds no pictures.")
+        raise UsageError(f"{images.source} holds no images.")
     bare = [picture.name for picture in images.pictures if picture.label is None]
     if bare:
         raise UsageError(
             f"{pictures_have(len(bare), images.source)} no label, such as {bare[0]}: put each into"
-            " the folder of its class, or give a list with a label for each."
+            " the folder of its class, or give a list with labels."
         )
     return [str(label) for label in images.labels]
 
 
 def pictures_have(count: int, source: str) -> str:
-    """Return the start of a sentence: "1 picture of here has", "2 pictures of here have"."""
-    return f"1 picture of {source} has" if count == 1 else f"{count:,} pictures of {source} have"
+    """Return the start of a sentence: "1 image of here has", "2 images of here have"."""
+    return f"1 image of {source} has" if count == 1 else f"{count:,} images of {source} have"
 
 
 def _check_sizes(images: ImageSet) -> None:
     if len(set(images.sizes)) > 1:
         one, two = sorted(set(images.sizes))[:2]
         raise UsageError(
-            f"Pictures to train with must have one size, {images.source} has {one[1]} × {one[0]}"
+            f"Training images must have one size, {images.source} has {one[1]} × {one[0]}"
             f" and {two[1]} × {two[0]} px: give --stimulus 224, or another side."
         )
 
@@ -172,10 +172,10 @@ def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> Non
     too_small = [(name, count) for name, count in sorted(Counter(labels).items()) if count < least]
     if too_small:
         name, count = too_small[0]
-        more = f", and {len(too_small) - 1} more classes have as few" if len(too_small) > 1 else ""
+        more = f", and {len(too_small) - 1} more classes have too few" if len(too_small) > 1 else ""
         raise UsageError(
-            f"Every class needs at least {least} pictures, {name!r} in {source} has"
-            f" {count}{more}: add pictures, or take the class out."
+            f"Every class needs at least {least} images, {name!r} in {source} has {count}{more}:"
+            " add images, or remove the class."
         )
 
 
@@ -187,7 +187,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     training set instead of raising an error.
     """
     if not 0 < held_out < 1:
-        raise UsageError(f"The share that is held out must be between 0 and 1, got {held_out:g}.")
+        raise UsageError(f"The held-out fraction must be between 0 and 1, got {held_out:g}.")
     labels = _labels_of(images)
     if not lone:
         _check_counts(images.source, labels)
@@ -200,8 +200,8 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
         ranks_of_class = sorted(known)
         if len(ranks_of_class) < LEAST and not lone:
             raise UsageError(
-                f"All pictures of {name!r} in {images.source} are the same: add others, or take the"
-                " class out."
+                f"All images of {name!r} in {images.source} are identical: add others, or remove"
+                " the class."
             )
         # At least one image of each class on either side.
         cut = min(len(ranks_of_class) - 1, max(1, round(held_out * len(ranks_of_class))))
@@ -209,8 +209,8 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     for name, known in of_class.items():
         if known <= chosen and not lone:
             raise UsageError(
-                f"No picture of {name!r} in {images.source} is left to train with, for they are"
-                " among other classes too: take them out of all but one."
+                f"No image of {name!r} in {images.source} is left for training, because they are"
+                " in other classes as well: remove them from all but one."
             )
     places = range(len(images))
     train = [position for position in places if ranks[position] not in chosen]
@@ -223,26 +223,25 @@ def refuse_shared(train: ImageSet, test: ImageSet) -> None:
     both = [p for d, p in zip(test.digests, test.pictures, strict=True) if d in known]
     if len(both) == len(test) and train.source == test.source:
         raise UsageError(
-            f"{train.source} is given to train with and to test with: give other pictures to test"
-            " with."
+            f"{train.source} is given for training and for testing: give other images for testing."
         )
     if both:
-        pictures = "1 picture is" if len(both) == 1 else f"{len(both):,} pictures are"
+        pictures = "1 image is" if len(both) == 1 else f"{len(both):,} images are"
         raise UsageError(
-            f"{pictures} both among those to train with and those to test with, such as"
-            f" {both[0].name}: take them out of {train.source}."
+            f"{pictures} in both the training set and the test set, such as {both[0].name}: remove"
+            f" them from {train.source}."
         )
 
 
 def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
     """Return the images of every `step`-th class, sorted by name: ImageNet-100 from ImageNet."""
     if step < 1:
-        raise UsageError(f"Every how many classes must be a whole number from 1, got {step}.")
+        raise UsageError(f"--every must be a whole number from 1, got {step}.")
     names = sorted({picture.label for picture in pictures if picture.label is not None})
     kept = set(names[::step])
     if len(names) > 1 and len(kept) < 2:
         raise UsageError(
-            f"One class of {len(names)} is left with every {step}: give a smaller --every."
+            f"--every {step} leaves only one class of {len(names)}: give a smaller number."
         )
     return [picture for picture in pictures if picture.label in kept]
 

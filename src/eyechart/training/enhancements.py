@@ -225,8 +225,8 @@ def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -
     strange = sorted({str(enhancement) for enhancement in test.labels} - set(data.class_names))
     if strange:
         raise UsageError(
-            f"{pictures.source} has no pictures of the class {strange[0]!r}, which {test.source}"
-            " has: add some, or take the class out."
+            f"{pictures.source} has no images of the class {strange[0]!r}, which {test.source}"
+            " has: add some, or remove the class."
         )
     for enhancement in asked.enhancements:
         if enhancement.network:

@@ -60,8 +60,8 @@ class Blocks:
         self.corrupted = round(recipe.share * self.batch)
         if mixture.entries and not self.corrupted:
             raise UsageError(
-                f"A share of {recipe.share:g} leaves no picture of a batch of {self.batch} to be"
-                " corrupted: give a larger share."
+                f"A share of {recipe.share:g} leaves no image of a batch of {self.batch} to"
+                " corrupt: give a larger share."
             )
         first = torch.arange(min(count, LOOKED_AT))
         self.mixture = mixture.measured(held.batch(first), held.keys[: len(first)])

@@ -57,58 +57,61 @@ class Recipe:
     dropout.
     """
 
-    epochs: Annotated[int, Option(help="How often each picture is trained with.", group=GROUP)] = 40
-    batch: Annotated[int, Option(help="Pictures in one step.", group=GROUP)] = 256
+    epochs: Annotated[int, Option(help="Number of epochs.", group=GROUP)] = 40
+    batch: Annotated[int, Option(help="Batch size.", group=GROUP)] = 256
     rate: Annotated[float, Option(help="Highest learning rate.", group=GROUP)] = 0.1
-    momentum: Annotated[float, Option(help="Of SGD.", group=GROUP, is_advanced=True)] = 0.9
+    momentum: Annotated[float, Option(help="Momentum of SGD.", group=GROUP, is_advanced=True)] = 0.9
     nesterov: Annotated[
-        bool, Option(help="Nesterov's momentum.", group=GROUP, is_advanced=True)
+        bool, Option(help="Use Nesterov momentum.", group=GROUP, is_advanced=True)
     ] = False
-    weight_decay: Annotated[float, Option(help="Of SGD.", group=GROUP, is_advanced=True)] = 1e-4
+    weight_decay: Annotated[
+        float, Option(help="Weight decay of SGD.", group=GROUP, is_advanced=True)
+    ] = 1e-4
     schedule: Annotated[
         str,
         Option(
-            help="step (a tenth at half and three quarters), cosine or constant.",
+            help="step (×0.1 after 1/2 and 3/4 of the epochs), cosine or constant.",
             group=GROUP,
             is_advanced=True,
         ),
     ] = "step"
     milestones: tuple[float, ...] = (0.5, 0.75)
     warmup: Annotated[
-        float, Option(help="Epochs in which the rate rises from 0.", group=GROUP, is_advanced=True)
+        float, Option(help="Number of warm-up epochs.", group=GROUP, is_advanced=True)
     ] = 0.0
-    share: Annotated[float, Option(help="Of each batch, that is corrupted.", group=GROUP)] = 0.5
+    share: Annotated[
+        float, Option(help="Fraction of each batch that is corrupted.", group=GROUP)
+    ] = 0.5
     flip: Annotated[
-        float, Option(help="Chance that a picture is mirrored.", group=GROUP, is_advanced=True)
+        float, Option(help="Probability of a horizontal flip.", group=GROUP, is_advanced=True)
     ] = 0.5
     crop: Annotated[
         int,
-        Option(
-            help="Shift pictures at random by up to so many pixels.", group=GROUP, is_advanced=True
-        ),
+        Option(help="Random crop with this padding in px.", group=GROUP, is_advanced=True),
     ] = 0
     mixup: Annotated[
         float,
-        Option(help="The a of mixup's Beta(a, a); 0 for none.", group=GROUP, is_advanced=True),
+        Option(help="Mixup's alpha; 0 for none.", group=GROUP, is_advanced=True),
     ] = 0.0
     stability: Annotated[
         float,
         Option(help="Weight of stability training; 0 for none.", group=GROUP, is_advanced=True),
     ] = 0.0
     stability_width: Annotated[
-        float, Option(help="Its noise, ± so much of full scale.", group=GROUP, is_advanced=True)
+        float,
+        Option(help="Noise of stability training, ± of full scale.", group=GROUP, is_advanced=True),
     ] = 0.05
     precision: Annotated[
         str,
         Option(
-            help="Of training: float32, bfloat16, or auto (bfloat16 on a GPU).",
+            help="float32, bfloat16, or auto (bfloat16 on a GPU).",
             group="Compute",
             is_advanced=True,
         ),
     ] = "auto"
     deterministic: Annotated[
         bool,
-        Option(help="The same bits again on the same machine.", group="Compute", is_advanced=True),
+        Option(help="Use only deterministic kernels.", group="Compute", is_advanced=True),
     ] = False
     seed: Seed = 0
     tune: str = "all"
@@ -212,13 +215,13 @@ class StyleRecipe:
     reconstructed unchanged.
     """
 
-    steps: Annotated[int, Option(help="Of training.", group=GROUP)] = 4000
-    batch: Annotated[int, Option(help="Pictures in one step.", group=GROUP)] = 16
-    rate: Annotated[float, Option(help="Highest learning rate, of Adam.", group=GROUP)] = 1e-3
-    side: Annotated[
-        int, Option(help="Of the cut-outs that are trained with, in px.", group=GROUP)
-    ] = 160
-    style_weight: Annotated[float, Option(help="Of style beside content.", group=GROUP)] = 10.0
+    steps: Annotated[int, Option(help="Number of steps.", group=GROUP)] = 4000
+    batch: Annotated[int, Option(help="Batch size.", group=GROUP)] = 16
+    rate: Annotated[float, Option(help="Highest learning rate of Adam.", group=GROUP)] = 1e-3
+    side: Annotated[int, Option(help="Side of the training crops in px.", group=GROUP)] = 160
+    style_weight: Annotated[
+        float, Option(help="Weight of style relative to content.", group=GROUP)
+    ] = 10.0
     same_weight: float = 10.0
     same_share: float = 0.25
     seed: Seed = 0

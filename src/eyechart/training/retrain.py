@@ -72,14 +72,14 @@ class Retraining:
             raise UsageError(f"pictures must be a whole number from 2, got {self.pictures}.")
         if self.source.published is not None:
             raise UsageError(
-                f"{self.source.published.root} holds corrupted pictures: give clean ones as"
-                " --images, they are corrupted here."
+                f"{self.source.published.root} holds corrupted images: give clean ones as --images,"
+                " which are corrupted here."
             )
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
         self.recipe.check()
         if self.recipe.share == 0:
-            raise UsageError("share must be above 0: without corrupted pictures nothing is learnt.")
+            raise UsageError("share must be above 0, got 0: the training needs corrupted images.")
         self.mixture.check()
         self.settings.checked()
 
@@ -132,8 +132,8 @@ def trainable(model: Model) -> nn.Module:
     module = model.module
     if module is None or isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
-            f"Only torch modules can be trained, and {model.name} is none (a function, an exported"
-            " program, TorchScript, ONNX or TensorFlow Lite): give the network that it was made of."
+            f"Only torch modules can be trained, and {model.name} is not one (but a function, an"
+            " exported program, TorchScript, ONNX or TensorFlow Lite): give the original network."
         )
     if not any(parameter.is_floating_point() for parameter in module.parameters()):
         raise UsageError(f"{model.name} has no parameters, so there is nothing to train.")
@@ -146,7 +146,7 @@ def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> 
     most = min(asked.pictures, len(listed))
     plan = Plan(seed=asked.recipe.seed, pictures=most)
     chosen = [listed[position] for position in choose_pictures(listed, plan)]
-    step = progress.begin("pictures to train with", len(chosen))
+    step = progress.begin("training images", len(chosen))
     notes = unread_notes(asked.train_images, asked.out)
     return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step, notes)
 
@@ -209,8 +209,8 @@ def _on_number(asked: Retraining, data: LabelledImages) -> list[str]:
     if len(data) >= asked.pictures:
         return []
     return [
-        f"Trained with {len(data):,} pictures, not {asked.pictures:,}: {data.images.source} has no"
-        " more that can be used."
+        f"Trained with {len(data):,} images instead of {asked.pictures:,}: {data.images.source} has"
+        " no more usable ones."
     ]
 
 
@@ -218,8 +218,8 @@ def on_clean(changes: Sequence[ScoreChange], rate: float) -> list[str]:
     """Return a sentence for each label space in which clean accuracy fell significantly."""
     return [
         f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: a lower"
-        f" --rate than {rate:g}, or more pictures, may keep it; networks without normalisation need"
-        " far less."
+        f" --rate than {rate:g}, or more images, may prevent that; networks without normalization"
+        " need a far lower rate."
         for change in changes
         if change.score == CLEAN_ACCURACY and change.difference.interval[1] < 0
     ]

@@ -37,13 +37,13 @@ class TrainingSources:
         )
         classes = self.n_classes
         if self.train_images is None:
-            images = load(self.images, "pictures", self.every, n_classes=classes)
+            images = load(self.images, "images", self.every, n_classes=classes)
             train, test = split(images, self.held_out)
         else:
-            train = load(self.train_images, "pictures to train with", self.every, n_classes=classes)
+            train = load(self.train_images, "training images", self.every, n_classes=classes)
             kept = {picture.label for picture in train.pictures}
             chosen = kept if self.every != 1 else None
-            test = load(self.images, "pictures to test with", 1, kept=chosen)
+            test = load(self.images, "test images", 1, kept=chosen)
         refuse_shared(train, test)
         return train, test
 
@@ -64,8 +64,8 @@ def load_labelled(
     count = len({picture.label for picture in listed if picture.label is not None})
     if n_classes is not None and count != n_classes:
         raise UsageError(
-            f"Every {every}th class is taken of {n_classes:,}, and {where} has {count:,}: give"
-            " --every 1 if they are chosen already, or another --every."
+            f"--every {every} expects {n_classes:,} classes, but {where} has {count:,}: give"
+            " --every 1 if they are already selected, or another --every."
         )
     if kept is not None:
         listed = [picture for picture in listed if picture.label in kept]

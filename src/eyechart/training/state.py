@@ -104,7 +104,7 @@ class TrainingState:
             return 0
         held = load(path)
         if "settings" not in held:
-            raise UsageError(f"{path} is no state of a training: delete it to begin anew.")
+            raise UsageError(f"{path} is not the state of a training: delete it to start again.")
         check_same_training(path, held["settings"], self.settings)
         self.module.load_state_dict(held["weights"])
         self.optimiser.load_state_dict(held["optimiser"])
@@ -128,7 +128,7 @@ def check_same_training(path: Path, old: Settings, new: Settings) -> None:
     change = first_change(old, new)
     if change is not None:
         raise UsageError(
-            f"{path} is of a training with another configuration ({change}): choose another"
+            f"{path} belongs to a training with another configuration ({change}): choose another"
             " --out, or delete it."
         )
 

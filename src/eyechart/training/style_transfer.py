@@ -39,7 +39,7 @@ class Features:
 
     def __init__(self, model: Model, device: torch.device) -> None:
         if model.module is None:
-            raise UsageError(f"{model.name} is no torch module, so its features cannot be used.")
+            raise UsageError(f"{model.name} is not a torch module, so its features cannot be used.")
         self.module = model.module.to(device).eval()
         for parameter in self.module.parameters():
             parameter.requires_grad_(False)
@@ -65,7 +65,7 @@ class Features:
         except Exception as error:
             message = " ".join(str(error).split())
             raise UsageError(
-                f"The model cannot be used on pictures of {side} px ({message}): choose another."
+                f"The model cannot be used on images of {side} px ({message}): choose another."
             ) from None
         finally:
             for handle in handles:
@@ -75,8 +75,7 @@ class Features:
                 layers[depth] = module, call
         if CONTENT_DEPTH not in layers:
             raise UsageError(
-                "The model has no features an eighth as large as the picture: choose a"
-                " convolutional one."
+                "The model has no features at 1/8 of the image size: choose a convolutional one."
             )
         return layers
 
@@ -117,7 +116,7 @@ class Cutouts:
     def __init__(self, images: ImageSet, side: int, device: torch.device) -> None:
         if len(images) < LEAST:
             raise UsageError(
-                f"{images.source} has {len(images)} pictures, {LEAST} are needed at least."
+                f"{images.source} must have at least {LEAST} images, got {len(images)}."
             )
         self.pictures = [
             _at_least(images.batch([number])[0], side) for number in range(len(images))

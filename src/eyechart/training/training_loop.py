@@ -269,8 +269,7 @@ class _Run:
     def _failed(self, error: Exception, ready: Tensor) -> UsageError:
         if is_out_of_memory(error):
             return UsageError(
-                f"A batch of {len(ready)} pictures does not fit into memory: give a smaller"
-                " --batch."
+                f"A batch of {len(ready)} images does not fit into memory: give a smaller --batch."
             )
         return UsageError(
             f"The network failed on a batch {tuple(ready.shape)}: {in_one_line(error)}."

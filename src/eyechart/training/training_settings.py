@@ -45,12 +45,12 @@ def images_option(text: str) -> Option:
 
 TrainImages = Annotated[
     Path,
-    images_option("Pictures to train with: class folders, or a CSV or Parquet file."),
+    images_option("Training images: class folders, or a CSV or Parquet file."),
 ]
 SeverityRange = Annotated[
     Range | None,
     Option(
-        help="Train at severities from this range, such as 1-5; without it as the suite draws.",
+        help="Train at severities in this range, such as 1-5; default: as the suite samples.",
         group="Corruptions",
         metavar="LOW-HIGH",
         typed=str | None,
@@ -60,7 +60,7 @@ SeverityRange = Annotated[
 ChangeRange = Annotated[
     Range | None,
     Option(
-        help="Train at visual changes from this range, such as 0.2-0.8.",
+        help="Train at visual changes in this range, such as 0.2-0.8.",
         group="Corruptions",
         is_advanced=True,
         metavar="LOW-HIGH",
@@ -71,8 +71,8 @@ ChangeRange = Annotated[
 Stimulus = Annotated[
     str,
     Option(
-        help="224 (shorter side 256, middle 224) or another side, 224x224 (plain resize) or another"
-        " WIDTHxHEIGHT, or native.",
+        help="224 (shorter side 256, center crop 224) or another side, 224x224 (resize only) or"
+        " another WIDTHxHEIGHT, or native.",
         group="Data",
         metavar="SIZE",
         is_advanced=True,
@@ -81,7 +81,7 @@ Stimulus = Annotated[
 Every = Annotated[
     int,
     Option(
-        help="Only every so-many-th class by name: 10 makes ImageNet-100 of it.",
+        help="Use only every n-th class by name; 10 gives ImageNet-100.",
         group="Data",
         is_advanced=True,
     ),
@@ -96,7 +96,7 @@ ChosenCorruptions = Annotated[
 ]
 OutFolder = Annotated[
     Path,
-    Option(help="Where all that is made goes.", group="Output", metavar="FOLDER", path="folder"),
+    Option(help="Output folder.", group="Output", metavar="FOLDER", path="folder"),
 ]
 
 
@@ -116,7 +116,7 @@ class NetworkSettings:
     train_images: TrainImages
     images: Annotated[
         Path | None,
-        images_option("Other pictures, to test with at the end."),
+        images_option("Test images, used at the end."),
     ] = None
     stimulus: Stimulus = "224"
     every: Every = 1
@@ -135,7 +135,8 @@ class NetworkSettings:
         "cpu"
     )
     out: Annotated[
-        Path, Option(help="The checkpoint.", group="Output", metavar="FILE", path="folder or file")
+        Path,
+        Option(help="Checkpoint to write.", group="Output", metavar="FILE", path="folder or file"),
     ] = Path("network.pt")
 
     def check(self) -> None:
@@ -143,11 +144,9 @@ class NetworkSettings:
         if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(f"A checkpoint's name must end in .pt, got '{self.out.name}'.")
         if self.corruptions and not self.suites:
-            raise UsageError("--corruption needs --suite: say which suite it is of.")
+            raise UsageError("--corruption needs --suite: give its suite.")
         if not self.suites and (self.severity or self.delta_v):
-            raise UsageError(
-                "--severity and --delta-v need --suite: say which corruptions to meet."
-            )
+            raise UsageError("--severity and --delta-v need --suite: give the suite to train on.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +156,7 @@ class RetrainSettings:
     model: Annotated[
         str,
         Option(
-            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as of evaluate;"
+            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for evaluate;"
             " it must be a torch module.",
             group="Models",
             metavar="MODEL",
@@ -167,16 +166,16 @@ class RetrainSettings:
     train_images: TrainImages
     images: Annotated[
         Path,
-        images_option("Other pictures, to test with before and after."),
+        images_option("Test images, used before and after."),
     ]
     pictures: Annotated[
-        int, Option(help="Pictures to train with, as many of every class.", group="Data")
+        int, Option(help="Maximum number of training images (class-balanced subset).", group="Data")
     ] = 12_000  # the VCR study used about as many from ImageNet's training set
     stimulus: Stimulus = "224"
     labels: Annotated[
         str,
         Option(
-            help=f"Test by {NATIVE} (own classes) or {ENTRY16} (humans' 16 categories).",
+            help=f"Label space of the test: {NATIVE} or {ENTRY16} (16 categories).",
             group="Data",
             is_advanced=True,
         ),
@@ -185,7 +184,7 @@ class RetrainSettings:
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Train on this corruption of the suite; repeatable; without it on all.",
+            help="Train on this corruption of the suite; repeatable; default: all.",
             group="Corruptions",
             flags=("--corruption",),
         ),
@@ -193,20 +192,18 @@ class RetrainSettings:
     also: Annotated[
         tuple[str, ...],
         Option(
-            help="Test on this corruption too, without training on it; repeatable.",
+            help="Also test on this corruption, without training on it; repeatable.",
             group="Corruptions",
             is_advanced=True,
         ),
     ] = ()
     severity: SeverityRange = None
     delta_v: ChangeRange = None
-    n: Annotated[int, Option(help="Pictures per corruption to test with.", group="Corruptions")] = (
-        N_SAMPLES
-    )
+    n: Annotated[int, Option(help="Test samples per corruption.", group="Corruptions")] = N_SAMPLES
     humans: Annotated[
         str,
         Option(
-            help="Whose answers to compare with: geirhos, a file, or none.",
+            help="Human reference: geirhos, a file, or none.",
             group="Human reference",
         ),
     ] = "geirhos"
@@ -222,7 +219,7 @@ class EnhancementSettings:
         str,
         Option(
             help=f"The standard network: {ARCH_HELP}; with --pretrained a model or checkpoint, as"
-            " of evaluate.",
+            " for evaluate.",
             group="Models",
             metavar="ARCH",
             is_argument=True,
@@ -231,20 +228,20 @@ class EnhancementSettings:
     train_images: TrainImages
     images: Annotated[
         Path,
-        images_option("Other pictures, to test with."),
+        images_option("Test images."),
     ]
     stimulus: Stimulus = "224"
     pretrained: Annotated[
         bool,
         Option(
-            help="Fine-tune ARCH with the weights that it has, instead of training it first.",
+            help="Fine-tune ARCH with its pretrained weights, instead of training it first.",
             group="Models",
         ),
     ] = False
     larger: Annotated[
         tuple[str, ...],
         Option(
-            help="Also train this other network, or with --pretrained test it; repeatable.",
+            help="Also train this network (with --pretrained: only test it); repeatable.",
             group="Models",
             is_advanced=True,
             metavar="ARCH",
@@ -254,16 +251,17 @@ class EnhancementSettings:
         str,
         Option(
             help="Whose errors mCE divides by: standard (the network before it is enhanced),"
-            f" {ALEXNET}, a model or a .csv file, as of evaluate.",
+            f" {ALEXNET}, a model or a .csv file, as for evaluate.",
             group="Curves and statistics",
         ),
     ] = "standard"
     suite: Suite = "imagenet-c"
     tuning_epochs: Annotated[
-        int, Option(help="How long it is trained further.", group="Training")
+        int, Option(help="Number of fine-tuning epochs.", group="Training")
     ] = 5
     tuning_rate: Annotated[
-        float, Option(help="Highest rate of that.", group="Training", is_advanced=True)
+        float,
+        Option(help="Highest learning rate of fine-tuning.", group="Training", is_advanced=True),
     ] = 0.005
     widths: Annotated[
         tuple[float, ...],
@@ -293,23 +291,23 @@ class StyleTransferSettings:
 
     images: Annotated[
         Path,
-        images_option("Photographs to repaint; labels count not."),
+        images_option("Content images to repaint; labels are ignored."),
     ]
     styles: Annotated[
         Path,
-        images_option("Pictures whose styles are learnt: paintings, textures, icons."),
+        images_option("Style images: paintings, textures, icons."),
     ]
     stimulus: Stimulus = "256"
     model: Annotated[
         str,
         Option(
-            help="In whose features content and style are judged, as of evaluate.", group="Models"
+            help="Model whose features define content and style, as for evaluate.", group="Models"
         ),
     ] = "efficientnet_lite0"
     device: Device = "cpu"
     out: Annotated[
         Path,
-        Option(help="The trained network.", group="Output", metavar="FILE", path="folder or file"),
+        Option(help="Network to write.", group="Output", metavar="FILE", path="folder or file"),
     ] = Path("style-transfer.pt")
 
     def check(self) -> None:

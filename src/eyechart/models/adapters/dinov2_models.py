@@ -44,9 +44,7 @@ def _checkout(name: str) -> tuple[Path | None, str]:
 def _from_checkout(name: str, folder: Path, entry: str, request: Request) -> Model:
     spec = f"dinov2:{name}"
     if not request.trust:
-        raise UsageError(
-            f"{spec} runs the code in {folder}: add --trust if you trust whoever wrote it."
-        )
+        raise UsageError(f"{spec} runs the code in {folder}: add --trust if you trust its author.")
     with zoo(spec, request):
         network = torch.hub.load(str(folder), entry, source="local")  # type: ignore[no-untyped-call]
     return finished(spec, network.float(), request, STEPS)

@@ -74,7 +74,7 @@ def is_repository(spec: str, name: str) -> bool:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise UsageError(f"{spec} must be a folder with a config.json, which {name} has not.")
+            raise UsageError(f"{spec} must be a folder with a config.json, which {name} lacks.")
         return False
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
         raise UsageError(
@@ -96,7 +96,7 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     low, high, seen = (values[:, height // 2, width // 2] for values in (black, white, red))
     reverse = bool(np.allclose(seen, [low[0], low[1], high[2]], atol=1e-4))
     if not reverse and not np.allclose(seen, [high[0], low[1], low[2]], atol=1e-4):
-        raise UsageError(f"The processor of {spec} mixes colours, which eyechart cannot do.")
+        raise UsageError(f"The processor of {spec} mixes color channels, which is not supported.")
     if reverse:
         # Mean and deviation are applied before the channels are swapped.
         low, high = low[::-1], high[::-1]

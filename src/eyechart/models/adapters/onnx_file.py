@@ -41,8 +41,8 @@ def load(name: str, request: Request) -> Model:
     height, width = shape[2:]
     if isinstance(height, int) and isinstance(width, int) and height != width:
         raise UsageError(
-            f"{path} takes pictures of {height} × {width} pixels, but a square is needed: export it"
-            " for one, or with dynamic height and width."
+            f"{path} must take square images, but takes {height} × {width} px: export it for square"
+            " ones, or with dynamic height and width."
         )
     side = next((length for length in (height, width) if isinstance(length, int)), None)
     answer = Session(session, source, channels_last)
@@ -100,7 +100,7 @@ def _only_input(path: Path, session: Untyped) -> Untyped:
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
         shapes = ", ".join(str(tuple(source.shape)) for source in inputs)
         raise UsageError(
-            f"{path} must take one batch of pictures (B, 3, H, W) or (B, H, W, 3), but it takes"
+            f"{path} must take one batch of images (B, 3, H, W) or (B, H, W, 3), but it takes"
             f" {shapes}: export it with one such input."
         )
     if inputs[0].type not in NUMBERS:
@@ -118,7 +118,7 @@ def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str |
     if shape[3] == 3:
         return [shape[0], shape[3], shape[1], shape[2]], True
     raise UsageError(
-        f"{path} must take colour pictures (B, 3, H, W) or (B, H, W, 3), but it takes"
+        f"{path} must take color images (B, 3, H, W) or (B, H, W, 3), but it takes"
         f" {tuple(shape)}: export it for three channels."
     )
 

@@ -72,8 +72,8 @@ def load(name: str, request: Request) -> Model:
     batch, height, width, _ = shape
     if height != width and min(height, width) > 0:
         raise UsageError(
-            f"{path} takes pictures of {height} × {width} pixels, but a square is needed: convert"
-            " it for one."
+            f"{path} must take square images, but takes {height} × {width} px: convert it for"
+            " square ones."
         )
     side = height if height > 0 else None
     answer = Lite(interpreter, source, shape)
@@ -175,7 +175,7 @@ def _only_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, .
     if len(inputs) != 1 or len(shape) != 4 or shape[3] not in (3, -1):
         shapes = ", ".join(str(tuple(map(int, source["shape"]))) for source in inputs)
         raise UsageError(
-            f"{path} must take one batch of pictures (B, H, W, 3), but it takes {shapes or 'none'}:"
+            f"{path} must take one batch of images (B, H, W, 3), but it takes {shapes or 'none'}:"
             " convert it with one such input."
         )
     source = _described(inputs[0])

@@ -25,7 +25,9 @@ def load(name: str, request: Request) -> Model:
         config = timm.data.resolve_model_data_config(network)
     outputs = int(getattr(network, "num_classes", 0))
     if outputs < 2:
-        raise UsageError(f"{spec} must classify, but it only gives features: take another tag.")
+        raise UsageError(
+            f"{spec} must be a classifier, but it only returns features: use another tag."
+        )
     labels = _labels(timm, network, outputs)
     return finished(spec, network, request, steps(spec, config), labels=labels)
 
@@ -34,7 +36,7 @@ def steps(spec: str, config: dict[str, Untyped]) -> Preprocessing:
     """Return timm's data configuration, without the crop, which the stimulus already had."""
     channels, height, width = config["input_size"]
     if channels != 3:
-        raise UsageError(f"{spec} must take pictures of 3 channels, but takes {channels}.")
+        raise UsageError(f"{spec} must take images with 3 channels, but takes {channels}.")
     red, green, blue = config["mean"]
     spread_red, spread_green, spread_blue = config["std"]
     return Preprocessing(

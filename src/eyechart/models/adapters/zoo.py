@@ -54,26 +54,26 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
     message = " ".join(str(cause) for cause in chain)
     if not request.trust and "Unsupported global" in message:
         return UsageError(
-            f"The weights of {spec} lie in a file that could run code when read: add --trust if you"
-            " trust whoever made it."
+            f"The weights of {spec} are in a file that can run code when loaded: add --trust if you"
+            " trust its author."
         )
     if (
         kinds & {"UnpicklingError", "SafetensorError", "EOFError"}
         or "PytorchStreamReader" in message
     ):
         return UsageError(
-            f"The file of weights of {spec} is damaged or only half there: get it once more."
+            f"The file of weights of {spec} is damaged or incomplete: download it again."
         )
     absent = {"OfflineError", "LocalEntryNotFoundError"} | ({"OSError"} if repository else set())
     if not request.download and kinds & absent:
         return UsageError(
-            f"The weights of {spec} are not on this machine: add --download to fetch them."
+            f"The weights of {spec} are not on this machine: add --download to download them."
         )
     if kinds & {"RepositoryNotFoundError", "HFValidationError"}:
         return UsageError(f"There is no model {spec}: check the name of the repository.")
     if kinds & {"ConnectionError", "ConnectError", "URLError", "OfflineModeIsEnabled"}:
         why = in_one_line(chain[-1])
-        return UsageError(f"The weights of {spec} cannot be fetched: {why}; check the network.")
+        return UsageError(f"The weights of {spec} cannot be downloaded: {why}; check the network.")
     return UsageError(f"Cannot load {spec}: {in_one_line(error)}.")
 
 
@@ -172,8 +172,8 @@ def square(spec: str, height: int, width: int) -> int:
     """Return the side of a model's input, which must be square like the stimulus."""
     if height != width:
         raise UsageError(
-            f"{spec} takes pictures of {height} × {width} pixels, but the stimulus is square:"
-            " give a model with a square input."
+            f"{spec} takes images of {height} × {width} px, but the stimulus is square: give a"
+            " model with a square input."
         )
     return int(height)
 
