@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 from typer.main import get_command
 
+import eyechart
 from eyechart.cli.app import app
 from eyechart.core.options import GROUPS, Field, fields_of
 from eyechart.images.published_source import SEVERITIES
@@ -19,6 +22,15 @@ from eyechart.scores.registry import DECLARED
 from eyechart.suites.catalogue import describe_corruption, describe_parameter
 from eyechart.suites.published import PUBLISHED
 from eyechart.suites.suite import Entry, all_entries, load_suite
+
+SCHEMA = "results.schema.json"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the JSON Schema of results.json to the site, from where the package keeps it."""
+    source = Path(eyechart.__file__).parent / "results" / SCHEMA
+    files.append(File.generated(config, SCHEMA, abs_src_path=str(source)))
+    return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -84,7 +96,7 @@ def not_monotone() -> str:
 def results_json() -> str:
     """Return every record of results.json with its fields."""
     schema = Results.model_json_schema(mode="serialization", by_alias=True)
-    parts = [_record("results.json", schema)]
+    parts = [f"[Download the JSON Schema]({SCHEMA})", _record("results.json", schema)]
     parts += [_record(name, record) for name, record in schema["$defs"].items()]
     return "\n\n".join(parts)
 
