@@ -109,7 +109,7 @@ def test_results_say_what_made_them(finished, folder):
     assert found["images"]["digests"] == dict(zip(names, images.digests, strict=True))
     assert found["images"]["pictures"] == found["images"]["used"] == 8
     assert any("under 72 px" in each for each in found["warnings"])
-    assert any("too few photographs" in each for each in found["warnings"])
+    assert any("insufficient data" in each for each in found["warnings"])
 
 
 def test_results_hold_no_nan(finished):
@@ -708,7 +708,7 @@ def test_pictures_too_even_for_a_change_are_counted(evaluate, tmp_path):
     lacking = rows["delta_v"].null_count
     assert lacking > 0
     assert space["corruptions"]["vcr/gaussian_noise"]["unmeasurable"] == lacking
-    assert f"{lacking} answers are to pictures too even" in result.out
+    assert f"{lacking} samples are of images too uniform" in result.out
 
 
 def test_names_that_are_no_text_are_evaluated_like_others(evaluate, tmp_path):
@@ -814,7 +814,7 @@ def test_the_demo_runs_on_real_photographs(run, tmp_path):
     # published top-1 accuracy is 0.75; on 20 photographs two standard errors are 0.19
     assert model["spaces"]["native"]["clean_accuracy"]["value"] > 0.5
     assert model["spaces"]["native"]["pictures"] == 20
-    assert "too few photographs" in result.out
+    assert "insufficient data" in result.out
 
 
 def test_without_the_demos_photographs_the_line_to_install_them_is_printed(

@@ -124,7 +124,7 @@ def test_plot_draws_the_packaged_and_the_imported(run, people, tmp_path):
 def test_answers_to_clean_pictures_alone_are_no_curve(run, tmp_path):
     table, out = trials(tmp_path / "t.csv", "clean"), tmp_path / "p.parquet"
     assert run("humans", "import", table, "--format", "trials", "--out", out).status == 0
-    assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "clean pictures only")
+    assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "clean images only")
     assert not (tmp_path / "p.png").exists()
 
 
@@ -161,7 +161,7 @@ def test_place_measures_the_conditions_on_ones_own_pictures(run, tmp_path):
         (["import", "t.csv", "--format", "trial", "--out", "x.parquet"], "Did you mean 'trials'"),
         (["import", "t.csv", "--format", "trials"], "--out"),
         (["import", "t.csv", "--format", "trials", "--out", "x.csv"], ".parquet"),
-        (["import", "t.csv", "--format", "trials", "--out", "mine.parquet"], "no answers"),
+        (["import", "t.csv", "--format", "trials", "--out", "mine.parquet"], "no responses"),
         (["import", "t.csv", "--format", "trials", "--out", "none/x.parquet"], "No such folder"),
         (["import", "none.csv", "--format", "trials", "--out", "x.parquet"], "Cannot read none"),
         (["import", "bad.csv", "--format", "trials", "--out", "x.parquet"], "bad.csv, row 3"),

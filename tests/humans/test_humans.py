@@ -334,7 +334,7 @@ def test_similar_classes_are_made_of_corruptions_that_there_are():
 
 def test_one_line_says_whose_answers_they_are():
     assert find_reference("geirhos").describe("shot_noise") == (
-        "uniform noise of geirhos (5 people, 6,400 answers), transferred within the noise class"
+        "uniform noise of geirhos (5 humans, 6,400 responses), transferred within the noise class"
         " (published)"
     )
 
@@ -366,7 +366,7 @@ def test_two_choices_never_meet_sixteen_unless_asked(write):
     assert answers.choices == 2
     reference = Reference("cars", answers)
     assert reference.meeting(2) is reference
-    with pytest.raises(ec.UsageError, match="between 2 answers in cars, not 16"):
+    with pytest.raises(ec.UsageError, match="Humans had 2 choices in cars, not 16"):
         reference.meeting(16)
     corrected = reference.meeting(16, match_choices=True)
     assert "corrected for chance (2 choices)" in corrected.describe("frost")
@@ -509,7 +509,7 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
             "counts",
             "IQA,Accuracy,Count,Num_Accs\n.1,0,0,0\n",
             {"corruption": "frost"},
-            "counts no answers",
+            "counts no responses",
         ),
         ("model-vs-human", "x\n1\n", {}, "lacks the column subj"),
         ("vcr", "orig_pred,transf_pred,label\ndog,dog,dog\n", {}, "lacks the column vd_score"),
@@ -678,11 +678,11 @@ def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
     path = tmp_path / "mine.parquet"
     for write_theirs, sentence in (
         (lambda: path.write_bytes(b"notes"), "not a Parquet file"),
-        (lambda: pq.write_table(pa.table({"a": [1]}), path), "holds no answers of eyechart"),
+        (lambda: pq.write_table(pa.table({"a": [1]}), path), "holds no responses of eyechart"),
     ):
         write_theirs()
         before = path.read_bytes()
-        with pytest.raises(ec.UsageError, match="holds no answers: choose another"):
+        with pytest.raises(ec.UsageError, match="holds no responses: choose another"):
             write_responses(path, simulated(5))
         assert path.read_bytes() == before
         with pytest.raises(ec.UsageError, match=sentence):

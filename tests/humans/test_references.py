@@ -145,8 +145,8 @@ def test_a_study_of_frost_keeps_the_packaged_noise_and_blur(run, folder, written
     assert result.status == 0, result.err
     text = result.out
     assert "(precedence: " in text and "mine.parquet, geirhos; a corruption's own" in text
-    assert "  vcr/frost: frost of mine (2 people, 600 answers), shown to people directly" in text
-    blur = "low-pass filtering of geirhos (6 people, 7,680 answers), transferred within the blur"
+    assert "  vcr/frost: frost of mine (2 humans, 600 responses), shown to humans directly" in text
+    blur = "low-pass filtering of geirhos (6 humans, 7,680 responses), transferred within the blur"
     assert f"vcr/median_blur: accuracy: {blur} class (published); consistency: no human" in text
     assert "  vcr/brightness: no human reference" in text
     saved = json.loads((out / "results.json").read_text(encoding="utf-8"))
@@ -167,8 +167,8 @@ def test_a_study_of_frost_keeps_the_packaged_noise_and_blur(run, folder, written
     result = run("report", out, "--out", page)
     assert result.status == 0, result.err
     text = page.read_text(encoding="utf-8")
-    assert "Human reference: frost of mine (2 people, 600 answers), shown to people" in text
-    assert "6 people, 7,680 answers), transferred within the blur class (published)" in text
+    assert "Human reference: frost of mine (2 humans, 600 responses), shown to humans" in text
+    assert "6 humans, 7,680 responses), transferred within the blur class (published)" in text
     assert text.count("against 0.837") >= 2  # in the note, and beside the verdict
 
 

@@ -75,8 +75,8 @@ def test_of_a_pair_every_figure_follows_from_its_counts():
         (60, 20, 0.5, "not told apart"),
         (150, 20, 0.55, "hardly told apart"),
         (10, 4, 0.5, "undecided"),
-        (5, 100, 0.9, "too few answers"),
-        (20, 1, 0.9, "too few answers"),
+        (5, 100, 0.9, "too few responses"),
+        (20, 1, 0.9, "too few responses"),
     ],
 )
 def test_near_chance_with_few_answers_is_no_sign_of_likeness(people, each, right, verdict):

@@ -91,7 +91,7 @@ def test_a_smaller_gain_can_be_enough(run, table):
     assert told.status == 0 and "undetermined" not in told.out
     assert "less than 0.75" not in told.out
     told = run("overlap", "matrix", table, "--classes", "2")
-    assert "Note" in told.out and "clean pictures" not in told.out
+    assert "Note" in told.out and "clean images" not in told.out
 
 
 def test_repetitions_in_a_table_have_their_deviation(run, tmp_path):
@@ -134,7 +134,7 @@ def test_tests_of_different_pictures_are_refused(run, tmp_path):
     write_study(tmp_path)
     short = pa.table({name: [True] * 7 for name in small_table().models})
     write_parquet(short, tmp_path / "tests" / "0" / "shot_noise.parquet")
-    assert_refused(run("overlap", "matrix", tmp_path), "the same pictures", "7 and 300")
+    assert_refused(run("overlap", "matrix", tmp_path), "the same images", "7 and 300")
 
 
 def test_a_selection_becomes_a_suite_that_runs(run, table):

@@ -111,9 +111,9 @@ def test_many_tables_at_once_give_what_each_gives():
     "clean, classes, said",
     [
         ([0.9, 0.51], None, ""),
-        ([0.9, 0.49], None, "1 model is right on less than 0.5"),
-        ([0.7, 0.74], 2, "2 of 2 models are right on less than 0.75"),
-        ([0.9, 0.54], 10, "less than 0.55 of the clean pictures (b: 0.540)"),
+        ([0.9, 0.49], None, "1 model is correct on less than 0.5"),
+        ([0.7, 0.74], 2, "2 of 2 models are correct on less than 0.75"),
+        ([0.9, 0.54], 10, "less than 0.55 of the clean images (b: 0.540)"),
         ([0.9, 0.56], 10, ""),
     ],
 )

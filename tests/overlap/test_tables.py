@@ -134,7 +134,7 @@ def test_low_clean_accuracy_is_noted():
     table = small_table()
     low = make_table(table.corruptions, table.models, table.values * 0.5)
     assert any("5 of 5 models" in note for note in low.matrix().notes)
-    assert not any("clean pictures" in note for note in table.matrix(classes=10).notes)
+    assert not any("clean images" in note for note in table.matrix(classes=10).notes)
 
 
 def test_a_matrix_is_read_as_it_was_written(tmp_path):

@@ -542,11 +542,11 @@ def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
     humans = str(tmp_path / "two.parquet")
     assert find_humans(EvaluateSettings(humans=humans)) == (
         None,
-        "people chose between 2 answers, not 16",
+        "humans had 2 choices, not 16",
     )
     with pytest.raises(ec.UsageError, match="--match-choices"):
         find_humans(EvaluateSettings(labels="entry16", humans=humans))
-    with pytest.raises(ec.UsageError, match="Of several human references people chose between 2"):
+    with pytest.raises(ec.UsageError, match="Of several human references humans had 2 choices"):
         find_humans(EvaluateSettings(humans=("geirhos", humans)))
     both, _ = find_humans(EvaluateSettings(humans=humans, match_choices=True))
     (found,) = both.parts

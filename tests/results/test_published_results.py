@@ -222,7 +222,7 @@ HEAD = "model,corruption,severity,accuracy\n"
         ("model,corruption,accuracy\nm,fog,0.5\n", "lacks the column severity"),
         (HEAD + "m,fog,1,50\n", "accuracy must be a number from 0 to 1, got '50'"),
         (HEAD + "m,fog,6,0.5\n", "severity must be in 1 to 5, got 6"),
-        (HEAD + "m,fog,1,0.5\nm,fog,1,0.5\n", "severity 1 of fog is there twice"),
+        (HEAD + "m,fog,1,0.5\nm,fog,1,0.5\n", "severity 1 of fog appears twice"),
         (HEAD + "m,fog,1,0.5\n", "no severity 2 of fog for m"),
         (HEAD + "m,clean,,0.5\n", "clean ones only"),
         (HEAD + "m,clean,,0.5\nm,clean,,0.6\n", "twice"),

@@ -75,7 +75,7 @@ def test_a_misspelt_score_names_the_nearest(results):
 
 
 def test_a_score_that_is_missing_says_why(results):
-    with pytest.raises(AttributeError, match="no hmri_a here: people answered in 16 categories"):
+    with pytest.raises(AttributeError, match="no hmri_a here: humans responded in 16 categories"):
         _ = results[SHARP]["gaussian_noise"].hmri_a
     with pytest.raises(AttributeError, match="no mce here: it needs baseline, labels"):
         _ = results[SHARP].mce
@@ -119,7 +119,7 @@ def test_the_report_is_that_of_the_command(results, tmp_path, run):
 
 def test_a_report_replaces_no_file_of_others(results, tmp_path):
     (tmp_path / "mine.html").write_text("<p>mine</p>")
-    with pytest.raises(UsageError, match="no report of eyechart"):
+    with pytest.raises(UsageError, match="not a report of eyechart"):
         results.report(tmp_path / "mine.html")
     with pytest.raises(UsageError, match=r"must end in \.html"):
         results.report(tmp_path / "report.pdf")

@@ -250,7 +250,7 @@ ONE = {"fog": 0.4}
         ),
         ("must be more than 0 to divide by", lambda: ec.corruption_error(ONE, {"fog": 0.0})),
         (
-            "must be more than the 0.5 of clean pictures",
+            "must be more than the 0.5 of clean images",
             lambda: ec.corruption_error(
                 ONE, ec.measured_baseline("b", ONE, clean=0.5), clean=0.2, relative=True
             ),

@@ -249,7 +249,7 @@ def test_a_fifth_of_every_seen_synset_is_tested_with_and_never_trained_with(data
 
 
 def test_superclasses_without_pictures_are_told_and_left_out(data):
-    (note,) = (each for each in data.notes if "Without pictures of seen kinds" in each)
+    (note,) = (each for each in data.notes if "without images of seen subclasses" in each)
     assert "vehicle" in note and "22 of 25" in note and "bird" not in note
 
 
@@ -267,7 +267,7 @@ def test_a_superclass_is_a_kind_of_itself(hypernyms):
 def test_a_superclass_without_unseen_pictures_is_taught_but_told(hypernyms):
     chosen = sort_pictures(listed(*SEEN, "n90000002"), "here", hypernyms)
     assert {each.name for each in chosen.superclasses} == {"bird", "dog", "fish"}
-    assert any("unseen kinds" in note and "bird, fish" in note for note in chosen.notes)
+    assert any("unseen subclasses" in note and "bird, fish" in note for note in chosen.notes)
 
 
 def test_a_superclass_without_seen_pictures_is_not_tested(hypernyms):
@@ -351,7 +351,7 @@ def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
     made = load_split(chosen, "here", "native", NoProgress())
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
-    assert any("Not tested with" in note and "1 picture of" in note for note in made.notes)
+    assert any("Not tested with" in note and "1 image of" in note for note in made.notes)
     # equal files of two synsets are on one side, and nothing of the superclass is lost
     assert {"n02085620", "n02085782"} <= {each.subclass for each in made.train.images.pictures}
 
@@ -411,9 +411,9 @@ def test_a_superclass_that_wordnets_file_has_not_is_refused(tmp_path):
         (("train", "val"), "got 'train'"),
         ((), "must hold folders"),
         (tuple(UNSEEN), "that ImageNet-1K has:"),
-        (tuple(SEEN), "that ImageNet-1K has not:"),
+        (tuple(SEEN), "that ImageNet-1K lacks:"),
         (("n01440764", "n90000003"), "one superclass only"),
-        (("n01440764", "n01514668", "n90000002"), "no unseen kinds"),
+        (("n01440764", "n01514668", "n90000002"), "no unseen subclasses"),
     ],
 )
 def test_pictures_that_make_no_study_are_refused(hypernyms, synsets, words):
@@ -778,7 +778,7 @@ def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_
     (line,) = (text for text in told.out.splitlines() if text.strip().startswith(MODEL + " "))
     for value in (0.712, score.seen.value, score.unseen.value, score.gap.value):
         assert f"{100 * value:.1f}" in line
-    assert "Note: Without pictures of seen kinds" in told.out
+    assert "Note: without images of seen subclasses" in told.out
     assert re.search(r"^ *fish +2 +2 ", told.out, re.MULTILINE)
     assert "Written:" in told.out
 
@@ -828,7 +828,7 @@ def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tm
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert list(map(len, digests)) == [59, 19, 40]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
-    assert any("Not trained with" in note and "1 picture of" in note for note in made.notes)
+    assert any("Not trained with" in note and "1 image of" in note for note in made.notes)
 
 
 def test_images_for_seen_kinds_that_lack_a_superclass_are_one_sentence(ask, home, tmp_path):
@@ -898,7 +898,7 @@ def test_missing_files_are_refused_in_a_sentence(ask, home, tmp_path):
     assert_refused(ask("--superclasses", tmp_path / "none.txt"), "none.txt")
     assert_refused(ask("--imagenet-1k", home / "images"), "images")
     assert_refused(ask(out=home / "is_a.txt"), "is a file")
-    assert_refused(ask(out=home / "images"), "holds the pictures")
+    assert_refused(ask(out=home / "images"), "holds the images")
 
 
 def test_a_stop_keeps_what_was_done_and_says_so(ask, monkeypatch, tmp_path):

@@ -415,7 +415,7 @@ def test_a_damaged_file_leaves_its_picture_out_everywhere(
     more = ("--clean", clean, "--stimulus", "native") if with_clean else ()
     ran = evaluate(copy, "--check", *more)
     assert ran.status == 0, ran.err
-    assert "1 damaged pictures were left out: red/1.png" in ran.out
+    assert "1 damaged images were left out: red/1.png" in ran.out
     found = results(tmp_path / "out")
     assert [each["name"] for each in found["images"]["damaged"]] == ["red/1.png"]
     space = found["models"][0]["spaces"]["native"]

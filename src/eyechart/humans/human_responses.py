@@ -165,7 +165,7 @@ def make_responses(
 def write_responses(path: Path, responses: HumanResponses) -> None:
     """Write responses to a Parquet file atomically; only a file of responses is overwritten."""
     if path.exists() and not _is_ours(path):
-        raise UsageError(f"{path} is there already and holds no answers: choose another file.")
+        raise UsageError(f"{path} already exists and holds no responses: choose another file.")
     facts = {name: getattr(responses, name) for name in FACTS}
     judgements = [
         [getattr(judgement, one.name) for one in fields(judgement)]
@@ -193,7 +193,7 @@ def read_responses(path: Path) -> HumanResponses:
     header = read_header(path)
     if header.get("eyechart.kind") != KIND:
         raise UsageError(
-            f"{path} holds no answers of eyechart: make such a file with `eyechart humans import`."
+            f"{path} holds no responses of eyechart: create it with `eyechart humans import`."
         )
     version = header.get("eyechart.version")
     if version != VERSION:

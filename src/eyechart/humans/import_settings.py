@@ -41,21 +41,21 @@ class ImportSettings:
     _: KW_ONLY
     corruption: Annotated[
         str | None,
-        Option(help="What was done to the pictures, if the tables do not say.", group=GROUP),
+        Option(help="Corruption of the images, if the tables do not contain it.", group=GROUP),
     ] = None
     choices: Annotated[
         int | None,
         Option(
-            help="Between how many answers people chose.",
+            help="Number of choices that participants had.",
             group=GROUP,
-            python="Without it 16 for the 16 categories, and 2 for counts.",
+            python="Defaults to 16 for the 16 categories, and to 2 for counts.",
             minimum=2,
         ),
     ] = None
     placement: Annotated[
         str | None,
         Option(
-            help="Whose conditions these are: noise, lowpass or contrast. Without it, and without"
+            help="Placement of the conditions: noise, lowpass or contrast. Without it, and without"
             " a column delta_v, there are no curves, only error consistency κ.",
             group=GROUP,
         ),
@@ -71,7 +71,7 @@ class ImportSettings:
         ),
     ] = None
     label_space: Annotated[
-        str | None, Option(help="What the labels are, if not the 16 categories.", group=GROUP)
+        str | None, Option(help="Label space, if not the 16 categories.", group=GROUP)
     ] = None
-    citation: Annotated[str, Option(help="Whose data it is.", group=GROUP)] = ""
-    licence: Annotated[str, Option(help="The data's licence.", group=GROUP)] = ""
+    citation: Annotated[str, Option(help="Citation of the data.", group=GROUP)] = ""
+    licence: Annotated[str, Option(help="Licence of the data.", group=GROUP)] = ""

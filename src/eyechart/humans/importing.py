@@ -89,8 +89,8 @@ def read_labels(
     if options.choices is None:
         strange = next(row for row in rows if row[column] not in CATEGORIES)
         raise strange.refusal(
-            f"'{strange[column]}' is none of the 16 categories: say between how many answers people"
-            " chose (choices)"
+            f"'{strange[column]}' is none of the 16 categories: give the number of choices"
+            " (choices)"
         )
     space = options.label_space or f"{options.choices} choices"
     return Labelled(labels, responses, options.choices, space)

@@ -155,7 +155,7 @@ def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
         change = measure_change(clean_statistics(grey), corrupted)
         rows.append(np.asarray(change.delta_v, dtype=np.float64))
     if not rows:
-        raise UsageError("A placement needs at least one picture.")
+        raise UsageError("A placement needs at least one image.")
     return dict(zip(keys, np.stack(rows, axis=1), strict=True))
 
 
@@ -164,7 +164,7 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
     image_files = find_pictures(images)
     measured = measure_conditions(_greys([image_file.path for image_file in image_files]))
     if any(np.isnan(values).all() for values in measured.values()):
-        raise UsageError("None of the pictures holds enough to measure: give photographs.")
+        raise UsageError("None of the images has enough structure to measure Δv: give photos.")
     placements = {
         name: Placement(
             name,
@@ -181,7 +181,7 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
 def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
     """Write the table of quantiles atomically; only such a table is overwritten."""
     if path.exists() and not path.read_bytes().startswith(FIRST.encode()):
-        raise UsageError(f"{path} is there already and is no placement: choose another file.")
+        raise UsageError(f"{path} already exists and is no placement: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         file.write(f"{FIRST}\n{ABOUT.format(count=count)}")
         table = csv.writer(file, lineterminator="\n")

@@ -182,7 +182,7 @@ class Reference:
                 " placement or a column delta_v."
             )
         if not self.experiments:
-            raise UsageError(f"{self.name} holds answers to clean pictures only.")
+            raise UsageError(f"{self.name} holds responses to clean images only.")
 
     def curve(self, corruption: str, metric: str = "accuracy", **fit: Any) -> Curve | None:
         """Return the human curve for a corruption; None if there is no human reference.
@@ -216,7 +216,7 @@ class Reference:
         experiment = self.match(corruption)
         if experiment is None:
             return "no human reference"
-        how = "shown to people directly"
+        how = "shown to humans directly"
         if self.kind(corruption) == "transferred":
             similar_class = self.similar.find(corruption)
             assert similar_class is not None
@@ -249,8 +249,8 @@ class Reference:
             return self
         if not match_choices:
             raise UsageError(
-                f"People chose between {self.choices} answers in {self.name}, not {choices}: ask"
-                " for a correction for chance (match_choices) or take another reference."
+                f"Humans had {self.choices} choices in {self.name}, not {choices}: ask for a"
+                " correction for chance (match_choices) or use another reference."
             )
         # The cache holds curves without correction.
         return replace(self, corrected=True, _fitted={})
@@ -270,8 +270,8 @@ class Reference:
 
     def size_in_words(self, experiment: str) -> str:
         """Return the numbers of participants and responses as text."""
-        answers, n = f"{self.count(experiment):,} answers", self.n_participants(experiment)
-        return f"{n:,} {'person' if n == 1 else 'people'}, {answers}" if n else answers
+        answers, n = f"{self.count(experiment):,} responses", self.n_participants(experiment)
+        return f"{n:,} {'human' if n == 1 else 'humans'}, {answers}" if n else answers
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
         """Return the rates of an experiment by condition, or by bin if conditions have no names."""
@@ -395,7 +395,7 @@ def _exported(folder: Path) -> Path:
             " similar."
         )
     raise UsageError(
-        f"{folder} holds no exported answers: run eyechart experiment export {folder} first."
+        f"{folder} holds no exported responses: run eyechart experiment export {folder} first."
     )
 
 

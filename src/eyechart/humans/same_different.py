@@ -51,7 +51,7 @@ the sign-flip test gives p = 2/2⁵ = 0.06 at best.
 """
 
 TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
-    "told apart", "hardly told apart", "not told apart", "undecided", "too few answers",
+    "told apart", "hardly told apart", "not told apart", "undecided", "too few responses",
 )  # fmt: skip
 
 

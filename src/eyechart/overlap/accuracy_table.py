@@ -121,6 +121,7 @@ def read_accuracies(path: Path) -> AccuracyTable:
     rows_by_model: dict[tuple[str, str], list[float]] = {}
     for row in rows[1:]:
         check_width(path, row, len(rows[0]))
+        # The column seed is optional.
         key = (row[1] if start == 3 else "", row[0])
         if key in rows_by_model:
             raise UsageError(f"{path} must have one row for each model, got {_called(key)} twice.")
@@ -134,6 +135,7 @@ def write_accuracies(table: AccuracyTable, path: Path) -> None:
     rows = [[TRAINED_ON, *([SEED] if repeated else []), *table.tests]]
     for seed, seed_values in zip(table.seeds, table.values, strict=True):
         for model, accuracies in zip(table.models, seed_values, strict=True):
+            # repr writes the shortest text that reads back as the same number.
             cells = [repr(float(value)) for value in accuracies]
             rows.append([model, *([seed] if repeated else []), *cells])
     write_cells(path, rows)
@@ -174,10 +176,11 @@ def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False)
         for test in table.tests:
             columns = read_parquet(seed / f"{file_name(test)}.parquet", models)
             tables.append(np.stack([columns[name].to_numpy().astype(bool) for name in models]))
+    # Intervals resample images jointly over all tests, so these must be the same images.
     counts = {hits.shape[1] for hits in tables}
     if len(counts) > 1:
         raise UsageError(
-            f"{folder / HITS_FOLDER} must hold the same pictures for every test, got"
+            f"{folder / HITS_FOLDER} must hold the same images for every test, got"
             f" {' and '.join(f'{count:,}' for count in sorted(counts)[:2])} of them."
         )
     shape = (len(seeds), len(table.tests), len(models), counts.pop())
@@ -197,6 +200,7 @@ def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
     repeated = len(head) > 1 and head[1] == SEED
     start = 3 if repeated else 2
     wanted = [TRAINED_ON, *([SEED] if repeated else []), CLEAN]
+    # One cell with semicolons or tabs: exported by a spreadsheet with another separator.
     if len(head) == 1 and any(mark in head[0] for mark in ";\t"):
         raise UsageError(f"{path} must have commas between its cells: save it as CSV with commas.")
     if list(head[:start]) != wanted:
@@ -232,12 +236,11 @@ def _table(
 ) -> AccuracyTable:
     seeds = tuple(dict.fromkeys(seed for seed, _ in accuracies))
     names = dict.fromkeys(model for _, model in accuracies)
+    # Rows may come in any order; the table has a fixed one.
     together = tuple(name for name in names if name.startswith(ALL))
     models = (STANDARD, *corruptions, *together)
     if STANDARD not in names:
-        raise UsageError(
-            f"{path} must have a row '{STANDARD}': the model trained on clean pictures."
-        )
+        raise UsageError(f"{path} must have a row '{STANDARD}': the model trained on clean images.")
     for name in names:
         if name not in models:
             raise UsageError(
@@ -253,10 +256,11 @@ def _table(
                     " can be known."
                 )
     values = np.array([[accuracies[seed, name] for name in models] for seed in seeds])
+    # R divides by clean accuracy, in every seed.
     for name, clean in zip(models, values[..., 0].min(axis=0), strict=True):
         if clean == 0:
             raise UsageError(
-                f"{path}: a robustness score divides by the accuracy on clean pictures, which must"
+                f"{path}: a robustness score divides by the accuracy on clean images, which must"
                 f" be more than 0, got 0 for {name}."
             )
     return AccuracyTable(corruptions, models, values, seeds, str(path))

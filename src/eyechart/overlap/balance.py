@@ -84,6 +84,7 @@ def balance_of(
         model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
     }
     means = {model: float(np.mean(list(ratios.values()))) for model, ratios in errors.items()}
+    # The standard model is no single-corruption model and is left out of the spread.
     spread = spread_of([means[name] for name in names])
     clean = {model: clean_error(table, model) for model in errors}
     return Balance(names, errors, means, spread, relative, base, baseline_note(base), clean)
@@ -105,6 +106,7 @@ def baseline_of(
     if isinstance(baseline, Baseline):
         return baseline
     if baseline not in (None, STANDARD):
+        # A benchmark may mix suites, for which errors were published in separate tables.
         return joined_baseline(str(baseline), names)
     clean, *errors = _errors(table, STANDARD)
     by_corruption = dict(zip(table.corruptions, map(float, errors), strict=True))
@@ -119,7 +121,7 @@ def baseline_note(baseline: Baseline) -> str:
         return "Errors are shares of those of the standard model, which has 100 % everywhere."
     return (
         f"Errors are shares of the published ones of {baseline.name}, which were measured on"
-        f" {IMAGE_SETS[baseline.images]}: on other pictures they only scale the columns."
+        f" {IMAGE_SETS[baseline.images]}: on other images they only scale the columns."
     )
 
 

@@ -99,6 +99,7 @@ class DirectTest:
     @property
     def means(self) -> tuple[float, float]:
         """Mean CE of the model and of the standard one."""
+        # Printed means differ from the mean of rounded entries.
         if self.printed_means is not None:
             return self.printed_means
         return float(np.mean(list(self.errors.values()))), float(
@@ -121,6 +122,7 @@ def coverage_of(
     for name in of:
         scores = [(float(matrix[name, other]), other) for other in by]
         known = [pair for pair in scores if not isnan(pair[0])]
+        # Coverage is the paper's proxy: the maximum overlap with any corruption of the benchmark.
         score, nearest = max(known, key=lambda pair: pair[0]) if known else (np.nan, "")
         covers.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
     return BenchmarkCoverage(tuple(by), tuple(of), least_overlap, tuple(covers))

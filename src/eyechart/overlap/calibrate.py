@@ -110,13 +110,16 @@ def calibrate_entry(
     """Return the calibrated range of one corruption."""
     lower, upper = settings.lower, settings.upper
     search = _RangeSearch(judge, StrengthScale(entry, judge.side), settings.steps)
+    # Bracket first: every strength that is evaluated narrows both searches.
     far = search.reach_out(upper)
+    # The strong end must lie below the target of the mild end, or the range would be empty.
     strong = search.crossing(upper, too_mild=lower)
     mild = search.crossing(lower, too_mild=1.0)
     reach = search.at(far).value if strong is None else None
     strong = far if strong is None else strong
     notes = []
     if mild is None:
+        # The corruption never reaches the mild target: use the published mild end.
         mild = min(MILD, strong)
         notes.append(f"harmless: R is {search.at(far).value:.2f} where it is strongest")
     elif reach is not None:
@@ -184,6 +187,7 @@ class _RangeSearch:
                 self.visited[strength] = self.visited[0.0]
             else:
                 step = self.scale.step(strength)
+                # Strengths that round to the same parameters yield the same images.
                 if step not in self.known:
                     self.known[step] = self.judge.robustness(self.scale, strength)
                 self.visited[strength] = self.known[step]
@@ -196,6 +200,8 @@ class _RangeSearch:
         """
         strength, farthest = STRONG, max(STRONG, self.scale.farthest)
         while self.at(strength).value >= target and strength < farthest:
+            # Doubling finds a bracket in few evaluations even if the published range is far too
+            # mild.
             strength = min(MILD + 2 * (strength - MILD), farthest)
         return strength
 
@@ -212,6 +218,7 @@ class _RangeSearch:
         if below is None:
             return None
         above = places[places.index(below) - 1]
+        # The budget counts evaluations, not halvings: known strengths are free.
         most = self.count + self.steps
         for _ in range(HALVINGS):
             if self.count >= most:
@@ -224,6 +231,7 @@ class _RangeSearch:
                 below = middle
             else:
                 above = middle
+        # Integer parameters make R jump: the milder side may not change the image at all.
         if self.scale.is_clean(above) or self.at(above).value >= too_mild:
             return below
         nearer = self.at(above).value - target < target - self.at(below).value

@@ -56,6 +56,7 @@ class CalibrationRecord:
     def __init__(self, out: Path, settings: CalibrationFacts) -> None:
         self.path = record_path(out)
         self.content = CalibrationContent(settings, {})
+        # An interrupted calibration resumes, with the same settings only.
         if self.path.exists():
             self.content = _read(self.path)
             _check_same(self.path, self.content.settings, settings)
@@ -63,6 +64,7 @@ class CalibrationRecord:
     def known(self, entry: Entry, side: int) -> Calibrated | None:
         """Return the stored range of a corruption; None if there is none."""
         row = self.content.corruptions.get(entry.name)
+        # A changed definition of the corruption makes the stored range invalid.
         if row is None or row.published != _stand_in(entry):
             return None
         return with_range(StrengthScale(entry, side), row)
@@ -138,6 +140,7 @@ def _read(path: Path) -> CalibrationContent:
         content = json.loads(text)
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise ValueError("another schema")
+        # Strict: numbers in quotes mean that the file was edited or damaged.
         return TypeAdapter(CalibrationContent).validate_json(text, strict=True)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None

@@ -48,8 +48,10 @@ def cheapest_largest(
         sum(1 << new for new, other in enumerate(order) if allowed[node] >> other & 1)
         for node in order
     ]
+    # First the size, then the cheapest sets of that size: the size prunes the second search.
     largest = _largest(inner, count if at_most is None else at_most)
     search = _CliqueSearch(inner, costs[np.ix_(order, order)], len(largest))
+    # The set that is already known gives the second search an upper bound of the cost.
     search.found(largest)
     search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
     sets = sorted(tuple(sorted(order[node] for node in members)) for members in search.cheapest())
@@ -67,6 +69,7 @@ def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[in
         colour += 1
         free = candidates
         while free:
+            # Lowest set bit.
             bit = free & -free
             node = bit.bit_length() - 1
             candidates ^= bit
@@ -114,6 +117,7 @@ class _CliqueSearch:
 
     def __post_init__(self) -> None:
         self.apart = _apart(self.allowed)
+        # The tolerance is per pair; costs are compared as sums over pairs.
         self.slack = EQUAL * self.size * (self.size - 1) / 2
         together = np.array(
             [
@@ -131,6 +135,7 @@ class _CliqueSearch:
             self.found(tuple(sorted(members)))
             return
         order, colours = _coloured(candidates, self.apart)
+        # Each color contributes at most one member, so that fewer colors than needed are hopeless.
         if not order or colours[-1] < missing:
             return
         if self._least_sum(order, colours, missing, sum_, added) > self._limit:

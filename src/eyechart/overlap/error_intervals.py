@@ -36,6 +36,7 @@ class StudyErrors:
         If the baseline is the standard model, it is resampled too; NaN where it has no errors.
         """
         errors = self._of(model, names, relative)
+        # Numerator and denominator use the same images, so that common variation cancels.
         if baseline.name == STANDARD:
             return error_ratios(errors, self._of(STANDARD, names, relative))
         below = np.array([baseline.errors[name] for name in names])
@@ -55,6 +56,7 @@ def resample_errors(
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None
+    # Averaged over the seeds drawn in each replicate.
     shares = [part.mean(axis=1) for part in resampled_shares(hits, replicates, seed)]
     return StudyErrors(table, 1 - np.concatenate(shares))
 

@@ -162,8 +162,10 @@ def overlap_matrix(
         raise UsageError(
             f"names must be {count} different ones, one for each column, got {len(set(titles))}."
         )
+    # Row 0 is the standard model.
     gains: FloatArray = np.diagonal(scores_by_model[1:]) - scores_by_model[0]
     scores = overlap_scores(scores_by_model, least_gain)
+    # The matrix is a frozen record; its array must not change either.
     scores.setflags(write=False)
     return OverlapMatrix(titles, scores, gains, least_gain, gain_notes(titles, gains, least_gain))
 
@@ -180,9 +182,11 @@ def cluster_order(scores: FloatArray) -> list[int]:
     lost = [int(row) for row in np.flatnonzero(~known)]
     if len(kept) < 3:
         return [*map(int, kept), *lost]
+    # Overlaps above 1 would give negative distances.
     near = np.nan_to_num(matrix[np.ix_(kept, kept)]).clip(0, 1)
     distance = 1 - (near + near.T) / 2
     np.fill_diagonal(distance, 0)
+    # Optimal leaf ordering puts similar corruptions of neighboring clusters side by side.
     tree = linkage(squareform(distance), "average", optimal_ordering=True)
     return [*(int(kept[leaf]) for leaf in leaves_list(tree)), *lost]
 
@@ -213,6 +217,7 @@ def clean_notes(
     known.
     """
     chance = 0.0 if classes is None else 1 / classes
+    # Inverse of the correction for chance, to print the limit as a plain accuracy.
     limit = chance + LEAST_CLEAN * (1 - chance)
     low = [
         (float(accuracy), name)
@@ -224,7 +229,7 @@ def clean_notes(
     worst, name = min(low)
     subject = "1 model is" if len(low) == 1 else f"{len(low)} of {len(models)} models are"
     return (
-        f"{subject} right on less than {limit:.2g} of the clean pictures ({name}: {worst:.3f}):"
+        f"{subject} correct on less than {limit:.2g} of the clean images ({name}: {worst:.3f}):"
         " robustness scores and overlaps say little there, train longer.",
     )
 

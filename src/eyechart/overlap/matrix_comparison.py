@@ -51,6 +51,7 @@ def compare_matrices(
             f" {len(names)}."
         )
     first, second = one.only(names).scores, two.only(names).scores
+    # The matrix is symmetric: each pair once.
     places = np.stack(np.triu_indices(len(names), 1))
     known = ~np.isnan(first[tuple(places)]) & ~np.isnan(second[tuple(places)])
     places = places[:, known]
@@ -85,6 +86,7 @@ def _replicates(first: FloatArray, second: FloatArray, replicates: int, seed: in
         # A pair occurs as often as the product of how often its corruptions were drawn.
         repeats = (weights[rows] * weights[columns]).astype(np.int64)
         one, two = (np.repeat(scores[rows, columns], repeats) for scores in (first, second))
+        # A rank correlation of constant values is undefined.
         if len(one) >= LEAST and np.ptp(one) > 0 and np.ptp(two) > 0:
             correlations.append(spearmanr(one, two).statistic)
         if len(correlations) == replicates:

@@ -60,6 +60,7 @@ def write_matrix(
     """
     rows = [["", *matrix.names, *([] if selected is None else [SELECTED])]]
     for name, row in zip(matrix.names, matrix.scores, strict=True):
+        # Empty instead of nan, which spreadsheets read as text.
         cells = ["" if math.isnan(score) else repr(float(score)) for score in row]
         marks = [] if selected is None else ["yes" if name in selected else "no"]
         rows.append([name, *cells, *marks])

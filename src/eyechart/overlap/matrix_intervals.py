@@ -79,11 +79,12 @@ def overlap_intervals(
     shares = checked.mean(axis=-1)
     robustness = robustness_scores(shares[..., 1:], shares[..., 0])
     if np.isnan(robustness).any():
-        raise UsageError("Every model must be right on at least one clean picture.")
+        raise UsageError("Every model must be correct on at least one clean image.")
     matrix = overlap_matrix(robustness.mean(axis=0), names, least_gain)
     drawn = overlap_replicates(checked, replicates, seed, least_gain)
     low, high = _ends(drawn, level)
     for ends in (low, high):
+        # An undetermined overlap has no interval, even if some replicates determine it.
         ends[np.isnan(matrix.scores)] = np.nan
     seeds = len(checked)
     spread: FloatArray = np.full(low.shape, np.nan)
@@ -118,6 +119,7 @@ def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Flo
     # S − 1 of S seeds give means over seeds the right variance. The separate key keeps the image
     # weights the same for any number of seeds.
     taken = draw_units(seeds, max(1, seeds - 1), replicates, (seed, 1))
+    # Replicates are processed in blocks, so that memory does not grow with their number.
     max_block = max(1, AT_ONCE // max(pictures, seeds * models * tests))
     for part, weights in weight_blocks(pictures, replicates, seed, max_block):
         # float32 is exact here: counts stay below 2²⁴ (`EXACT`), and it halves memory.
@@ -125,6 +127,7 @@ def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Flo
         size = counted.shape[1]
         shares = np.empty((seeds, models, tests, size))
         for slab, rows in _slabs(hits):
+            # One matrix product per block: the resampled accuracies of all models and tests.
             shares.reshape(-1, size)[rows] = slab @ counted / pictures
         yield np.moveaxis(shares, -1, 0)[np.arange(size)[:, None], taken[part]]
 
@@ -156,14 +159,14 @@ def _checked(hits: ArrayLike) -> Hits:
     array = np.asarray(hits)
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
-            raise UsageError("hits must be truth values: whether each answer is right.")
+            raise UsageError("hits must be booleans: whether each prediction is correct.")
         array = array.astype(bool)
     array = array[None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[1] < 2 or array.shape[1] != array.shape[2]:
         raise UsageError(
-            "hits must be of as many models as tests, the standard model and clean pictures first:"
-            f" (models, tests, pictures), perhaps with seeds before them, got shape {array.shape}."
+            "hits must be of as many models as tests, the standard model and clean images first:"
+            f" (models, tests, images), optionally with seeds before them, got shape {array.shape}."
         )
     if not 0 < array.shape[-1] < EXACT:
-        raise UsageError(f"hits must be of 1 to {EXACT - 1:,} pictures, got {array.shape[-1]:,}.")
+        raise UsageError(f"hits must be of 1 to {EXACT - 1:,} images, got {array.shape[-1]:,}.")
     return array

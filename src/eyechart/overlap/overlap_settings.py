@@ -45,20 +45,20 @@ class MatrixSettings:
     least_gain: Annotated[
         float,
         Option(
-            help="How much training on a corruption must add to the robustness to it; where it"
-            " adds less, overlaps are undetermined.",
+            help="Minimum gain in robustness to a corruption by training on it; with less,"
+            " its overlaps are undetermined.",
             group=GROUP,
         ),
     ] = LEAST_GAIN
     classes: Annotated[
         int | None,
         Option(
-            help="How many classes there are, to tell low accuracy from guessing.",
+            help="Number of classes, to tell low accuracy from guessing.",
             group="Data",
             minimum=2,
         ),
     ] = None
-    replicates: Annotated[int, Option(help="For intervals: resampled sets.", group=GROUP)] = (
+    replicates: Annotated[int, Option(help="Number of bootstrap replicates.", group=GROUP)] = (
         REPLICATES
     )
 
@@ -77,7 +77,7 @@ class CalibrationSettings:
     lower: Annotated[float, Option(help="R at the mild end.", group=GROUP)] = 0.95
     upper: Annotated[float, Option(help="R at the strong end.", group=GROUP)] = 0.5
     pictures: Annotated[
-        int, Option(help="Pictures at most, as many of every class.", group="Data")
+        int, Option(help="Maximum number of images (class-balanced subset).", group="Data")
     ] = 2000
     seed: Seed = 0
     steps: int = 12
@@ -98,11 +98,11 @@ class OverlapSettings:
     images: Annotated[
         Path,
         images_option(
-            "Class folders, or a CSV or Parquet file: pictures to test with; without"
+            "Class folders, or a CSV or Parquet file: images to test on; without"
             " --train-images a fifth of every class."
         ),
     ]
-    train_images: Annotated[Path | None, images_option("Other pictures to train with.")] = None
+    train_images: Annotated[Path | None, images_option("Separate images to train on.")] = None
     stimulus: Stimulus = "224"
     every: Every = 1
     suites: Annotated[
@@ -141,13 +141,13 @@ class OverlapSettings:
     trust: Annotated[
         bool,
         Option(
-            help="Let --start name code of your own that is called.",
+            help="Allow --start to run custom code.",
             group="Models",
             is_advanced=True,
         ),
     ] = False
-    seeds: Annotated[int, Option(help="Repetitions of everything.", group="Training")] = 1
-    seed: Annotated[int, Option(help="The first repetition's.", group="Compute")] = 0
+    seeds: Annotated[int, Option(help="Number of repetitions.", group="Training")] = 1
+    seed: Annotated[int, Option(help="Seed of the first repetition.", group="Compute")] = 0
     device: Annotated[
         str, Option(help="cpu or cuda; cuda:0,cuda:1 share the work.", group="Compute")
     ] = "cpu"
@@ -155,6 +155,7 @@ class OverlapSettings:
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
+        # A checkpoint determines its architecture.
         if self.arch is not None and self.start is not None:
             raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
         if self.seeds < 1:

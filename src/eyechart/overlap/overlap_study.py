@@ -97,6 +97,7 @@ class OverlapStudy:
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"Every seed must be another, got {self.seeds}.")
         names = [entry.name for entry in self.entries]
+        # Different names may map to one file name, and jobs would overwrite each other.
         files = [file_of(name) for name in (STANDARD, CLEAN, *names)]
         for name in files:
             if files.count(name) > 1:
@@ -193,6 +194,7 @@ class Trainer:
             return new_network(self.study.network, self.data, seed, self.steps)
         if self.begun is None:
             self.begun = start_from(self.study.start, self.data, self.study.trust)
+        # Training changes the weights; every job starts from the same ones.
         return replace(self.begun, module=deepcopy(self.begun.module))
 
 
@@ -201,13 +203,14 @@ def start_from(path: str, data: LabelledImages, trust: bool = False) -> Start:
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
         raise UsageError(
-            f"{path} knows other classes ({len(checkpoint.class_names)}) than the pictures have"
-            f" ({len(data.class_names)}): train a standard network on these pictures first."
+            f"{path} knows other classes ({len(checkpoint.class_names)}) than the images have"
+            f" ({len(data.class_names)}): train a standard network on these images first."
         )
+    # Gains are measured against a network that has seen no corruption.
     if checkpoint.trained_on:
         raise UsageError(
             f"{path} was trained on {checkpoint.trained_on[0]}, but a study must start from a"
-            " network that has met no corruption: give one trained on clean pictures."
+            " network that has met no corruption: give one trained on clean images."
         )
     model = load_model(path, torch.device("cpu"), half=False, trust=trust)
     assert model.module is not None, "a checkpoint is a module"
@@ -242,6 +245,7 @@ class Tester:
         header = read_header(path) if path.exists() else {}
         # Networks that were retrained are tested again.
         wanted = [name for name in self.study.models if header.get(name) != self.marks[name]]
+        # Models that are already tested count as done.
         step(len(self.study.models) - len(wanted), "")
         if not wanted:
             return

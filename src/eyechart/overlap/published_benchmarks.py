@@ -61,6 +61,7 @@ def check_published(baseline: str | None, suites: Sequence[str]) -> None:
     """Raise a UsageError if the printed tables are of other suites or another baseline."""
     for suite in suites:
         _table(BALANCE, suite)
+    # Printed ratios cannot be converted to another baseline.
     usual = [_table(BALANCE, suite).baseline for suite in BALANCE]
     if baseline is not None and baseline not in usual:
         raise UsageError(
@@ -83,6 +84,7 @@ def _no_table(suite: str) -> UsageError:
 
 
 def _clean(row: PublishedModel) -> float:
+    # Rounding removes floating-point noise of the subtraction.
     return round(1 - row.scores["clean_accuracy"], 6)
 
 

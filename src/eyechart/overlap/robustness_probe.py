@@ -56,6 +56,7 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
         # The ratio has no logarithm at 0: exact binomial (Clopper–Pearson) limit for 0 of n.
         return Robustness(0.0, 0.0, 1 - 0.025 ** (1 / clean))
     value = corrupted / clean
+    # Delta method for log R; images that are correct both times cancel.
     width = exp(NORMAL_95 * sqrt((only_clean + only_corrupted) / (clean * corrupted)))
     return Robustness(value, value / width, value * width)
 
@@ -100,6 +101,7 @@ class RobustnessProbe:
     def robustness(self, scale: StrengthScale, strength: float) -> Robustness:
         """Return R with every image corrupted at this strength, each with its own random part."""
         right = self._right(scale, strength)
+        # One transfer from the device for both counts.
         counts = torch.stack([(self.clean & right).sum(), right.sum()]).tolist()
         both, corrupted = int(counts[0]), int(counts[1])
         return robustness_of(both, self.clean_right - both, corrupted - both)
@@ -113,6 +115,7 @@ class RobustnessProbe:
                 return pictures, None
             entry, keys = scale.entry, self.keys[start:stop]
             strengths = scale.strengths(strength, stop - start)
+            # Keyed by image, not by strength: the random part stays fixed during the search.
             random = draw_random(entry, keys, self.seed, 0, pictures.device)
             return corrupt_batch(pictures, entry, strengths, random, assets_of(entry)), None
 
@@ -127,8 +130,8 @@ class RobustnessProbe:
         luck = chance * count + 3 * sqrt(count * chance * (1 - chance))
         if self.clean_right < max(LEAST_RIGHT, luck):
             raise UsageError(
-                f"{self.model.name} is right on {self.clean_right:,} of {count:,} clean pictures,"
-                " too few to say what a corruption takes from it: give more pictures, or a model"
+                f"{self.model.name} is correct on {self.clean_right:,} of {count:,} clean images,"
+                " too few to say what a corruption takes from it: give more images, or a model"
                 " of these classes."
             )
 
@@ -139,25 +142,25 @@ def _usable(model: Model, images: ImageSet, pictures: int, seed: int) -> ImageSe
         raise UsageError(f"pictures must be a whole number from 1, got {pictures!r}.")
     if images.files is not None:
         raise UsageError(
-            f"{images.source} holds corrupted pictures, and here they are corrupted: give clean"
-            " ones."
+            f"{images.source} holds corrupted images, and here they are corrupted: give clean ones."
         )
     labelled = [number for number, label in enumerate(images.labels) if label is not None]
     if not labelled:
         raise UsageError(
-            f"The pictures of {images.source} have no labels, so nobody knows which answers are"
-            " right: give class folders, or a manifest with labels."
+            f"The images of {images.source} have no labels, so accuracy is unknown"
+            ": give class folders, or a manifest with labels."
         )
     images = images.take(labelled)
     check_models([model], images, model.device)
     check_labels(Plan(), [model], images)
+    # The same class-balanced choice of images as in an evaluation.
     chosen = Plan(seed=seed, pictures=min(pictures, len(images)))
     images = images.take(choose_pictures(images.pictures, chosen).tolist())
     sizes = sorted(set(images.sizes))
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
         raise UsageError(
-            f"All pictures must have one size, these have {len(sizes)}, such as {first} and"
+            f"All images must have one size, these have {len(sizes)}, such as {first} and"
             f" {second} px: give a stimulus such as 224 instead of native."
         )
     return images

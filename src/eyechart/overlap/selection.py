@@ -148,6 +148,7 @@ def select_at_every_threshold(
 def _all_steps(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
     lowest, high = _lowest(matrix)[0], inf
     known = np.unique([score for score, _, _ in matrix.pairs() if not np.isnan(score)])
+    # From the largest threshold down: sizes only decrease, which bounds the next search.
     threshold, size = float(known[-1]), len(matrix)
     steps = []
     while True:
@@ -221,7 +222,9 @@ def _up(score: float) -> str:
 def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection[str]:
     together = _together(matrix, threshold)
     allowed = [sum(1 << int(column) for column in np.flatnonzero(row)) for row in together]
+    # NaN pairs are not allowed together, so that their cost of 0 is never used.
     cheapest = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
+    # Sets are sorted, so that the choice among ties is reproducible.
     first, *ties = cheapest.sets
     return Selection(
         _names(matrix, first),
@@ -251,6 +254,7 @@ def _mean(matrix: OverlapMatrix, places: Sequence[int]) -> float:
 
 def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -> tuple[str, ...]:
     unknown = np.isnan(matrix.scores[:, members])
+    # Would fit if every undetermined overlap were small enough.
     unsure = unknown | (matrix.scores[:, members] <= threshold)
     return tuple(
         name

@@ -45,6 +45,7 @@ class StrengthScale:
     @property
     def moved(self) -> tuple[Parameter, ...]:
         """Parameters that strength varies, if it is not the severity."""
+        # Parameters with equal ends are constant along the path.
         names = [name for name, ends in self.entry.path.items() if ends[0] != ends[1]]
         return tuple(self.entry.corruption.parameter(name) for name in names)
 
@@ -136,6 +137,7 @@ class StrengthScale:
         )
 
     def _outermost(self, parameter: Parameter, value: float, largest: bool) -> float:
+        # Integers within this distance may settle to the same length after scaling.
         wide = np.ceil(2 / self._stretch(parameter)) + 2
         near = np.arange(value - 2 * wide, value + 2 * wide + 1, 2 if parameter.odd else 1)
         near = near[(near >= parameter.low) & (near <= parameter.high)]
@@ -147,6 +149,8 @@ class StrengthScale:
         """Return a valid value of a parameter at a strength, in the entry's units."""
         mild, strong = map(float, self.entry.path[parameter.name])
         clean = mild if parameter.clean is None else parameter.clean
+        # Strengths 0 to 1 lead from the clean value to the mild end, 1 to 5 along the published
+        # range.
         start, end, share = clean, mild, min(strength, MILD)
         rule = parameter
         if strength > MILD:
@@ -179,6 +183,7 @@ class StrengthScale:
             return parameter.high
         side = self.entry.reference_side or self.side
         share = FARTHEST.get(parameter.name, 1.0)
+        # A length beyond the image has no further effect.
         return max(strong, min(parameter.high, share * side))
 
     def _strength_at(self, parameter: Parameter, value: float) -> float:

@@ -51,6 +51,7 @@ def run_study(
     Several devices share the jobs, with one process on each.
     """
     study.check()
+    # Under torchrun every process would run the whole study.
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
             "torchrun shares out one training; a study shares out its networks: start it without"
@@ -60,7 +61,7 @@ def run_study(
         find_device(name)
     for folder in (sources.images, sources.train_images):
         if folder is not None and out.exists() and out.resolve() == folder.resolve():
-            raise UsageError(f"{out} holds the pictures: choose another --out.")
+            raise UsageError(f"{out} holds the images: choose another --out.")
     train_data, test_data = _load(sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)
     trainer.begin()
@@ -81,8 +82,8 @@ def _load(sources: TrainingSources, progress: Progress) -> tuple[LabelledImages,
     test_data = training_data(test, train_data.class_names, least=1)
     if train_data.size != test_data.size:
         raise UsageError(
-            f"Pictures to train with are {train_data.size[1]} × {train_data.size[0]} px, those to"
-            f" test with {test_data.size[1]} × {test_data.size[0]}: give --stimulus 224, or another"
+            f"Images to train on are {train_data.size[1]} × {train_data.size[0]} px, those to"
+            f" test on {test_data.size[1]} × {test_data.size[0]}: give --stimulus 224, or another"
             " side."
         )
     return train_data, test_data
@@ -95,6 +96,7 @@ def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStu
     """
     record = out / RECORD
     before = read_settings(record).get("together") if record.is_file() else None
+    # Benchmarks may be added to a finished study, but are never dropped.
     known = before if isinstance(before, dict) else {}
     together = {name: tuple(members) for name, members in {**known, **study.together}.items()}
     open_run_folder(
@@ -169,6 +171,7 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
 
     Images in memory are shared between processes, not copied.
     """
+    # CUDA cannot be used in forked processes.
     context = torch.multiprocessing.get_context("spawn")
     errors: Queue[str] = context.Queue()
     workers: list[SpawnProcess] = [
@@ -192,6 +195,7 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
                 raise UsageError(errors.get())
     finally:
         for worker in workers:
+            # Time to finish and write the current job before it is terminated.
             worker.join(timeout=60)
             if worker.is_alive():
                 worker.terminate()
@@ -201,7 +205,7 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
     if missing:
         raise UsageError(
             f"A process ended before its work was done ({missing[0].name} is missing): run the same"
-            " command again to go on."
+            " command again to resume."
         )
 
 
@@ -211,6 +215,7 @@ def _work(opened: _OpenStudy, device: str, errors: "Queue[str]") -> None:
     except UsageError as error:
         errors.put(str(error))
     except KeyboardInterrupt:
+        # Exit status of a process that was interrupted (128 + SIGINT).
         sys.exit(130)
 
 

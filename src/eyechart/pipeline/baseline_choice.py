@@ -99,7 +99,7 @@ def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
     for row in rows:
         name = row.filled("corruption")
         if name in errors:
-            raise row.refusal(f"{name} is there twice")
+            raise row.refusal(f"{name} appears twice")
         if name != CLEAN and name not in known:
             raise row.refusal(str(unknown_name("corruption", name, known)).rstrip(".?"))
         errors[name] = row.share("error")
@@ -173,7 +173,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
     )
     if not why and (has_testset or plan.sampling != PAPER or not _is_even(plan, images)):
         return (
-            f"The table '{table.name}' holds for the published strengths, with every picture shown"
+            f"The table '{table.name}' holds for the published strengths, with every image shown"
             f" equally often, and these were drawn otherwise: {INSTEAD}."
         )
     return why

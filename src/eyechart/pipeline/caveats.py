@@ -43,21 +43,21 @@ def caveats_of(
         yield "No labels: only consistency was scored, no accuracy."
     if task.images.damaged:
         names = ", ".join(image.name for image in task.images.damaged[:3])
-        yield f"{len(task.images.damaged)} damaged pictures were left out: {names}."
+        yield f"{len(task.images.damaged)} damaged images were left out: {names}."
     full_side = find_ruler(task.plan.definition).full_side
     if min(min(size) for size in task.images.sizes) < full_side and task.images.has_clean:
         yield (
-            f"Pictures under {full_side} px have fewer scales: their Δv is another ruler than"
-            " others have."
+            f"Images under {full_side} px have fewer scales: their Δv is not comparable with that"
+            " of larger images."
         )
     if task.plan.labels == "native" and any(label is None for label in task.images.labels):
         count = sum(label is None for label in task.images.labels)
-        yield f"{count} of {len(task.images)} pictures have no label: accuracy is without them."
+        yield f"{count} of {len(task.images)} images have no label: accuracy is without them."
     # The verdict depends on the images only: one sentence per label space, not per model.
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
         if firsts.setdefault(name, space) is space and space.verdict:
-            size = f"{_count(space.pictures, 'picture')} of {_count(space.classes, 'class')}"
+            size = f"{_count(space.pictures, 'image')} of {_count(space.classes, 'class')}"
             yield f"{name}: {size}: {space.verdict}."
     yield from _trained_on(models)
     yield from _same_files(task)
@@ -66,7 +66,7 @@ def caveats_of(
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
-        yield f"{count} answers are to pictures too even for Δv; curves are without them."
+        yield f"{count} samples are of images too uniform for Δv; curves are without them."
     yield from _unobserved(coverage)
 
 
@@ -183,9 +183,9 @@ def _same_files(task: PredictionTask) -> Iterator[str]:
         if task.images.labels[other] != task.images.labels[index]:
             pairs.append((task.images.pictures[other].name, task.images.pictures[index].name))
     if pairs:
-        count = "1 picture is" if len(pairs) == 1 else f"{len(pairs)} pictures are"
+        count = "1 image is" if len(pairs) == 1 else f"{len(pairs)} images are"
         one, two = pairs[0]
-        yield f"{count} there twice with two labels: {one} and {two} have the same bytes."
+        yield f"{count} in the dataset twice with two labels: {one} and {two} have the same bytes."
 
 
 def _without_curves(models: Sequence[ModelResults]) -> Iterator[str]:

@@ -111,7 +111,7 @@ class CorruptionScorer:
             people_note=NO_VISUAL_CHANGE,
         )
         if self.geometric:
-            note = f"{NO_VISUAL_CHANGE}: things move in the picture"
+            note = f"{NO_VISUAL_CHANGE}: the corruption moves image content"
             return without_curve.model_copy(update={"note": note})
         # Published corrupted files without --clean have neither anchors nor Δv.
         if np.isnan(predictions.clean_correct).all() and np.isnan(predictions.delta_v).all():
@@ -178,7 +178,7 @@ class CorruptionScorer:
         try:
             verdict = scenario(human, model)
         except UsageError:
-            return None, "people and model were observed at no common visual change"
+            return None, "humans and model were observed at no common visual change"
         areas = compared_areas(human, model)
         hmri, mrsi = compared_replicates(human, model)
         reference, experiment, n_observers = source.stands_for(self.corruption)

@@ -54,11 +54,11 @@ def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]
             return reference.meeting(len(CATEGORIES), match_choices=True), ""
         if settings.plan.labels == ENTRY16:
             raise UsageError(
-                f"People chose between {reference.choices} answers in {reference.name}, not"
+                f"Humans had {reference.choices} choices in {reference.name}, not"
                 f" {len(CATEGORIES)}: give --match-choices to correct both sides for chance, or"
                 " another --humans."
             )
-        return None, f"people chose between {reference.choices} answers, not {len(CATEGORIES)}"
+        return None, f"humans had {reference.choices} choices, not {len(CATEGORIES)}"
     if reference.label_space != ENTRY16:
         raise UsageError(
             f"The human reference {reference.name} has labels of {reference.label_space!r}, not of"

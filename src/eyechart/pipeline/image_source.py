@@ -49,19 +49,19 @@ class ImageSource:
         if suite is not None and not (suite in WITH_LEVELS or is_read(suite)):
             raise UsageError(
                 f"{self.published.root} holds {self.published.titles}, and --suite says {suite}:"
-                " leave it out, or give the clean pictures as --images."
+                " leave it out, or give the clean images as --images."
             )
         if settings.testset is not None:
             raise UsageError(
-                f"{self.published.root} holds corrupted pictures, which need no test set: leave it"
-                " out, or give the clean pictures as --images."
+                f"{self.published.root} holds corrupted images, which need no test set: leave it"
+                " out, or give the clean images as --images."
             )
         return settings.with_plan(self.published.plan(settings.plan))
 
     def load(self, plan: Plan, progress: Progress) -> ImageSet:
         """Return the images that a plan uses."""
         if self.published is not None:
-            begin = partial(progress.begin, "clean pictures")
+            begin = partial(progress.begin, "clean images")
             return load_published(self.published, plan, self.clean, self.stimulus, begin)
         if isinstance(self.images, ImageSet):
             return self.images.take(choose_pictures(self.images.pictures, plan).tolist())
@@ -69,7 +69,7 @@ class ImageSource:
             demo_pictures() if self.images is None else find_images(self.images, self.leave_out)
         )
         chosen = [listed[index] for index in choose_pictures(listed, plan)]
-        step = progress.begin("pictures", len(chosen))
+        step = progress.begin("images", len(chosen))
         source = SOURCE if self.images is None else str(self.images)
         notes = () if self.images is None else unread_notes(self.images, self.leave_out)
         return load_pictures(chosen, source, self.stimulus, step, notes)
@@ -93,8 +93,8 @@ def find_source(
         raise UsageError(f"images must be the path of a folder or a list, got {brief(images)}.")
     if clean is not None and published is None:
         raise UsageError(
-            "--clean is for published corrupted pictures, and --images has no folders"
-            " CORRUPTION/SEVERITY/CLASS: give the clean pictures as --images to corrupt them here."
+            "--clean is for published corrupted images, and --images has no folders"
+            " CORRUPTION/SEVERITY/CLASS: give the clean images as --images to corrupt them here."
         )
     if beside is not None and not beside.exists():
         raise UsageError(f"No such file or folder: {beside}.")

@@ -121,9 +121,7 @@ def check_model(
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
     labelled = np.flatnonzero(labels != NONE)
     if not len(labelled):
-        raise UsageError(
-            f"None of the pictures in {images.source} has a label: give labelled ones."
-        )
+        raise UsageError(f"None of the images in {images.source} has a label: give labelled ones.")
     answers = _answers(model, images, labelled, step)
     right = answers == labels[labelled]
     promises = {"its makers or its card": model.promise, "you": settings.expect}

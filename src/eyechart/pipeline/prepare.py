@@ -91,7 +91,7 @@ def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationIn
     parts = () if references is None else references.parts
     if settings.baseline_name == HUMANS and all(part.corrected for part in parts):
         raise UsageError(
-            f"--baseline people needs people's errors: {why or 'they are corrected for chance'};"
+            f"--baseline people needs human errors: {why or 'they are corrected for chance'};"
             " name another baseline, or none."
         )
 
@@ -128,12 +128,12 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
     counts_of(images, plan)
     if not images.has_clean and (plan.labels == "none" or not any(images.labels)):
         raise UsageError(
-            "Without labels and without clean pictures there is nothing to score: give --clean."
+            "Without labels and without clean images there is nothing to score: give --clean."
         )
     if plan.labels == ENTRY16:
         for model in models:
             if not model.has_imagenet:
-                classes = "names of its own" if model.classes == CLASSES else f"{model.classes}"
+                classes = "other class names" if model.classes == CLASSES else f"{model.classes}"
                 raise UsageError(
                     f"--labels entry16 needs a model of ImageNet's {CLASSES} classes,"
                     f" {model.name} has {classes}: {map_hint(model.classes)}."
@@ -144,7 +144,7 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
     names = {label for label in images.labels if label is not None}
     if len(names) == 1:
         raise UsageError(
-            f"All pictures have one label, {names.pop()!r}, so accuracy says nothing: give pictures"
+            f"All images have one label, {names.pop()!r}, so accuracy says nothing: give images"
             " of several classes (the folder above the class folders), or --labels none."
         )
     for model in models:

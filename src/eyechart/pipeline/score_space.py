@@ -26,7 +26,7 @@ from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.scores.scoring import Fit, class_weights, estimate_mean, is_too_few
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 
-TOO_FEW = "too few photographs for a claim"
+TOO_FEW = "insufficient data for a claim (at least 40 images in 8 categories)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class SpaceScorer:
     @property
     def _humans(self) -> tuple[References | None, str]:
         if self.space.name != ENTRY16:
-            return None, "people answered in 16 categories: see entry16"
+            return None, "humans responded in 16 categories: see entry16"
         return self.run.humans
 
     def _counted(self, predictions: Predictions) -> Predictions:

@@ -135,7 +135,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         Option(
             help="Run folder.",
             group="Output",
-            python="A run that was stopped goes on there; without it predictions are dropped.",
+            python="A stopped run resumes there; without it predictions are not stored.",
             metavar="FOLDER",
             path="folder",
             typed_default=Path("eyechart-results"),
@@ -339,7 +339,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         settings.plan.check()
         settings.fit.check()
         if self.testset is not None and self.pictures is not None:
-            raise UsageError("A test set has its own pictures: leave out the number of pictures.")
+            raise UsageError("A test set has its own images: leave out the number of images.")
         if as_text(self.rule, "rule") not in RULES:
             raise unknown_name("rule", self.rule, RULES)
         if self.clean_responses is not None:
@@ -362,7 +362,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         need = int(least * 2)
         if self.testset is None and plan.n < need:
             raise UsageError(
-                f"n = {plan.n} is too small for curves: two bins of {least:g} answers"
+                f"n = {plan.n} is too small for curves: two bins of {least:g} samples"
                 f" need at least {need}; give a larger n or a smaller least."
             )
 

@@ -13,8 +13,8 @@ from eyechart.scores.registry import SCORES
 
 TABLE = "vcr-table3"
 WHO = (
-    "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, grey images, other"
-    " photographs)"
+    "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, greyscale images,"
+    " other images)"
 )
 MEANING = "HMRI and MRSI against that crowd would as a rule be lower"
 
@@ -42,6 +42,7 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
 def packaged_areas() -> dict[str, float]:
     """Return the packaged reference's areas with default settings, where the paper implies one."""
     reference = find_reference(PACKAGED[0])
+    # Only the areas are needed, no intervals.
     curves = {name: reference.curve(name, replicates=1) for name in implied_areas()}
     return {name: curve.area for name, curve in curves.items() if curve is not None}
 

@@ -50,6 +50,7 @@ def are_robustbench_images(names: Sequence[str]) -> bool:
 
 def are_imagenet_images(names: Sequence[str]) -> bool:
     """Return whether these are the file names of ImageNet's whole validation set."""
+    # ImageNet's validation files are numbered, so that their names identify the set.
     matches = (NAME.fullmatch(name) for name in names)
     numbers = {int(match[1]) for match in matches if match}
     return len(names) == N_IMAGES and numbers == set(range(1, N_IMAGES + 1))
@@ -66,7 +67,7 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
     """Return "" if these are the images and labels of a set, else how they differ."""
     if image_set == ROBUSTBENCH:
         return _why_not_robustbench(names, labels_per_class)
-    condition = f"for the {N_IMAGES:,} pictures of ImageNet's validation set"
+    condition = f"for the {N_IMAGES:,} images of ImageNet's validation set"
     if are_robustbench_images(names):
         return f"{condition}, and these are RobustBench's 5,000"
     if len(names) != N_IMAGES:
@@ -78,7 +79,7 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
     if classes not in (set(wordnet_ids()), set(range(N_CLASSES))):
         return f"{condition} with its {N_CLASSES:,} classes, and these have others"
     if any(count != per_class for count in labels_per_class.values()):
-        return f"{condition} with {per_class} pictures in each class, and these have other labels"
+        return f"{condition} with {per_class} images in each class, and these have other labels"
     return ""
 
 
@@ -118,6 +119,7 @@ def holds(
         jpeg: JPEG quality they were saved with otherwise; None if not saved.
     """
     table = find_baseline(baseline) if isinstance(baseline, str) else baseline
+    # Measured by the user, who is responsible for the images.
     if not table.suites:
         return ""
     reason = (
@@ -140,7 +142,7 @@ def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> st
     if not table.saved:
         if published_files or jpeg is None:
             return ""
-        return "for pictures that were never saved, and these were saved as JPEG"
+        return "for images that were never saved, and these were saved as JPEG"
     if published_files or jpeg == QUALITY:
         return ""
     # Corruptions in memory have other errors than the published JPEG files:

@@ -213,6 +213,7 @@ class SpaceResults(Scored):
         """Return the full name of a corruption; `fog` is vcr/fog if there is no other fog."""
         if corruption in self.corruptions:
             return corruption
+        # A bare name is accepted only if it is unambiguous.
         same = [name for name in self.corruptions if name.rpartition("/")[2] == corruption]
         if len(same) != 1:
             raise unknown_name("corruption", corruption, self.corruptions)
@@ -223,6 +224,7 @@ class SpaceResults(Scored):
         results = self.corruptions[corruption]
         if self.corruption_error is None:
             return results
+        # CE is stored by baseline; it is attached on access, so that it reads like other scores.
         tables = self.corruption_error.tables.items()
         return results.with_baseline_scores(
             {name: table[corruption] for name, table in tables if corruption in table}

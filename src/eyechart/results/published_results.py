@@ -214,6 +214,7 @@ def _of_accuracies(
                 f"mCE on {table.suites[0]} needs all its {len(table.corruptions)} corruptions, and"
                 f" {model} has no {missing[0]}: add its rows."
             )
+        # Extra corruptions of a suite do not enter its mean.
         errors = {name: errors[name] for name in table.corruptions}
         plain = mean_corruption_error(errors, table)
         error = sum(mean_errors(errors).values()) / len(errors)
@@ -231,6 +232,8 @@ def _of_curves(file: str) -> Iterator[PublishedModel]:
     for row in _lines(file):
         scores = {score.name: float(row[score.name]) for score in CURVE_SCORES}
         for letter in "ap":
+            # The paper prints no human areas; they follow from the identity in
+            # `implied_human_area`.
             printed = (scores[f"{kind}_{letter}"] for kind in ("r", "hmri", "mrsi"))
             scores[f"human_area_{letter}"] = implied_human_area(*printed)
         model = f"{row['model']}, {row['retraining']} retraining"

@@ -70,6 +70,7 @@ def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
             continue
         wanted = baseline
         if baseline in built_in():
+            # "alexnet" for ImageNet-NOC is stored as "noc-alexnet".
             wanted = find_baseline(baseline, suite=board.suite).name
         if board.baseline != wanted:
             raise UsageError(
@@ -86,6 +87,7 @@ def is_comparable(board: Board, table: PublishedTable) -> bool:
     """
     if (board.suite, board.baseline) != (table.suite, table.baseline):
         return False
+    # Without known images or baseline, a comparison would mix different tests.
     if not table.images or not table.baseline or board.baseline in board.models:
         return False
     return image_set_of(sorted(board.runs[0].names)) == table.images

@@ -133,6 +133,7 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
         return []
     pair = [by_suite[suite] for suite in TWO_BENCHMARKS]
     models, where = _common(pair), _common_space(pair, space)
+    # mCE on two suites is comparable only if both are relative to the same network.
     has_baseline = _family(pair[0].baseline) == _family(pair[1].baseline) != ""
     metrics = [
         score.name
@@ -159,7 +160,7 @@ def pictures_note(boards: Sequence[Board]) -> str:
         other = board.runs[0].names
         if other != first:
             return (
-                f"{boards[0].suite} was shown with {len(first)} pictures and {board.suite} with"
+                f"{boards[0].suite} was tested on {len(first)} images and {board.suite} on"
                 f" {len(other)}, {len(first & other)} of them the same; orders may differ for that"
                 " reason alone."
             )
@@ -196,6 +197,7 @@ def _of(
         return {}
     scores = {name: board.scores[key] for name, key in keys.items()}
     if score == "error":
+        # Higher must be better for all ways of ranking that are compared.
         return {name: complement(error) for name, error in scores.items()}
     return scores
 

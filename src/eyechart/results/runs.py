@@ -73,7 +73,9 @@ class Run:
             for record in score.properties.values()
         )
         return max(
-            (coverage.rows for coverage in self.coverage.values()), default=max(answers, default=0)
+            # Coverage counts samples; runs without Δv have none and fall back on the scores.
+            (coverage.rows for coverage in self.coverage.values()),
+            default=max(answers, default=0),
         )
 
     def pictures(self, space: str) -> int:
@@ -208,6 +210,7 @@ class Board:
         by_corruption = {
             name: estimates for name, estimates in by_corruption.items() if name in self.counted
         }
+        # A mean over fewer corruptions than the suite has would not be comparable.
         is_whole = HUMANS in declared.needs or len(by_corruption) == len(self.counted)
         if not by_corruption or not is_whole:
             return {}
@@ -244,6 +247,7 @@ def _check_same_test(first: Run, second: Run) -> None:
             f" {second.folder} has {two}; evaluate both with the same --baseline."
         )
     for name in set(first.models) & set(second.models):
+        # The same name may belong to two checkpoints; their scores must not be merged.
         if first.identity(name) != second.identity(name) or not first.identity(name):
             raise UsageError(
                 f"Two models are called {name}, in {first.folder} and in {second.folder}, and are"
@@ -256,7 +260,7 @@ def _check_same_test(first: Run, second: Run) -> None:
             raise _other_curves(first, second)
         raise UsageError(
             f"{first.folder} and {second.folder} are runs of different tests ({name} differs):"
-            " only models that saw the same pictures can be compared."
+            " only models tested on the same images can be compared."
         )
 
 

@@ -254,12 +254,14 @@ class Results(Record):
             corruptions: One panel each; all of them if none is named.
             space: Label space; the primary one if none is named.
         """
+        # Imported here, because reports are a layer above results (see docs/decisions.md).
         from eyechart.reports.figures.curve_plot import plot_curves
 
         return plot_curves(self, corruptions, space)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one HTML page, as `eyechart report` does; return its path."""
+        # Imported here, because reports are a layer above results (see docs/decisions.md).
         from eyechart.reports.html.report_page import report_results
 
         return report_results(self, path)
@@ -269,6 +271,7 @@ class Results(Record):
         from eyechart.results.writing import csv_columns, lines_of
 
         try:
+            # pandas is an optional dependency.
             pandas = import_module("pandas")
         except ImportError:
             raise UsageError("to_pandas needs pandas: pip install pandas.") from None
@@ -338,6 +341,7 @@ def read_results(folder: Path) -> Results:
         content = path.read_bytes()
     except OSError:
         raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
+    # The version is read first: a file of another version may fail validation for other reasons.
     version = _version_of(content, path)
     if version != SCHEMA_VERSION:
         raise UsageError(

@@ -64,6 +64,7 @@ def _scores_in(space: SpaceResults) -> Iterator[tuple[tuple[str, str], Estimate]
         for name, table in space.corruption_error.tables.items():
             for corruption, estimate in table.items():
                 yield (corruption, name), estimate
+        # Means over corruptions are derived again on reading, except those relative to a baseline.
         for name, mean in space.corruption_error.means.items():
             yield (WHOLE, name), mean
 
@@ -74,6 +75,7 @@ def write_scores(results: Results, path: Path) -> None:
         (*key, estimate.value, *estimate.interval95, *estimate.interval83, estimate.replicates)
         for key, estimate in scores_of(results)
     ]
+    # zip of no rows yields no columns; the file needs them anyway.
     columns = zip(*rows, strict=True) if rows else ([] for _ in SCHEMA)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     write_parquet(pa.Table.from_arrays(arrays, schema=SCHEMA), path)
@@ -129,5 +131,6 @@ def load(folder: str | PathLike[str]) -> Results:
         kept = read_scores(path)
         for key, estimate in scores_of(results):
             if key in kept:
+                # Replicates are too large for results.json and are stored beside it.
                 estimate.attach(kept[key].replicates)
     return results

@@ -74,12 +74,12 @@ def _read(path: Path) -> dict[str, SeverityErrors]:
         by_corruption = by_model.setdefault(model, {})
         if corruption == CLEAN:
             if model in clean:
-                raise row.refusal(f"clean accuracy of {model} is there twice")
+                raise row.refusal(f"clean accuracy of {model} appears twice")
             clean[model] = error
             continue
         severity = _severity(row)
         if severity in by_corruption.setdefault(corruption, {}):
-            raise row.refusal(f"severity {severity} of {corruption} is there twice for {model}")
+            raise row.refusal(f"severity {severity} of {corruption} appears twice for {model}")
         by_corruption[corruption][severity] = error
     for model, errors in by_model.items():
         _check_whole(path, model, errors)
@@ -96,6 +96,7 @@ def _wide_rows(path: Path) -> Iterator[CsvRow]:
     """Yield the cells of RobustBench's table, which has two header rows."""
     lines = list(csv.reader(read_text(path).splitlines()))
     corruptions, severities = lines[0], lines[1] if len(lines) > 1 else []
+    # Line numbers in messages count from 1, after two header lines.
     for number, line in enumerate(lines[2:], 3):
         if not line:
             continue

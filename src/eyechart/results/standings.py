@@ -72,6 +72,7 @@ class Standings:
         sign = 1 if SCORES[self.by].higher_is_better else -1
         behind = []
         for pair in self.pairs:
+            # Corrected p-values: with many models some pairs differ by chance.
             if pair.corrected >= level or model not in (pair.first, pair.second):
                 continue
             ahead = pair.first if sign * pair.difference > 0 else pair.second
@@ -105,6 +106,7 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
         raise unknown_name("label space of these runs", space, board.spaces)
     where = space or board.spaces[0]
     scores, homes = _overall(board, where)
+    # A variant such as vcr@paper is ranked like its suite.
     usual = (*RANKED_BY.get(split_variant(board.suite)[0], ()), *RANKED_ELSEWHERE)
     wanted = (*((by,) if by else ()), *usual)
     chosen = next((name for name in wanted if name in scores), None)
@@ -131,6 +133,7 @@ def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], 
         # Humans are compared with in the 16 categories only.
         for home in (space, *(["entry16"] if HUMANS in score.needs else [])):
             estimates = board.overall(home, score.name) if home in board.spaces else {}
+            # HMRI is NaN where the human area is 0; such a score ranks nothing.
             if estimates and all(np.isfinite(estimate.value) for estimate in estimates.values()):
                 scores[score.name], homes[score.name] = estimates, home
                 break

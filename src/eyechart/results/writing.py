@@ -65,6 +65,7 @@ def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
 def to_json(results: Results) -> str:
     """Return the text of results.json, with each list of numbers on one line for readability."""
     text = results.model_dump_json(indent=1, by_alias=True, ensure_ascii=True)
+    # Curves of 101 points would otherwise take 101 lines each.
     return NUMBERS.sub(lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
 

@@ -363,11 +363,11 @@ def _clean_of(table: Baseline) -> float:
 
 
 def _no_clean(whose: str) -> UsageError:
-    return UsageError(f"Relative corruption errors need {whose} error on clean pictures.")
+    return UsageError(f"Relative corruption errors need {whose} error on clean images.")
 
 
 def _no_denominator(name: str, table: Baseline, relative: bool) -> UsageError:
-    more = f"more than the {table.clean} of clean pictures" if relative else "more than 0"
+    more = f"more than the {table.clean} of clean images" if relative else "more than 0"
     return UsageError(
         f"The error of baseline '{table.name}' under '{name}' must be {more} to divide by,"
         f" got {table.errors[name]}."

@@ -242,7 +242,9 @@ def _hits(rows: Rows) -> FloatArray:
         raise UsageError("Observers must be rows of 0 and 1, one for each trial.")
     other = hits[~(np.isin(hits, (0, 1)) | np.isnan(hits))]
     if len(other):
-        raise UsageError(f"A trial must be 1 (right), 0 (wrong) or NaN (not done), got {other[0]}.")
+        raise UsageError(
+            f"A trial must be 1 (correct), 0 (incorrect) or NaN (not done), got {other[0]}."
+        )
     return hits
 
 

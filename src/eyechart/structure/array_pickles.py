@@ -22,6 +22,7 @@ ALLOWED = frozenset(
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Return one of the few things that arrays are made with."""
+        # Unpickling runs whatever a file names, so only the constructors of arrays are allowed.
         if (module, name) not in ALLOWED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
         return super().find_class(module, name)
@@ -31,5 +32,6 @@ def read_pickle(content: bytes, encoding: str = "bytes") -> Any:
     """Return the content of a pickle; raise a ValueError if it cannot be read safely."""
     try:
         return _Plain(io.BytesIO(content), encoding=encoding).load()
+    # Damaged pickles raise almost any exception; callers get one kind.
     except Exception as error:
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None

@@ -36,6 +36,7 @@ def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
 
     `folder` contains the files train, test and meta, or is the folder above.
     """
+    # The archive unpacks into a subfolder; either level is accepted.
     where = folder if (folder / "train").is_file() else folder / FOLDER
     meta = _read(where / "meta")
     fine, coarse = (_names(where / "meta", meta, key) for key in
@@ -50,6 +51,7 @@ def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
         step = progress.begin(f"CIFAR-100, {part}", len(pixels))
         for number, (image, kind, group) in enumerate(zip(pixels, kinds, groups, strict=True)):
             kept[len(pictures)] = torch.from_numpy(image.copy())
+            # There are no files per image, so that an image is identified by its pixels.
             digests.append(hashlib.sha256(image.tobytes()).hexdigest())
             name = f"{part}/{number}"
             pictures.append(Picture(path, name, coarse[group], subclass=fine[kind]))
@@ -77,6 +79,7 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
         label: [subclass_of(label, fine[number]) for number in numbers]
         for label, numbers in zip(coarse, PUBLISHED, strict=True)
     }
+    # Other groupings of the 100 classes exist; the published order is of the original one.
     if set(kinds.names("subclass")) != {name for names in order.values() for name in names}:
         raise UsageError(
             f"The published order is of CIFAR-100, and {where} groups its classes otherwise: use"
@@ -127,7 +130,7 @@ def _part(
             raise ValueError
     except (KeyError, ValueError, TypeError, OverflowError):
         raise UsageError(
-            f"{path} does not hold pictures of 32 × 32 px with fine and coarse labels: fetch"
+            f"{path} does not hold images of 32 × 32 px with fine and coarse labels: fetch"
             " CIFAR-100 again."
         ) from None
     return pixels, kinds, groups

@@ -45,6 +45,7 @@ def perceptual_hash(picture: Pixels) -> int:
     grey = small(picture) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     # The first coefficient is the mean brightness, which says nothing about shape.
     waves = dctn(grey, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
+    # Compared with the median, half of the bits are set whatever the contrast.
     bits = waves > np.median(waves)
     return sum(1 << bit for bit in np.flatnonzero(bits).tolist())
 
@@ -71,6 +72,7 @@ def near_duplicates(
                         colours[index][:, ::-1]))  # fmt: skip
         near: set[int] = set()
         for bits, colour in views:
+            # The hash only preselects; different drawings may have similar low frequencies.
             close = np.bitwise_count(hashes[:index] ^ bits) <= FARTHEST
             near |= {
                 other
@@ -84,5 +86,6 @@ def near_duplicates(
 
 def _apart(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
     """Return the mean color difference of two images, without common white background."""
+    # Icons are mostly white background, which would hide differences in the mean.
     is_drawn = (one.min(axis=2) < WHITE) | (two.min(axis=2) < WHITE)
     return float(np.abs(one - two)[is_drawn].mean()) if is_drawn.any() else 0.0

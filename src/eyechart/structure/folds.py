@@ -41,8 +41,8 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
     known = sorted(set(styles.tolist()))
     if len(known) < 2:
         raise UsageError(
-            f"All pictures of {kinds.data.images.source} are of one style, {known[0]!r}: give"
-            " pictures of at least two."
+            f"All images of {kinds.data.images.source} are of one style, {known[0]!r}: give"
+            " images of at least two."
         )
     for name in only:
         if name not in known:
@@ -51,9 +51,10 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
     names = kinds.data.class_names
     for number, label in enumerate(names):
         class_styles = set(styles[kinds.labels == number].tolist())
+        # A class in a single style would be missing from the training set of that fold.
         if len(class_styles) == 1 and class_styles <= set(chosen):
             raise UsageError(
-                f"The class {label!r} has pictures of one style only, {class_styles.pop()!r}, so"
+                f"The class {label!r} has images of one style only, {class_styles.pop()!r}, so"
                 " nothing would be left to train with: add other styles, or take the class out."
             )
     return [_fold(kinds, name, (name,), styles == name, seed) for name in chosen]
@@ -136,11 +137,13 @@ def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list
             subclasses = "1 subclass" if len(names) == 1 else f"{len(names)} subclasses"
             raise UsageError(
                 f"The class {label!r} has {subclasses}, so {per_class} cannot be held out: hold"
-                " out fewer, add pictures of others, or take the class out."
+                " out fewer, add images of others, or take the class out."
             )
     return [
         tuple(
             sorted(
+                # Folds walk through the shuffled subclasses in turn and start over when all were
+                # held out.
                 names[(fold * per_class + turn) % len(names)]
                 for names in of_class.values()
                 for turn in range(per_class)
@@ -164,6 +167,7 @@ def _over_all(
     used: Counter[str] = Counter()
     pairs = [(label, name) for label, names in of_class.items() for name in names]
     for fold in range(folds):
+        # One subclass per class must remain for training.
         left = {label: len(names) - 1 for label, names in of_class.items()}
         chosen: list[str] = []
         # Subclasses that no earlier fold held out come first.
@@ -188,15 +192,16 @@ def _fold(
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
     is_other = ~is_held & ~copies
     if not len(held_out):
-        raise UsageError(f"There are no pictures to test with of what {name!r} holds out.")
+        raise UsageError(f"There are no images to test on of what {name!r} holds out.")
     familiar = _familiar(
         kinds, held_out, is_other & kinds.to_test if split else is_other, name, seed
     )
     if not len(familiar):
         raise UsageError(
-            f"There are no familiar pictures to test with when {name!r} is held out: every class"
-            " needs at least two pictures of other kinds."
+            f"There are no familiar images to test on when {name!r} is held out: every class"
+            " needs at least two images of other kinds."
         )
+    # Near-duplicates of familiar test images are removed from training like those of held-out ones.
     is_tested = np.zeros(len(is_held), dtype=bool)
     is_tested[familiar] = True
     copies[kinds.with_copies(familiar)] = True
@@ -216,6 +221,8 @@ def _familiar(
     chosen: list[int] = []
     for number, count in enumerate(wanted.tolist()):
         candidates = np.flatnonzero(is_other & (kinds.labels == number)).tolist()
+        # Ordered by a hash of the content, so that the choice does not depend on file names or
+        # order.
         candidates.sort(key=lambda index: hash64("familiar", seed, name, digests[index]))
         # A dataset's own test images are not trained on anyway; otherwise half is left for
         # training.
@@ -232,5 +239,5 @@ def _check(kinds: HoldoutImages, name: str, train: IntArray) -> None:
     if empty:
         raise UsageError(
             f"Nothing of the class {empty[0]!r} is left to train with when {name!r} is held out:"
-            " add pictures of other kinds, or take the class out."
+            " add images of other kinds, or take the class out."
         )

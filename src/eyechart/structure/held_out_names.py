@@ -101,6 +101,7 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
         if match != name:
             renamed.append(f"{name} is {match}")
     total = len(published_names())
+    # With fewer matches it is another dataset, and the published figure says nothing about it.
     if total - len(missing) < MIN_SHARE * total:
         raise UsageError(
             f"--order published is of ICONS-50 and CIFAR-100, and {kinds.data.images.source} has"
@@ -129,6 +130,7 @@ def published_names() -> Mapping[str, str]:
 
 
 def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str | None:
+    # The table of renamed emoji goes first; fuzzy matching is the last resort and always reported.
     for candidate in (name, present):
         if candidate in known:
             return candidate
@@ -144,6 +146,7 @@ def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
     bare = [str(key.subclass) for key in kinds.data.images.pictures]
     by_name: dict[str, dict[str, None]] = {}
     for name, subclass in zip(bare, full, strict=True):
+        # A name is found with and without its class.
         for key in (name, subclass):
             by_name.setdefault(_plain(key), {})[subclass] = None
     return {name: tuple(members) for name, members in by_name.items()}

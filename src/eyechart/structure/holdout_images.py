@@ -60,7 +60,9 @@ class HoldoutImages:
         for start in range(0, len(self.data), AT_ONCE):
             places = range(start, min(start + AT_ONCE, len(self.data)))
             pixels += [
-                as_small(image) for image in self.data.batch(places).permute(0, 2, 3, 1).numpy()
+                # Only the 32 px versions are kept, so that memory does not depend on the stimulus.
+                as_small(image)
+                for image in self.data.batch(places).permute(0, 2, 3, 1).numpy()
             ]
         step = self.progress.begin("looking for copies", len(pixels))
         return near_duplicates(pixels, mirrored=True, advance=step)
@@ -71,6 +73,7 @@ class HoldoutImages:
         chosen[places] = True
         one, two = self.copies.T
         mask = chosen.copy()
+        # Pairs are unordered: either member may be the chosen one.
         mask[one[chosen[two]]] = True
         mask[two[chosen[one]]] = True
         return np.flatnonzero(mask)
@@ -85,12 +88,13 @@ def check_trait(pictures: Sequence[Picture], trait: Trait, source: str) -> None:
             how = "a list (CSV) with a column named subclass, or folders class/subclass/"
         raise UsageError(
             f"{pictures_have(len(bare), source)} no {trait}, such as {bare[0]}: give {how}, filled"
-            " in for every picture."
+            " in for every image."
         )
 
 
 def subclass_of(label: str, subclass: str) -> str:
     """Return the name of a subclass with its class; a slash within either is doubled."""
+    # Doubling slashes keeps "a/b" + "c" and "a" + "b/c" apart.
     return "/".join(name.replace("/", "//") for name in (label, subclass))
 
 

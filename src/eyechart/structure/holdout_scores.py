@@ -87,6 +87,7 @@ def _score(
     held = tables[0]["held_out"].to_numpy(zero_copy_only=False)
     labels = tables[0]["label"].to_numpy()
     predictions = np.array([table["answer"].to_numpy() for table in tables])
+    # Mean over the networks (seeds) of a fold, per image.
     correct = (predictions == labels).mean(axis=0)
     held_out = estimate_accuracy(correct[held], groups[places[held]], (number, HELD_OUT))
     familiar = estimate_accuracy(correct[~held], groups[places[~held]], (number, FAMILIAR))
@@ -115,13 +116,14 @@ def _score(
 def notes_on(results: HoldoutResults) -> list[str]:
     """Return notes on the validity of the results, one sentence each."""
     notes = list(results.notes)
+    # A network at the level of the most frequent class has learned nothing: its gap is meaningless.
     blind = [fold for fold in results.folds if fold.familiar.interval[0] <= fold.guessing]
     if blind:
         more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
         notes.append(
-            f"What was trained without {blind[0].name}{more} is right on familiar pictures hardly"
-            f" more often than by one answer to all of them ({100 * blind[0].guessing:.0f} %), so"
-            " the gap says nothing: train longer."
+            f"What was trained without {blind[0].name}{more} is correct on familiar images hardly"
+            " more often than by predicting one class for all of them"
+            f" ({100 * blind[0].guessing:.0f} %), so the gap says nothing: train longer."
         )
     held = Counter(name for fold in results.folds for name in fold.held)
     repeated = [name for name, count in held.items() if count > 1]
@@ -150,6 +152,7 @@ def estimate_accuracy(correct: FloatArray, groups: IntArray, seed: Seed) -> Esti
 
 
 def _with_floor(value: float, replicates: FloatArray, n_images: int) -> Estimate:
+    # The binomial variance is the lower limit of the uncertainty.
     return make_estimate(value, replicates, n_images, value * (1 - value) / n_images)
 
 
@@ -171,6 +174,7 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
     """Return the mean over folds; folds are resampled too, equally for all means."""
     n_folds = len(estimates)
+    # The same draw of folds for held-out and familiar images keeps their difference paired.
     folds = draw_units(n_folds, n_folds, N_REPLICATES, (n_folds, FOLDS))
     drawn = np.stack([estimate.replicates for estimate in estimates], axis=1)
     replicates = np.take_along_axis(drawn, folds, axis=1).mean(axis=1)
@@ -186,6 +190,7 @@ def count_confusions(
     for row in predictions:
         np.add.at(table, (labels, row), 1)
     counts = table.sum(axis=1)
+    # Correct predictions are no confusions, but they count in the total.
     np.fill_diagonal(table, 0)
     order = np.argsort(table, axis=None, kind="stable")[::-1][:MAX_CONFUSIONS]
     confusions = []
@@ -216,6 +221,7 @@ def keep_examples(
     predictions = table["answer"].to_numpy()[held]
     order = sorted(by_class, key=lambda name: (by_class[name], name))
     count = min(MAX_EXAMPLES, len(order))
+    # Examples are spread from the hardest to the easiest class.
     spread = np.linspace(0, len(order) - 1, count).round().astype(int).tolist()
     examples = []
     folder = out / EXAMPLES_FOLDER / file_of(fold.name)

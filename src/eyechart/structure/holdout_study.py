@@ -46,10 +46,13 @@ class HoldoutStudy:
 
     def settings(self, kinds: HoldoutImages) -> dict[str, object]:
         """Return everything that determines the study, as plain values."""
+        # The seeds of a study replace the recipe's seed and are listed separately.
         recipe = {name: value for name, value in self.recipe.settings().items() if name != "seed"}
         digests = kinds.data.images.digests
         parts = {
             fold.name: [
+                # Digests rather than indices: the order of files must not change the identity of a
+                # study.
                 f"{hash64(*(digests[index] for index in places)):016x}"
                 for places in (fold.train, fold.held_out, fold.familiar)
             ]
@@ -104,6 +107,8 @@ def run_study(
 
     def work(job: HoldoutJob) -> None:
         with counted_to(totals[job.model(out)], advance) as count:
+            # The predictions are written last, so that their file means that training is complete,
+            # too.
             if not job.test(out).exists():
                 _train_and_test(
                     study, kinds, job, device=device, out=out, progress=JointProgress(count)
@@ -122,6 +127,7 @@ def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
     for name in files:
         if files.count(name) > 1:
             raise UsageError(f"Two {study.kind}s would be in files called {name}: rename one.")
+    # Creating a network once shows early whether the architecture fits the data.
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
 
 
@@ -140,6 +146,7 @@ def _train_and_test(
     data = kinds.data.take(job.fold.train.tolist())
     preprocessing = Preprocessing()
     if study.normalise:
+        # Statistics of the training images only: held-out images must not leak into them.
         preprocessing = Preprocessing(None, *mean_and_deviation(data))
     start = new_network(study.network, data, job.seed, preprocessing)
     recipe = replace(study.recipe, seed=job.seed)
@@ -149,7 +156,7 @@ def _train_and_test(
 
 def _answers(path: Path, fold: Fold, data: LabelledImages, device: torch.device) -> pa.Table:
     """Return the predictions of a network for both tests of a fold."""
-    # trained here, so its code was called before
+    # Trained by this study, so its code has been run before.
     model = load_model(str(path), device, trust=True)
     places = np.concatenate([fold.held_out, fold.familiar])
     tested = data.take(places.tolist())

@@ -49,6 +49,7 @@ def read_hypernyms(path: Path) -> Hypernyms:
         graph.add_edge(*pair)
     if not graph:
         raise UsageError(f"{path} holds no pairs of WordNet ids: give wordnet.is_a.txt.")
+    # In a cycle every synset would be below every other.
     cycle = find_cycle(graph)
     if cycle:
         named = [*cycle[:MAX_NAMED], "…"] if len(cycle) > MAX_NAMED else [*cycle, cycle[0]]
@@ -62,6 +63,7 @@ def read_hypernyms(path: Path) -> Hypernyms:
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file; raise a UsageError if it cannot be read."""
     try:
+        # utf-8-sig: editors on Windows may add a byte order mark.
         return path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
@@ -93,6 +95,7 @@ def nearest(
             known = tops_of.get(synset)
             if known is None or steps < known[0]:
                 tops_of[synset] = (steps, [top])
+            # WordNet is no tree: a synset may be equally near to two superclasses.
             elif steps == known[0]:
                 known[1].append(top)
     return (

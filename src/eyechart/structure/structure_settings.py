@@ -111,7 +111,7 @@ class SubclassSettings(HoldoutSettings):
     in_all: Annotated[
         int | None,
         Option(
-            help="Hold out so many over all classes instead, such as 50.",
+            help="Number of subclasses held out over all classes instead, such as 50.",
             group="Data",
             is_advanced=True,
         ),
@@ -151,7 +151,7 @@ class SubclassSettings(HoldoutSettings):
     epochs: Annotated[
         int | None,
         Option(
-            help=f"How often each picture is trained with; {HOLDOUT_RECIPE.epochs}, for CIFAR-100"
+            help=f"Number of epochs; {HOLDOUT_RECIPE.epochs}, for CIFAR-100"
             f" {CIFAR100_RECIPE.epochs}.",
             group=GROUP,
         ),
@@ -212,7 +212,7 @@ class SubclassSettings(HoldoutSettings):
         if self.order not in ORDERS:
             raise unknown_name("order", self.order, ORDERS)
         if self.stimulus is not None and self.cifar100 is not None:
-            raise UsageError("CIFAR-100's pictures are taken as they are: leave out --stimulus.")
+            raise UsageError("CIFAR-100's images are used as they are: leave out --stimulus.")
         is_counted = self.in_all is not None or self.per_class != 1
         if self.in_all is not None and self.per_class != 1:
             raise UsageError("Give --per-class or --in-all, not both.")
@@ -282,7 +282,7 @@ class SuperclassSettings:
         ),
     ] = None
     pictures: Annotated[
-        int | None, Option(help="At most so many pictures of each unseen synset.", group="Data")
+        int | None, Option(help="Maximum number of images per unseen synset.", group="Data")
     ] = None
     stimulus: Stimulus = "224"
     tune: Annotated[
@@ -326,4 +326,4 @@ class SuperclassSettings:
         _ = self.accuracies
         for path in (self.images, self.seen_images):
             if path is not None and self.out.exists() and self.out.resolve() == path.resolve():
-                raise UsageError(f"{self.out} holds the pictures: choose another --out.")
+                raise UsageError(f"{self.out} holds the images: choose another --out.")

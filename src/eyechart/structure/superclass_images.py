@@ -60,6 +60,7 @@ def load_split(
     if chosen.seen_test:
         step = progress.begin("images of seen kinds to test with", len(chosen.seen_test))
         tested = load_pictures(chosen.seen_test, seen_source, stimulus, step)
+        # Files that are in both sources are removed from training, not from the test.
         learnt, copies = _without(seen, tested)
         notes += _on_damaged(tested)
         if copies:
@@ -68,13 +69,14 @@ def load_split(
                 f" {_counted(copies)} of seen kinds."
             )
     else:
-        # a seen synset may have a single picture; what counts are its superclass's
+        # A seen synset may have a single image; only its superclass needs images on both sides.
         learnt, tested = split(seen, HELD_OUT, lone=True)
         notes.append(
             f"Seen accuracy is of a fifth of the images of seen kinds in {source}. Networks that"
             " were pretrained on ImageNet-1K may have been trained on them, so it may be too high,"
             " and the gap with it: give --seen-images, such as ImageNet-1K's validation images."
         )
+    # A file of a seen synset is not an unseen image, whatever folder it is in.
     unseen, copies = _without(unseen, seen, tested)
     if copies:
         notes.append(
@@ -84,14 +86,14 @@ def load_split(
     names = tuple(item.name for item in chosen.superclasses)
     _check_all_left(names, learnt, tested)
     if not len(unseen):
-        raise UsageError(f"All pictures of unseen kinds in {source} are among the seen ones too.")
+        raise UsageError(f"All images of unseen subclasses in {source} are also seen ones.")
     train, test, new = (
         training_data(_relabelled(item), names, least=1) for item in (learnt, tested, unseen)
     )
     if len({item.size for item in (train, test, new)}) > 1:
         raise UsageError(
-            f"Pictures of seen and of unseen kinds must have one size, those of {source} have not:"
-            " give --stimulus 224, or another side."
+            f"Images of seen and of unseen subclasses in {source} must have one size: give"
+            " --stimulus 224, or another side."
         )
     return Split(chosen.superclasses, train, test, new, tuple(notes))
 
@@ -112,13 +114,13 @@ def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) ->
         for name in names:
             if name not in left:
                 raise UsageError(
-                    f"Nothing of the superclass {name!r} is left to {purpose} with: add pictures of"
-                    " kinds that ImageNet-1K has, or leave it out of --superclasses."
+                    f"Nothing of the superclass {name!r} is left to {purpose} with: add images of"
+                    " subclasses that ImageNet-1K has, or leave it out of --superclasses."
                 )
 
 
 def _counted(pictures: int) -> str:
-    return "1 picture" if pictures == 1 else f"{pictures:,} pictures"
+    return "1 image" if pictures == 1 else f"{pictures:,} images"
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:

@@ -37,6 +37,7 @@ def score_superclasses(
 
     Models fine-tuned by an earlier command in the same study stay in the results.
     """
+    # A second command may add models to a study.
     scores = {score.name: score for score in _earlier_scores(out)}
     for spec in specs:
         predictions = answers_in(spec, out).read(ANSWERS)["answer"].to_numpy()
@@ -97,7 +98,9 @@ def score_model(
         )
     pairs = [(score.seen, score.unseen) for score in scores if score.unseen is not None]
     befores, afters = [seen for seen, _ in pairs], [unseen for _, unseen in pairs]
+    # Superclasses without unseen images are left out on both sides.
     evenly = [1 / len(pairs)] * len(pairs)
+    # A label beyond the superclasses gives the overall accuracy its own random numbers.
     overall = [accuracy(images, len(data.superclasses)) for images in (~unseen, unseen)]
     return SuperclassModelScore(
         name=name,

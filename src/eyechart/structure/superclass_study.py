@@ -91,7 +91,7 @@ def run_superclasses(
         path, parts = checkpoint_of(spec, out), answers_in(spec, out)
         parts.folder.mkdir(exist_ok=True)
         if not path.exists():
-            # predictions of a network that somebody deleted since
+            # Predictions of a checkpoint that has been deleted since are not valid for a new one.
             parts.drop(ANSWERS)
         train(Training(start, data.train, recipe), device, path, progress)
         start.module.load_state_dict(dict(read_checkpoint(path).weights))
@@ -120,7 +120,7 @@ def superclass_start(model: Model, spec: str, data: LabelledImages, seed: int) -
     trainable(model)
     start = start_of(model, spec)
     module = start.module
-    # as `train` lays it out: many a network takes no other
+    # The memory layout that `train` uses: many networks accept no other.
     lay_out(module, torch.contiguous_format)
     ready = start.preprocessing(data.batch(range(min(2, len(data)))).to(model.device))
     try:
@@ -140,6 +140,7 @@ def _answer(
 ) -> None:
     """Write the predictions of a model for all test images that are not yet predicted."""
     total = len(data.seen) + len(data.unseen)
+    # Resume: images with a stored prediction are skipped.
     done = np.isin(np.arange(total), parts.done())
     step = progress.begin(f"testing {model.name}", total)
     step(int(done.sum()), " ".join(parts.notes()))

@@ -159,27 +159,30 @@ def sort_pictures(
     above, ties = superclass_of(hypernyms, superclasses)
     notes += _ties(pictures, ties)
     below = _below(pictures, above)
+    # Seen means part of ImageNet-1K, on which the networks were pretrained.
     seen = [item for item in below if item.label in known]
     unseen = [item for item in below if item.label not in known]
     if not seen or not unseen:
-        kind = "that ImageNet-1K has" if not seen else "that ImageNet-1K has not"
+        kind = "that ImageNet-1K has" if not seen else "that ImageNet-1K lacks"
         raise UsageError(
-            f"{source} has no pictures of kinds of the {len(superclasses)} superclasses {kind}:"
+            f"{source} has no images of subclasses of the {len(superclasses)} superclasses {kind}:"
             " give folders of both, as ImageNet-22K has them."
         )
     taught = {item.subclass for item in seen}
+    # Classes of the network are the superclasses with training images.
     kept = tuple(item for item in superclasses if item.name in taught)
     if len(kept) < 2:
         raise UsageError(
-            f"{source} has pictures of seen kinds of one superclass only, {kept[0].name!r}: give at"
-            " least two."
+            f"{source} has images of seen subclasses of one superclass only, {kept[0].name!r}:"
+            " give at least two."
         )
     tested = {item.subclass for item in unseen}
     notes += _bare(superclasses, taught, tested)
+    # A superclass without seen images has no class in the network and cannot be tested.
     unseen = _at_most([item for item in unseen if item.subclass in taught], most)
     if not unseen:
         raise UsageError(
-            f"{source} has no unseen kinds of a superclass of which it has seen ones: add pictures."
+            f"{source} has no unseen subclasses of a superclass with seen ones: add images."
         )
     return Sorted(kept, tuple(seen), tuple(unseen), tuple(notes))
 
@@ -227,7 +230,7 @@ def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:
     if len(bad) == len(names):
         got = f", got {bad[0]!r}" if bad else ""
         raise UsageError(
-            f"{source} must hold folders of pictures that are named by WordNet ids, such as"
+            f"{source} must hold folders of images that are named by WordNet ids, such as"
             f" n01440764{got}: give the folder right above them."
         )
     if not bad:
@@ -263,12 +266,12 @@ def _bare(
     notes = []
     if none:
         notes.append(
-            f"Without pictures of seen kinds, and so left out: {', '.join(none)}"
+            f"Left out, because without images of seen subclasses: {', '.join(none)}"
             f" ({len(none)} of {len(superclasses)} superclasses)."
         )
     if half:
         notes.append(
-            f"Without pictures of unseen kinds, so that nothing is said of those: {', '.join(half)}"
+            f"Without images of unseen subclasses, and therefore not tested: {', '.join(half)}"
             f" ({len(half)} of {len(superclasses)} superclasses)."
         )
     return notes
@@ -283,6 +286,7 @@ def _at_most(pictures: Sequence[Picture], most: int | None) -> list[Picture]:
     for index in sorted(
         range(len(pictures)), key=lambda number: hash64("few", pictures[number].name)
     ):
+        # Walking in the order of a hash takes a random but reproducible subset of each synset.
         if taken[pictures[index].label] < most:
             taken[pictures[index].label] += 1
             chosen.add(index)

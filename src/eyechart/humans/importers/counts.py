@@ -30,15 +30,15 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
             if not total:
                 continue
             if abs(hits / total - row.share(rate)) > 1e-3:
-                raise row.refusal(f"{rate} is not {number} / count: mend the row or remove it")
+                raise row.refusal(f"{rate} is not {number} / count: fix the row or remove it")
             corruption = row.cells.get("corruption") or options.corruption
             if not corruption:
                 raise UsageError(
-                    f"{path} does not say what was done to the pictures: give a corruption."
+                    f"{path} does not name the corruption of the images: give a corruption."
                 )
             rows.append((corruption, row.share("iqa"), total, {known: hits / total}))
     if not rows:
-        raise UsageError(f"{paths[0]} counts no answers.")
+        raise UsageError(f"{paths[0]} counts no responses.")
     corruptions, delta_v, trials, rates = zip(*rows, strict=True)
     return make_responses(
         len(rows),

@@ -125,6 +125,7 @@ class Style:
         try:
             left, top, width, height = (
                 float(
+                    # The nearest record wins: alias, then icon, then the defaults of the package.
                     next((record[key] for record in (*records, self._told) if key in record), usual)
                 )
                 for key, usual in (("left", 0), ("top", 0), ("width", SIDE), ("height", SIDE))
@@ -162,7 +163,10 @@ class Style:
 def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the flips and rotations of an icon: flips cancel, rotations add up."""
     flips = [
-        key for key in ("hFlip", "vFlip") if sum(bool(record.get(key)) for record in records) % 2
+        # Aliases can flip a flipped icon again: an even number of flips is none.
+        key
+        for key in ("hFlip", "vFlip")
+        if sum(bool(record.get(key)) for record in records) % 2
     ]
     return flips + ["quarter"] * (sum(int(record.get("rotate", 0)) for record in records) % 4)
 
@@ -189,6 +193,7 @@ def drawn(
     """
     for one in emoji:
         names = [style.codes.get(one.code)]
+        # Packages without character codes use the icon names of their siblings.
         names += [other.codes.get(one.code) for other in styles]
         names += _spellings(one.name)
         icon = next((name for name in names if name is not None and name in style), None)
@@ -218,6 +223,7 @@ def rasterise(svg: str, side: int) -> NDArray[np.uint8]:
             pixels = np.asarray(picture.convert("RGB"))
     except OSError as error:
         raise ValueError(str(error)) from None
+    # Nothing but white: the drawing is empty or could not be rendered.
     if pixels.min() == 255:
         raise ValueError("it shows nothing")
     return pixels

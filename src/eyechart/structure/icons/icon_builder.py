@@ -154,6 +154,7 @@ def _draw(
             icons.append(Icon(pair.label, style.name, pair.name, draw))
         except ValueError as error:
             broken.append(f"{style.name}/{name}")
+            # Stop early: with a damaged package nearly all icons would fail.
             if len(broken) > MOST_BROKEN * len(wanted):
                 raise UsageError(
                     f"At least {len(broken)} of {len(wanted):,} icons cannot be drawn, more than"
@@ -183,6 +184,7 @@ def _once(
     for places in by_class.values():
         for one, two in near_duplicates([looks[index] for index in places]).tolist():
             first, second = places[one], places[two]
+            # The earlier style keeps the drawing; removed icons do not remove others.
             if first not in gone and second not in gone:
                 gone.add(second)
                 repeated[icons[first].style, icons[second].style] += 1
@@ -208,6 +210,7 @@ def write_icons(
             path = out / icon.path
             path.parent.mkdir(exist_ok=True)
             content = _png(icon.draw())
+            # Unchanged icons keep their modification time.
             if not path.is_file() or path.read_bytes() != content:
                 with atomic_file(path) as temporary:
                     temporary.write_bytes(content)
@@ -235,6 +238,7 @@ def _tidy(out: Path, icons: Sequence[Icon]) -> None:
         folder = out / label
         remove_leftovers([folder])
         for path in folder.glob("*.png"):
+            # Only files named like icons are removed; other files in the folder belong to the user.
             if path not in wanted and styles & set(path.name.split(".")[1:-1]):
                 path.unlink()
         if folder.is_dir() and not any(folder.iterdir()):

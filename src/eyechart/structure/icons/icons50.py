@@ -35,7 +35,7 @@ SETTINGS = {"icons": "ICONS-50 as published"}
 
 LICENCE = """# Where the icons come from
 
-These are the pictures of ICONS-50 (Hendrycks and Dietterich) as they were given. Whoever drew each
+These are the images of ICONS-50 (Hendrycks and Dietterich) as they were given. Whoever drew each
 style has the rights to it: do not pass them on.
 """
 
@@ -46,7 +46,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")
     if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"{source} holds the original pictures: choose an --out elsewhere.")
+        raise UsageError(f"{source} holds the original images: choose an --out elsewhere.")
     step = progress.begin(
         "reading icons", len(list(find_pictures([source]))) if source.is_dir() else 1
     )
@@ -66,7 +66,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     paths = Counter(icon.path for icon in icons)
     twice = [path for path, count in paths.items() if count > 1]
     if twice:
-        raise UsageError(f"{source} has two pictures that would both be {twice[0]}: rename one.")
+        raise UsageError(f"{source} has two images that would both be {twice[0]}: rename one.")
     write_icons(icons, out, LICENCE, SETTINGS, progress)
     return len(icons)
 
@@ -88,7 +88,7 @@ def read_icons50(source: Path) -> Iterator[Icon]:
         has_icons = True
         yield Icon(parts[0], style, subclass, partial(_same, pixels), rendition)
     if not has_icons:
-        raise UsageError(f"{source} holds no pictures: give the folder above those of the classes.")
+        raise UsageError(f"{source} holds no images: give the folder above those of the classes.")
 
 
 def read_name(stem: str, path: Path) -> tuple[str, str, str]:
@@ -109,7 +109,7 @@ def read_name(stem: str, path: Path) -> tuple[str, str, str]:
             return style, rendition, "_".join(words)
     raise UsageError(
         f"{path} does not say its style and subclass by its name, as"
-        " microsoft_2_small_airplane.png does: rename it, or list all pictures in a CSV file with"
+        " microsoft_2_small_airplane.png does: rename it, or list all images in a CSV file with"
         " the columns path, label, style and subclass."
     )
 
@@ -120,6 +120,7 @@ def _of_array(path: Path) -> Iterator[Icon]:
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, _, kind = read(file)
+        # The .npy file holds a pickled dictionary; it is read without executing code.
         held = read_pickle(file.read(), "latin1") if kind.hasobject and shape == () else None
         content = held.item() if isinstance(held, np.ndarray) else held
         if not isinstance(content, dict):
@@ -129,7 +130,8 @@ def _of_array(path: Path) -> Iterator[Icon]:
             raise ValueError(f"it has no {missing[0]}")
         pixels = np.asarray(content["image"])
         if pixels.ndim != 4 or pixels.dtype != np.uint8:
-            raise ValueError("its pictures are not 8-bit")
+            raise ValueError("its images are not 8-bit")
+        # Channels may come first or last.
         pixels = pixels if pixels.shape[3] == 3 else pixels.transpose(0, 2, 3, 1)
         names = [[str(column) for column in np.asarray(content[key]).ravel()] for key in KEYS[:4]]
         if pixels.shape[3] != 3 or any(len(column) != len(pixels) for column in names):

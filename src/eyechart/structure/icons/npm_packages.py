@@ -96,6 +96,7 @@ def find_package(name: str, folder: Path) -> Package:
     packages = [
         path
         for path in folder.glob(f"{archive}-*.tgz")
+        # A digit after the name: fluent-emoji-1.0.tgz, but not fluent-emoji-flat-1.0.tgz.
         if path.name.removeprefix(f"{archive}-")[:1].isdigit()
     ]
     for path in (folder / name, folder / "node_modules" / name):
@@ -110,6 +111,7 @@ def find_package(name: str, folder: Path) -> Package:
 
 
 def _order(version: str) -> tuple[int, ...]:
+    # Numeric comparison: 10.0 is newer than 9.0; pre-releases sort first.
     return tuple(int(part) if part.isdigit() else -1 for part in version.split("."))
 
 
