@@ -12,7 +12,7 @@ function facts(study: StudyInfo): HTMLElement {
   const { practice, qualification, trials } = study.counts;
   const rows: [string, string][] = [
     ["Time", `about ${study.minutes} minutes`],
-    [study.kind === "categorise" ? "Pictures" : "Pairs", `${practice + qualification + trials}`],
+    [study.kind === "categorise" ? "Images" : "Pairs", `${practice + qualification + trials}`],
   ];
   if (study.payment) rows.push(["Payment", study.payment]);
   if (study.contact) rows.push(["Contact", study.contact]);
@@ -29,7 +29,7 @@ export function consent(study: StudyInfo): Page {
       [
         facts(study),
         make("div", { class: "prose" }, ...paragraphs(study.consent)),
-        make("p", { class: "small" }, "By pressing the button you say that you agree to this."),
+        make("p", { class: "small" }, "By pressing the button you agree to this."),
       ],
       [button("agree", "I agree and want to take part")],
     ),
@@ -58,8 +58,8 @@ export function phone(touch: boolean): Page {
       };
       window.addEventListener("resize", look);
       const why = touch
-        ? "The pictures are shown for a fraction of a second and answered with keys or a mouse, so that a computer with a keyboard is needed."
-        : `The window must be at least ${NARROWEST} pixels wide, and this one has ${innerWidth}. Make it wider if you can, and the study goes on here.`;
+        ? "The images are shown for a fraction of a second and answered with keys or a mouse, so you need a computer with a keyboard."
+        : `The window must be at least ${NARROWEST} pixels wide, and this one has ${innerWidth}. Make it wider if you can, and the study continues here.`;
       return sheet("Please use a larger screen", [
         note(why),
         note("If this is a phone or a tablet, open the same link on a computer. Thank you!"),
@@ -123,7 +123,7 @@ const REFUSALS: Record<string, [string, string, string[]]> = {
     "problem",
     "Something went wrong",
     [
-      "Your answers so far are safe. Please load this page again in a moment; you go on where you were.",
+      "Your answers so far are safe. Please reload this page in a moment; you will continue where you were.",
     ],
   ],
 };

@@ -33,8 +33,8 @@ function steps(choices: readonly Choice[]): HTMLElement {
   const grid = make("span", { class: "tiny" }, ...choices.map(() => make("i")));
   const panels: [Node, string][] = [
     [make("span", { class: "square" }), "A square: look at it"],
-    [make("span", { class: "photo" }), "A picture, very short"],
-    [noisePatch(), "Noise, to be ignored"],
+    [make("span", { class: "photo" }), "An image, very briefly"],
+    [noisePatch(), "Noise: ignore it"],
     [grid, "Choose what it was"],
   ];
   const items = panels.map(([panel, text]) =>
@@ -52,7 +52,7 @@ function answerTime(study: StudyInfo): string {
 function parts(study: StudyInfo): string {
   const { practice, qualification, trials } = study.counts;
   const said = [];
-  if (practice > 0) said.push(`${practice} to practise, with the right answer told each time`);
+  if (practice > 0) said.push(`${practice} for practice, with the correct answer shown each time`);
   if (qualification > 0) said.push(`${qualification} as a short test`);
   said.push(`${trials} in the main part`);
   const last = said.pop();
@@ -83,11 +83,11 @@ function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
           "div",
           { class: "prose" },
           note(
-            "One of these sixteen things is on every picture. Say which by a click, or by the key that is printed beside it: the keys lie on the keyboard as the grid lies on the screen.",
+            "Every image shows one of these sixteen things. Choose it with a click, or with the key printed beside it: the keys are arranged on the keyboard like the grid on the screen.",
           ),
           note(answerTime(study)),
           note(
-            "Many pictures are hard to see, and some are very hard. That is meant to be so: if you are not sure, guess.",
+            "Many images are hard to see, and some are very hard. This is intended: if you are not sure, guess.",
           ),
           note(parts(study)),
         ),
@@ -104,17 +104,17 @@ function compareSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement
   );
   const shown =
     study.timing.show_ms > 0
-      ? `The pictures are there for ${study.timing.show_ms / 1000} seconds.`
-      : "The pictures stay until you have answered; there is no hurry.";
+      ? `The images are shown for ${study.timing.show_ms / 1000} seconds.`
+      : "The images stay until you have answered; there is no hurry.";
   return sheet(
     "How it goes",
     [
       examples(),
       note(
-        "You see two different pictures side by side. Each has been changed by a computer: blurred, made noisy, recoloured, and so on.",
+        "You see two different images side by side. Each has been changed by a computer: blurred, made noisy, recoloured, and so on.",
       ),
       note(
-        "Say whether both were changed in the same way. It does not matter what is on them, nor whether one was changed a little more than the other.",
+        "Say whether both were changed in the same way. It does not matter what they show, nor whether one was changed a little more than the other.",
       ),
       make("ul", { class: "keys" }, ...keys),
       note(`Click a button or press its key. ${shown} If you are not sure, guess.`),
@@ -156,7 +156,7 @@ export function goOn(state: SessionState | null, why = "Welcome back"): Page {
       [
         where ? note(where) : null,
         note(
-          "Nothing that you answered is lost. Look at the middle of the screen, and go on when you are ready.",
+          "None of your answers are lost. Look at the middle of the screen, and continue when you are ready.",
         ),
       ],
       starters("Continue").map((each) => {
@@ -173,13 +173,13 @@ function partOf(state: SessionState): "practice" | "qualification" | "main" {
 
 export function beforeTest(study: StudyInfo): Page {
   const count = study.counts.qualification;
-  const one = study.kind === "categorise" ? "picture" : "pair";
+  const one = study.kind === "categorise" ? "image" : "pair";
   return page("qualification", () =>
     sheet(
       "Practice is over",
       [
         note(
-          `Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the right answers are not told any more.`,
+          `Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the correct answers are no longer shown.`,
         ),
       ],
       [button("continue", "Start the test")],
@@ -196,7 +196,7 @@ export function beforeMain(study: StudyInfo): Page {
     sheet(
       "Now the main part",
       [
-        note(`${count} more. The right answers are not told any more. ${rest}`.trim()),
+        note(`${count} more. The correct answers are no longer shown. ${rest}`.trim()),
         note("Some are very hard. If you are not sure, guess."),
       ],
       [button("continue", "Start the main part")],
@@ -221,9 +221,9 @@ export function rest(state: SessionState): Page {
               "p",
               { class: "share" },
               make("strong", {}, `${Math.round(100 * share)} %`),
-              " of your answers so far are right.",
+              " of your answers so far are correct.",
             ),
-        note("Rest your eyes for a moment, and go on when you are ready."),
+        note("Rest your eyes for a moment, and continue when you are ready."),
       ],
       [button("continue", "Continue")],
     );

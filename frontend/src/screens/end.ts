@@ -7,12 +7,12 @@ import type { Completion, SessionState, StudyInfo } from "../wire";
 
 const ABOUT: Record<StudyInfo["kind"], string[]> = {
   categorise: [
-    "The pictures were photographs that a computer had made harder to see, by blur, noise, fog, frost and the like, from hardly at all to very much.",
-    "We measure how well people still recognise them, and compare that with computer programs that recognise pictures: where people see better, the programs have something to learn.",
+    "The images were photographs that a computer had made harder to see, with blur, noise, fog, frost and the like, from hardly at all to very strongly.",
+    "We measure how well people still recognize them, and compare that with computer programs that recognize images: where people see better, the programs have something to learn.",
   ],
   "same-different": [
-    "The pictures were photographs that a computer had changed in one of several ways, about equally strongly.",
-    "Where people cannot tell two ways of changing a picture apart, they can be treated as one when we measure how well people and computer programs recognise such pictures.",
+    "The images were photographs that a computer had changed in one of several ways, about equally strongly.",
+    "Where people cannot tell two ways of changing an image apart, they can be treated as one when we measure how well people and computer programs recognize such images.",
   ],
 };
 
@@ -83,8 +83,8 @@ function ending(completion: Completion | null, back: string): (HTMLElement | nul
   if (!button) return [];
   const last =
     completion?.way === "code"
-      ? "If somebody asked for a code to see that you are done, this is it. You can close this page then."
-      : "One thing is left to do, so that it is known that you are done:";
+      ? "If you were asked for a completion code, this is it. Then you can close this page."
+      : "One thing is left to do, to confirm that you are done:";
   return [make("hr"), note(last), button];
 }
 
@@ -92,7 +92,7 @@ export function failed(study: StudyInfo, state: SessionState, back: string): Pag
   return lastPage("failed", () =>
     sheet("Thank you for trying", [
       note(
-        "The short test shows whether such pictures can be told apart on this screen, in this light, at this time of day. This time too few of its answers were right for the main part, so the study ends here for you. It says nothing about you: it happens to many people.",
+        "The short test shows whether such images can be told apart on this screen, in this light, at this time of day. This time too few answers were correct for the main part, so the study ends here for you. It says nothing about you: it happens to many people.",
       ),
       codeBox("Participant code", state.participant, "participant"),
       note(contact(study)),
@@ -104,14 +104,14 @@ export function failed(study: StudyInfo, state: SessionState, back: string): Pag
 export function anotherTab(): Page {
   return page("another-tab", () =>
     sheet(
-      "The study goes on in another tab",
+      "The study continues in another tab",
       [
         note(
-          "It is open in a second tab or window, and only one of them can go on. Your answers are safe.",
+          "It is open in a second tab or window, and only one of them can continue. Your answers are safe.",
         ),
-        note("You can close this one, or go on here instead."),
+        note("You can close this one, or continue here instead."),
       ],
-      [button("take-over", "Go on here")],
+      [button("take-over", "Continue here")],
     ),
   );
 }
