@@ -49,6 +49,7 @@ def glass_blur(
     As in the published code, the blurred image is truncated to 8 bits, and pixels are overwritten
     one after the other rather than swapped.
     """
+    # the published code works on uint8 between the two blurs
     blurred = to_unit(truncate_levels(smooth(images, sigma)))
     return smooth(copy_from_neighbours(blurred, random, reach, passes), sigma)
 
@@ -93,6 +94,7 @@ def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
     """Return a pixelated disk, normalized first and then softened with mirrored borders."""
     # the window sizes of the published code
     reach, soft = (8, 3) if radius <= 8 else (int(np.ceil(radius)), 5)
+    # the disk is pixelated, not anti-aliased, as published
     axis = np.arange(-reach, reach + 1)
     disk = (axis[:, None] ** 2 + axis**2 <= radius**2).astype(np.float64)
     disk /= disk.sum()
@@ -100,6 +102,7 @@ def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
     sigma = softness if softness > 0 else 0.3 * ((soft - 1) * 0.5 - 1) + 0.8
     weights = np.exp(-0.5 * (np.arange(soft) - soft // 2) ** 2 / sigma**2)
     weights /= weights.sum()
+    # along the rows and, after the transposition, along the columns
     for _ in range(2):
         padded = np.pad(disk, ((soft // 2, soft // 2), (0, 0)), mode="reflect")
         disk = sum(w * padded[i : i + len(disk)] for i, w in enumerate(weights)).T
@@ -129,6 +132,7 @@ FINE = 8
 
 def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tensor:
     """Return (B, k, k) float64 disks with anti-aliased, softened rims that sum to one."""
+    # so that rim and disk vanish together
     softness = np.minimum(softness, radius)
     soft = gaussian_weights(softness, truncate=3.0)
     reach = int(np.ceil(radius.max())) + soft.shape[1] // 2
@@ -174,6 +178,7 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
     """Return the images filtered with ImageMagick's one-sided motion kernel, edges replicated."""
     step = np.arange(int(2 * radius.max() + 1))
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
+    # the batch shares one length; shorter trails are cut here
     weights[step > 2 * radius[:, None]] = 0
     weights /= weights.sum(axis=1, keepdims=True)
     radians = np.deg2rad(angle)[:, None]
@@ -217,12 +222,14 @@ STREAK_SAMPLES = 257
 
 def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tensor:
     """Return (B, k, k) float64 anti-aliased, centered lines of `length` px that sum to one."""
+    # one pixel more for the anti-aliasing
     reach = int(length.max()) // 2 + 1
     radians = np.deg2rad(angle)
     ends = np.stack((np.sin(radians), np.cos(radians))) * (length - 1) / 2
     # a fixed number of samples, independent of the other images in the batch
     samples = torch.linspace(-1, 1, STREAK_SAMPLES, dtype=torch.float64).to(device)
     row, column = torch.from_numpy(ends).to(device)[..., None] * samples
+    # each sample point is shared between its four nearest pixels
     top, left = torch.floor(row), torch.floor(column)
     below, right = row - top, column - left
     kernels = _drawn(
@@ -252,6 +259,7 @@ def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values
         clean = fine_levels(images if len(chosen) == len(images) else images[chosen])
         # np.arange in floating point, as published: it includes 1.11 for zoom 1.11, step 0.01
         factors = np.arange(1, pair[0], pair[1])
+        # factor 1 is among the factors, so that the image itself counts twice, as published
         out[chosen] = add_zooms(clean, factors).mul_(UNIT / (len(factors) + 1))
     return out
 
@@ -281,6 +289,7 @@ def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tenso
 )
 def noc_blur(images: Tensor, random: ImageRandom, *, weight: Values, side: Values) -> Tensor:
     """Mix the image with a copy averaged five times over a small window, black outside."""
+    # the five means are combined into one matrix per axis
     down, across = (box_matrix(side, size, 5, images.device) for size in images.shape[-2:])
     blurred = along_both(images, down, across)
     return blurred.sub_(images).mul_(per_image(weight, images)).add_(images)

@@ -18,6 +18,7 @@ def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     value = images.amax(dim=1)
     chroma = value - images.amin(dim=1)
     grey = chroma == 0
+    # grey pixels have no hue; 1 avoids a division by zero
     safe = torch.where(grey, 1.0, chroma)
     hue = torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4)
     hue = torch.where(value == red, (green - blue) / safe, hue)
@@ -29,6 +30,7 @@ def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
     """Return RGB images (B, 3, H, W); hue may be any real number, with period 1."""
+    # sectors of 60°
     turn = (hue - torch.floor(hue)) * 6
     chroma = value * saturation
     channels = []
@@ -151,6 +153,7 @@ def color_jitter(
     factors = np.stack((brightness, contrast, saturation))[other_steps, np.arange(len(order))]
     # Three stretches before the hue shift and three after it; each image is active in three of
     # them. This way the batch needs one hue shift, whatever the orders of its images.
+    # steps that come after the hue shift in the order of the image
     late = turning <= np.arange(3)[:, None]
     out = _stretch_in_turn(images, other_steps, factors, ~late)
     out = _turn_hue(out, per_image(hue, images))
@@ -242,6 +245,7 @@ def backlight(
     height, width = images.shape[-2:]
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)
+    # both masks are computed, because images of a batch may differ in axis
     below = row >= per_image(np.floor(split * height + 0.5), images)
     right = column >= per_image(np.floor(split * width + 0.5), images)
     beyond = torch.where(per_image(axis, images) == 0, below, right)

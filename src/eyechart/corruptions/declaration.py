@@ -94,6 +94,7 @@ class Parameter:
             # an even length rounds up to the next odd one
             values = np.floor(values / 2) * 2 + 1
         elif self.integer:
+            # not np.round, which rounds halves to even numbers
             values = np.floor(values + 0.5)
         return np.clip(values, self.low, self.high * max(1.0, stretch))
 
@@ -102,6 +103,7 @@ class Parameter:
         if self.choices is not None:
             return np.where(share < 0.5, start, end)
         if self.between == "reciprocal":
+            # 1 / inf is 0, which makes an infinite number of photons a valid end
             with np.errstate(divide="ignore"):
                 mixed = 1 / ((1 - share) / start + share / end)
         elif self.between == "log":
@@ -206,6 +208,7 @@ def corruption(
                 summary=summary,
                 parameters=parameters,
                 apply=function,
+                # a drawn angle makes an otherwise deterministic function random
                 random=random or any(parameter.drawn for parameter in parameters),
                 needs=needs,
                 takes=takes,

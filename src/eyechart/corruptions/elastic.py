@@ -25,6 +25,7 @@ def elastic_transform(
 ) -> Tensor:
     """Shear the image slightly and wrinkle it like cloth."""
     height, width = images.shape[2:]
+    # one random field for each axis
     wrinkles = random.uniform16("wrinkles", (2, height, width)).mul_(2).sub_(1)
     wrinkles = smooth(wrinkles, sigma, truncate=3.0, border="reflect")
     # in steps of 1/32 px, for which bilinear interpolation is exact in float32
@@ -47,7 +48,9 @@ def _affine_places(
     corners = np.array([centre + arm, [centre[0] + arm, centre[1] - arm], centre - arm])
     moves = random.uniform("corners", (3, 2)).cpu().numpy().astype(np.float64) * 2 - 1
     moved = corners + moves * shift[:, None, None]
+    # from the output back to the input, as sampling needs it
     inverse = _affine(moved, np.broadcast_to(corners, moved.shape))
+    # snapped to a grid, because the solution differs in its last bits between machines
     coefficients = torch.from_numpy(np.round(inverse * 2**20) / 2**20).to(random.device)[
         :, :, :, None, None
     ]

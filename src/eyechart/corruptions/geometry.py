@@ -30,6 +30,7 @@ def _nearest(images: Tensor, matrix: tuple[Values, Values, Values, Values]) -> T
     """Return the images transformed by x ← a·x + b·y, y ← c·x + d·y about their center."""
     height, width = images.shape[-2:]
     device = images.device
+    # output coordinates are mapped to source coordinates
     a, b, c, d = (torch.from_numpy(entry).to(device).reshape(-1, 1, 1) for entry in matrix)
     x = torch.arange(width, device=device, dtype=torch.float64) + 0.5 - width / 2
     y = (torch.arange(height, device=device, dtype=torch.float64) + 0.5 - height / 2)[:, None]
@@ -127,6 +128,7 @@ def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) 
     """Crop the image at the top or the left and stretch the rest to the original size."""
     matrices = []
     for dimension, size in enumerate(images.shape[-2:]):
+        # at least one row or column remains
         cut = np.where(axis == dimension, np.minimum(crop, size - 1), 0.0)
         full = np.full_like(cut, size)
         matrices.append(bilinear_matrix(cut, full - cut, full, size, size, images.device))

@@ -79,6 +79,7 @@ def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Ten
 
 def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
     """Replace values whose 16-bit `chance` is below `amount`: white in its lower half, or black."""
+    # compared as integers, exactly the same on every device
     limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
     hit = limits.reshape(-1, 1, 1, 1)
     white = 255 if images.dtype == torch.uint8 else 1
@@ -130,6 +131,7 @@ def grey_uniform_noise(
     """
     grey, share = luma(images), per_image(contrast, images)
     faded = (images - grey).mul_(per_image(colour, images)).add_(grey)
+    # one plane of noise for all channels
     noise = random.uniform16("noise", (1, *images.shape[2:])).mul_(2).sub_(1)
     faded.mul_(share).add_((1 - share) * 0.5)
     return faded.add_(noise.mul_(per_image(width, images)))

@@ -61,6 +61,7 @@ def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
     Where that is finer than pixels there are fewer dots, so that gaps remain between them.
     """
     fifth = dash / 5
+    # at least two pixels, or dots would merge
     step = max(2 * fifth, 2.0)
     dots = np.arange(min(5, int((9 * fifth + 1) / 2 + 0.5)))
 
@@ -112,6 +113,7 @@ def draw_objects(
 
     Centers keep `before` and `after` (down, across) px from the edges if the image has room.
     """
+    # objects larger than the image stay near its center
     room = [np.maximum(s - b - a, 1) for b, a, s in zip(before, after, size, strict=True)]
     first = [np.minimum(b, (s - 1) // 2) for b, s in zip(before, size, strict=True)]
     start, count = (
@@ -156,6 +158,7 @@ def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) ->
     number = torch.arange(1, is_present.shape[1] + 1, device=images.device) * is_present
     number = number[:, :, None].expand_as(pixels).flatten(1)
     # the topmost object at a pixel is the one with the highest number
+    # one more cell collects the pixels outside the image
     canvas = torch.zeros(batch, height * width + 1, dtype=torch.int64, device=images.device)
     canvas.scatter_reduce_(1, pixels.flatten(1), number, "amax")
     last = canvas[:, :-1]
@@ -205,6 +208,7 @@ def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) 
         return images.clone()
     batch, _, height, width = images.shape
     pixels, is_present, _ = _round_objects(images, random, count, radius, disk)
+    # one more cell collects the pixels outside the image
     hits = torch.zeros(batch, height * width + 1, dtype=torch.int32, device=images.device)
     once = is_present[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
     hits.scatter_add_(1, pixels.flatten(1), once)
@@ -276,6 +280,7 @@ def vertical_artifacts(
     if not count.any():
         return images.clone()
     height, width = images.shape[-2:]
+    # horizontal lines of the transposed image
     covered = _dotted_lines(random, count, dash, width, height).mT
     return torch.where(covered[:, None], per_image(grey, images), images)
 
@@ -297,6 +302,7 @@ def obstruction(
 ) -> Tensor:
     """Cover one square, at a random position, with one grey."""
     height, width = images.shape[-2:]
+    # the square always fits
     side = np.minimum(side, min(height, width))
     first_row = np.minimum(np.floor(top * (height - side + 1)), height - side)
     first_column = np.minimum(np.floor(left * (width - side + 1)), width - side)

@@ -95,6 +95,7 @@ def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
 def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
     """Return features (B, C, H, W) normalized to these channel means and deviations, (B, C)."""
     mean, deviation = (moments[:, :, None, None] for moments in statistics(features))
+    # the constant avoids a division by zero in constant channels
     plain = (features - mean) / (deviation + 1e-5)
     return plain * deviations[:, :, None, None] + means[:, :, None, None]
 
@@ -153,6 +154,7 @@ def _repainted(
     size = round(height * scale), round(width * scale)
     if scale > 1:
         picture = interpolate(picture, size, mode="bilinear", antialias=False)
+    # the encoder halves both sides twice
     below, right = -size[0] % STRIDE, -size[1] % STRIDE
     framed = pad(picture, (0, right, 0, below), mode="replicate")
     share = torch.tensor([amount], dtype=torch.float32, device=picture.device)

@@ -61,10 +61,12 @@ def snow(
         chosen = torch.from_numpy(np.flatnonzero(zoom == factor)).to(images.device)
         flakes[chosen] = enlarge(fine_levels(field[chosen]), float(factor)) * UNIT
     flakes = flakes * (flakes >= per_image(threshold, images))
+    # the published code passes the flakes through 8-bit images
     flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
     flakes = to_unit(to_levels(trail(flakes, radius, sigma, angle)))
     share = per_image(mix, images)
     white = torch.maximum(images, luma(images) * 1.5 + 0.5)
+    # the flakes are used a second time, rotated by 180°, as published
     return images * share + white * (1 - share) + flakes + flakes.flip((2, 3))
 
 
@@ -152,6 +154,7 @@ LARGEST_PANE = 1 << 22
 def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
     """Return the size of the texture at `scale`, or larger if the image is larger."""
     rows, columns = texture.shape[1:]
+    # a pane is always larger than the image, so that a crop exists
     factor = max(scale, (height + 1) / rows, (width + 1) / columns)
     return round(rows * factor), round(columns * factor)
 
@@ -262,6 +265,7 @@ def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values
     brightest = images.amax(dim=(1, 2, 3), keepdim=True)
     thick = per_image(thickness, images)
     total = brightest + thick
+    # as published: the maximum of image plus fog is scaled back to the maximum of the image
     gain = brightest / torch.where(total == 0, 1.0, total)
     return (images + cloud * thick) * gain
 
@@ -298,6 +302,7 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
             (torch.stack((grid, above), dim=3), torch.stack((beside, centre), dim=3)), dim=2
         )
         grid = finer.reshape(-1, 2 * rows, 2 * columns)
+    # over the whole torus, before it is cropped to the image
     grid -= grid.amin(dim=(1, 2), keepdim=True)
     grid /= grid.amax(dim=(1, 2), keepdim=True)
     return grid[:, None, :height, :width]
@@ -320,6 +325,7 @@ def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
 
 
 def _mean_of_four(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    # a fixed order of summation
     return (a + b + (c + d)) * 0.25
 
 
@@ -369,6 +375,7 @@ def _water(images: Tensor, layer: Tensor, strength: Values) -> Tensor:
 
 def _mud(images: Tensor, wet: Tensor, softness: Values) -> Tensor:
     cover = smooth(wet.to(torch.float32), softness)
+    # the threshold of the published code
     cover = cover * (cover >= 0.8)
     return images * (1 - cover) + cover * _tint((63, 42, 20), images)
 

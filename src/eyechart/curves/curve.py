@@ -278,8 +278,8 @@ def fit_curve(fit: CurveFit) -> Curve:
     usable = counted.usable(least)
     if usable.sum() < FEWEST_BINS:
         raise UsageError(
-            f"At least {FEWEST_BINS} bins must hold {least:g} samples: give more samples, fewer"
-            " bins or a smaller least."
+            f"Fewer than {FEWEST_BINS} bins hold {least:g} samples: give more samples, fewer bins"
+            " or a smaller least."
         )
     drawn = resample_bins(samples, edges, replicates, seed)
     start, end = _anchors(samples, drawn)

@@ -26,6 +26,7 @@ def class_names() -> tuple[str, ...]:
 @cache
 def class_index() -> dict[str, int]:
     """Return the class index of each WordNet id."""
+    # torchvision sorts class folders the same way
     return {wnid: index for index, wnid in enumerate(wordnet_ids())}
 
 

@@ -121,6 +121,7 @@ def check_classes(pictures: Sequence[ImageFile]) -> None:
 def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
     """Prepare the folder for images of these settings; raise if it cannot be used."""
     tops = {cell.corruption: out / folder_name(cell.corruption) for cell in parts}
+    # existing folders must be of the same version of their corruption
     begun = {name: top for name, top in tops.items() if top.exists()}
     common = common_settings(parts, out, begun)
     claim(out, common, [Job(top, top) for top in sorted(tops.values())])

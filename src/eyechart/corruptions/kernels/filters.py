@@ -48,6 +48,7 @@ def fold(index: Tensor, size: int, border: str) -> Tensor:
     if border == "replicate" or size == 1:
         return index.clamp(0, size - 1)
     if border == "mirror":
+        # the mirrored sequence has this period
         index = index.remainder(2 * size - 2)
         return torch.minimum(index, 2 * size - 2 - index)
     index = index.remainder(2 * size)
@@ -94,6 +95,7 @@ def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> T
     out = torch.empty_like(images)
     # plane by plane, because a large image in float64 takes much memory
     for source, target, kernel in zip(images.numpy(), out.numpy(), weights, strict=True):
+        # kernels are padded to the widest of the batch
         taps = np.trim_zeros(kernel)
         for plane, result in zip(source, target, strict=True):
             wide = plane.astype(np.float64)

@@ -47,6 +47,7 @@ def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
 def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
     """Return the result of `sample_bilinear` without OpenCV."""
     batch, channels, height, width = levels.shape
+    # weights are multiples of 1/32 and levels of 1/64, so that every product is exact
     top, left = torch.floor(rows), torch.floor(columns)
     down, across = (rows - top).flatten(1)[:, None], (columns - left).flatten(1)[:, None]
     top, left = top.to(torch.int64), left.to(torch.int64)
@@ -114,6 +115,7 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
     The center is cropped to the smallest integer size that fills the image when enlarged; corners
     of the crop and of its enlargement coincide, and the excess is trimmed on both sides.
     """
+    # as in the published clipped_zoom
     crop = int(np.ceil(side / factor))
     large = max(side, round(crop * factor))
     position = (np.arange(side) + (large - side) // 2) * ((crop - 1) / max(1, large - 1))

@@ -145,6 +145,7 @@ def _odd() -> NDArray[np.int64]:
 
 def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
     """Return quantization steps (B, 64) by the usual quality scaling of the standard tables."""
+    # libjpeg's jpeg_quality_scaling
     percent = np.where(quality < 50, 5000 // np.maximum(quality, 1), 200 - 2 * quality)
     steps = np.clip((np.array(table) * percent[:, None] + 50) // 100, 1, 255)
     return torch.from_numpy(steps.astype(np.float64))
@@ -156,6 +157,7 @@ def _halve(planes: Tensor) -> Tensor:
     planes = _padded(planes, (0, -planes.shape[3] % 16, 0, planes.shape[2] % 2))
     total = planes[..., ::2, :] + planes[..., 1::2, :]
     total = total[..., ::2] + total[..., 1::2]
+    # libjpeg adds 1 and 2 in turn, so that the mean has no bias
     turn = torch.arange(total.shape[3], device=planes.device) % 2 + 1
     return (total + turn) >> 2
 
@@ -168,6 +170,7 @@ def _double(planes: Tensor) -> Tensor:
     rows = rows.reshape(*planes.shape[:2], -1, planes.shape[3])
     around = _padded(rows, (1, 1, 0, 0))
     near = around[..., 1:-1] * 3
+    # libjpeg's "fancy upsampling" rounds left and right pixels differently
     left = (near + around[..., :-2] + 8) >> 4
     right = (near + around[..., 2:] + 7) >> 4
     return torch.stack((left, right), dim=4).reshape(*rows.shape[:3], -1)

@@ -60,6 +60,7 @@ def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
     delta = reach.reshape(-1, 1, 1)
     rows = torch.arange(height, device=halves.device)[:, None]
     columns = torch.arange(width, device=halves.device)
+    # the published loop leaves out the margins
     visited = (delta > 0) & (rows > delta) & (rows <= height - delta)
     visited = visited & (columns > delta) & (columns <= width - delta)
     down, across = (((halves[:, k] * (2 * delta)) >> 16) - delta for k in (0, 1))
@@ -127,6 +128,7 @@ def swap_neighbours(images: Tensor, random: ImageRandom, reach: Values) -> Tenso
     """
     mixed = images
     for dim, stream in ((3, "across"), (2, "down")):
+        # sorting can be done in parallel, a sequence of swaps cannot
         order = _jittered_order(random, stream, reach, images.shape[2:], dim)
         mixed = mixed.gather(dim, order.expand(-1, images.shape[1], -1, -1))
     return mixed
@@ -152,4 +154,5 @@ def _jittered_order(
     position = torch.arange(size[dim - 2], device=random.device)
     position = position.reshape((-1, 1) if dim == 2 else (1, -1))
     keys = (position * 256 + shift).to(torch.int32)
+    # stable: equal keys keep their order on every device
     return torch.sort(keys, dim=dim, stable=True).indices

@@ -67,6 +67,7 @@ def canny(levels: Tensor) -> Tensor:
 
     x = dx.abs().to(torch.int64)
     y = dy.abs().to(torch.int64) << 15
+    # the direction of the gradient, in sectors of 45°, by integers only
     flat = y < x * TANGENT
     steep = y > x * TANGENT + (x << 16)
     along_x = (strength > neighbour(0, -1)) & (strength >= neighbour(0, 1))
@@ -142,10 +143,12 @@ def _equalise(images: Tensor) -> Tensor:
     )
     pixels = images[0].numel()
     below = counts.cumsum(dim=1)
+    # OpenCV maps the lowest occupied level to 0
     lowest = (counts > 0).to(torch.int32).argmax(dim=1, keepdim=True)
     first = counts.gather(1, lowest)
     scale = 255.0 / (pixels - first).clamp(min=1).to(torch.float32)
     table = torch.round((below - first).clamp(min=0).to(torch.float32) * scale).to(torch.int32)
+    # a constant image stays as it is
     table = torch.where(first == pixels, lowest.to(torch.int32), table)
     flat = images.reshape(images.shape[0], -1).to(torch.int64)
     return table.gather(1, flat).reshape(images.shape)
