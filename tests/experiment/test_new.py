@@ -447,7 +447,7 @@ def test_categories_outside_the_16_are_refused(make, tmp_path):
 
 def test_too_few_photographs_are_refused_with_the_numbers(make, tmp_path):
     result = make(small=())
-    assert_refused(result, "64 photographs", "needs 148", "100 trials", "--trials")
+    assert_refused(result, "64 source images", "needs 148", "100 trials", "--trials")
     assert not (tmp_path / "study").exists()
 
 

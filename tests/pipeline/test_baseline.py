@@ -313,7 +313,7 @@ def test_a_table_asked_for_by_name_must_hold(evaluate):
 def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
     found = evaluate("--corruption", "frost", "--baseline", "small_models:four_classes")
     assert found.status == 0, found.err
-    assert "small_models:four_classes, own classes" in found.out
+    assert "small_models:four_classes, native classes" in found.out
     assert "CE in percent of small_models:four_classes's errors" in found.out
 
 

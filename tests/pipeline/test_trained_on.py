@@ -187,7 +187,7 @@ def test_the_page_marks_means_on_the_leaderboard_but_not_clean_accuracy(page):
     assert MEANING in table.note
     for row in table.rows:
         for head, cell in zip(table.heads, row.cells, strict=True):
-            is_mean = head not in ("Model", "Rank", "Clean accuracy", "Clearly ahead of")
+            is_mean = head not in ("Model", "Rank", "Clean accuracy", "Significantly ahead of")
             assert has_mark(cell) == (row.name == "trained" and is_mean), head
 
 

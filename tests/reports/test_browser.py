@@ -129,10 +129,10 @@ def look_through(page, within="main"):
 
 def test_the_page_opens_from_disk_without_errors_and_fetches_nothing(wide):
     page = wide.page
-    assert "see as pictures degrade" in page.title()
+    assert "see as images degrade" in page.title()
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
-        "Is it good enough, next to a person?", "Where does it break?", "How sure are we?",
+        "Is it good enough, compared with humans?", "Where does it break?", "How sure are we?",
         "Can I reproduce it?",
     ]  # fmt: skip
     # down to its end, so that every chart is drawn
@@ -267,7 +267,7 @@ def test_the_slider_moves_the_picture(wide):
 def test_the_first_failure_is_marked_where_a_model_first_errs(wide):
     page = wide.page
     pick(page, "Gaussian noise")
-    page.get_by_label("Answers of").select_option(label=DULL)
+    page.get_by_label("Predictions of").select_option(label=DULL)
     frames = page.locator(".panel:visible .frame")
     said = [frame.locator(".said:visible").inner_text() for frame in frames.all()]
     wrong = [place for place, text in enumerate(said) if "wrong" in text]

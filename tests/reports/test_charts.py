@@ -155,7 +155,7 @@ def test_the_best_curve_is_named(charts, found):
         }
         best, worst = max(areas, key=areas.get), min(areas, key=areas.get)
         if areas[best] > areas[worst]:
-            assert f"{best} has the largest area below its curve, {areas[best]:.3f}" in chart.alt
+            assert f"{best} has the largest area under its curve, {areas[best]:.3f}" in chart.alt
             assert f"{worst} the least, {areas[worst]:.3f}" in chart.alt
 
 

@@ -113,7 +113,7 @@ def test_a_run_that_was_stopped_is_refused(run, copy):
 def test_runs_on_different_pictures_are_refused(run, vcr, tmp_path):
     images = save_hues(tmp_path / "photos", each=3)
     other = evaluate(images, tmp_path / "other", "--n", 30, *chosen("vcr"), models=MODELS[:1])
-    assert_refused(run("report", vcr, other), "only models that saw the same pictures")
+    assert_refused(run("report", vcr, other), "only models tested on the same images")
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_what_makes_no_sense_is_refused(run, copy, monkeypatch, tmp_path, argume
 def test_a_file_of_somebody_else_is_never_overwritten(run, copy, tmp_path):
     for name in ("thesis.html", "notes.md"):
         (tmp_path / name).write_text("mine")
-        assert_refused(run("report", copy, "-o", tmp_path / name), "is no report of eyechart")
+        assert_refused(run("report", copy, "-o", tmp_path / name), "is not a report of eyechart")
         assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_link_is_never_replaced(run, copy, tmp_path):
     (tmp_path / "link.html").symlink_to(tmp_path / "nothing.html")
-    assert_refused(run("report", copy, "-o", tmp_path / "link.html"), "is no report of eyechart")
+    assert_refused(run("report", copy, "-o", tmp_path / "link.html"), "is not a report of eyechart")
     assert (tmp_path / "link.html").is_symlink()
 
 

@@ -112,7 +112,7 @@ def test_clearly_ahead_of_names_those_that_are_behind_by_more_than_chance(any_pa
                 and not standings.verdict
             ]
             assert behind == standings.worse_than(row.model)
-            said = row.cells[table.heads.index("Clearly ahead of")].text
+            said = row.cells[table.heads.index("Significantly ahead of")].text
             named = [] if said == DASH else re.split(r", | and ", said)
             assert [shelf.names[short] for short in named] == behind
 

@@ -743,7 +743,7 @@ def test_names_of_files_are_safe_and_different(words):
 def test_what_cannot_be_drawn_is_said(vcr, report):
     notes = plan_figures(vcr).notes
     assert all(note.endswith(".") for note in notes)
-    for word in ("ranks", "consistency of people", "mCE", "severity", "brightness"):
+    for word in ("ranks", "human consistency", "mCE", "severity", "brightness"):
         assert any(word in note for note in notes), word
     assert not any("ranks" in note for note in plan_figures(report).notes)
 

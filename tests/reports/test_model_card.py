@@ -155,9 +155,9 @@ def test_leaderboards_show_the_numbers_of_results(card, folders):
     titles = {"R_a": "r_a", "R_p": "r_p", "error": "error", "HMRI_a (2 of 3 corruptions)": "hmri_a"}
     seen = 0
     for suite, space, heading in (
-        ("vcr", "native", f"VCR-Bench, {NATIVE}, 48 pictures"),
-        ("vcr", "entry16", f"VCR-Bench, {CATEGORIES}, 48 pictures"),
-        ("imagenet-c", "native", f"ImageNet-C, {NATIVE}, 48 pictures"),
+        ("vcr", "native", f"VCR-Bench, {NATIVE}, 48 images"),
+        ("vcr", "entry16", f"VCR-Bench, {CATEGORIES}, 48 images"),
+        ("imagenet-c", "native", f"ImageNet-C, {NATIVE}, 48 images"),
     ):
         rows = rows_below(card, heading)
         assert {row["model"] for row in rows} == {escape(name) for name in MODELS}
@@ -208,7 +208,7 @@ def test_people_are_named_where_models_are_compared_with_them(card, folders):
 
 def test_without_people_the_card_says_so(folders):
     card = card_of(load_report([folders["imagenet-c"]]))
-    assert "People: none to compare with." in card
+    assert "Humans: none to compare with." in card
     assert "HMRI" not in card and "hmri" not in card
 
 
@@ -216,11 +216,11 @@ def test_limits_are_those_of_the_runs(card, folders):
     limits = card[card.index("## Limits") : card.index("## How to reproduce it")]
     warnings = json.loads((folders["imagenet-c"] / "results.json").read_text())["warnings"]
     assert warnings and all(escape(own) in limits for own in warnings)
-    rows = rows_below(limits, f"VCR-Bench, {NATIVE}, 48 pictures: what was not seen")
+    rows = rows_below(limits, f"VCR-Bench, {NATIVE}, 48 images: what was not seen")
     own = saved(folders["vcr"], DULL)["spaces"]["native"]["corruptions"]
     noise = own["vcr/gaussian_noise"]["accuracy"]["observed"]
     cell = next(row for row in rows if row["corruption"] == "Gaussian noise")
-    ends = [float(end) for end in re.findall(r"\d\.\d\d", cell["Δv without enough pictures"])]
+    ends = [float(end) for end in re.findall(r"\d\.\d\d", cell["Δv without enough images"])]
     # what was seen and what was not make up the whole
     seen = sum(high - low for low, high in noise)
     missing = sum(high - low for low, high in zip(ends[::2], ends[1::2], strict=True))
@@ -260,7 +260,7 @@ def test_few_photographs_are_noted_at_every_number(hostile):
     for entry in front(hostile)["model-index"]:
         for result in entry["results"]:
             for metric in result["metrics"]:
-                assert metric["args"]["note"] == "too few photographs for a claim"
+                assert metric["args"]["note"].startswith("insufficient data")
     assert "too few" in hostile[hostile.index("## Limits") :]
 
 

@@ -108,14 +108,15 @@ def test_tables_in_percent_say_so(any_page):
 PLAIN = {
     r"\d{4}-\d\d-\d\d": "dates",
     r"eyechart \d+\.\d+\.\d+\S*": "our version",
-    r"people’s 16 categories|\(16 categories\)|ImageNet-C\b|16 categories: see entry16": "names",
+    r"the 16 human categories|\(16 categories\)|ImageNet-C\b|16 categories: see entry16": "names",
     r"Top-5 accuracy": "a name",
-    r"(95|83) % (of resampled|\(light\)|\(dark\)|of what came out|bands)": "levels of intervals",
-    r"from 0 to 1 is|change: 0 for|picture, 1 if|; [01]: nowhere": "what a score means",
-    r"fewer than 40 pictures\. Bands": "from where on intervals are widened",
+    r"(95|83) % (confidence|intervals|\(light\)|\(dark\)|of the replicates|bands)": "levels",
+    r"visual changes from 0 to 1|change: 0 for|image, 1 if|; [01]: nowhere": "what a score means",
+    r"fewer than 40 images\. Bands": "from where on intervals are widened",
+    r"at least 40 images in 8 categories": "what a claim needs",
     r"39 equal bins": "what coverage is",
     r"in 15 bins of equal mass": "what a score is",
-    r"with at least [\d and]+ pictures": "a setting, checked below",
+    r"with at least [\d and]+ images": "a setting, checked below",
     r"\d+ models? see": "counted, checked below",
     r"\brun \d+\b|^Run \d+:": "which run of the page",
     r"And [\d,]+ more in results": "counted, checked below",
@@ -180,7 +181,7 @@ def test_what_is_counted_in_sentences_is_counted_right(any_page):
     least = {f"{file['config']['fit']['least']:g}" for file in shelf.files}
     for table in page.tables:
         if table.id == "coverage":
-            assert f"at least {' and '.join(sorted(least))} pictures" in table.caption
+            assert f"at least {' and '.join(sorted(least))} images" in table.caption
         if table.id.startswith("classes-"):
             short, space = re.match(r"(.+) by class in (.+):", table.caption).groups()
             place = int(table.id.split("-")[1])

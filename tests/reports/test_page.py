@@ -158,7 +158,7 @@ def test_headings_are_in_order_and_ask_the_four_questions(any_page):
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(later - own <= 1 for own, later in pairwise(levels))
     assert [text for tag, text in page.headings if tag == "h2"] == [
-        "Is it good enough, next to a person?",
+        "Is it good enough, compared with humans?",
         "Where does it break?",
         "How sure are we?",
         "Can I reproduce it?",

@@ -19,7 +19,7 @@ def leaderboard(shelf, table, part):
                 where = "entry16" if head.endswith("categories)") else space
                 yield cell, shelf.estimate(shelf.overall(part, row.model, where, SCORES[title]))
             else:
-                assert head in ("Model", "Rank", "Category", "Clearly ahead of")
+                assert head in ("Model", "Rank", "Category", "Significantly ahead of")
                 yield cell, None
 
 
@@ -97,11 +97,11 @@ def classes(shelf, table, part):
         by_head = dict(zip(table.heads, row.cells, strict=True))
         assert row.name == record["name"]
         yield by_head["Pictures"], [f"{own}/pictures"]
-        yield by_head["Clean right (%)"], shelf.there(f"{own}/clean")
-        yield by_head["Corrupted right (%)"], shelf.estimate(f"{own}/corrupted")
+        yield by_head["Clean accuracy (%)"], shelf.there(f"{own}/clean")
+        yield by_head["Corrupted accuracy (%)"], shelf.estimate(f"{own}/corrupted")
         for head, word, share in (
             ("Worst under", called(record["worst"]), "worst_rate"),
-            ("Says instead", record["instead"].lower(), "instead_share"),
+            ("Predicts instead", record["instead"].lower(), "instead_share"),
         ):
             said = by_head[head].text.lower()
             assert said.startswith(word) if word else said == DASH
@@ -110,7 +110,7 @@ def classes(shelf, table, part):
 
 def similar(shelf, table, part):
     short, space = re.fullmatch(
-        r"(.+) under corruptions that look alike to people \((.+)\)", table.caption
+        r"(.+) under corruptions that look alike to humans \((.+)\)", table.caption
     ).groups()
     assert table.choice in ("", short)
     home = f"{shelf.space(part, shelf.names[short], SPACES[space])}/similar"

@@ -266,12 +266,12 @@ def test_too_few_pictures_make_no_claim(made):
     report, _ = made("entry16")
     results = report.runs[0].results
     space = results.models[0].spaces["entry16"]
-    few = replace(space, verdict="too few photographs for a claim", pictures=5)
+    few = replace(space, verdict="insufficient data for a claim", pictures=5)
     model = replace(results.models[0], spaces={"entry16": few})
     (words,) = words_on(with_results(report, replace(results, models=(model,))))
     assert words.tone == "unclear" and words.values("/entry16/pictures") == [5]
     assert not words.details.text and not words.values("/start")
-    assert "too few" in words.badge
+    assert "insufficient" in words.badge
     assert not re.search("ahead|behind", f"{words.text.text} {words.badge}")
 
 
@@ -284,7 +284,7 @@ def test_people_who_recognised_nothing_are_nothing_to_be_near_to(made):
         results.models[0], spaces={"entry16": replace(space, means={**space.means, "hmri_a": none})}
     )
     (words,) = words_on(with_results(report, replace(results, models=(model,))))
-    assert words.tone == "unclear" and not words.text.numbers and "people" in words.text.text
+    assert words.tone == "unclear" and not words.text.numbers and "humans" in words.text.text
 
 
 def test_a_correction_for_chance_is_said(made):
@@ -313,7 +313,7 @@ def test_without_people_a_verdict_goes_by_what_there_is(made, kind, score):
         scores = [own for own in words.text.places if "/means/" in own]
         assert scores and all(f"/spaces/native/{score}/" in own for own in scores)
         assert scores[0].endswith("/value")
-        assert words.tone == "unclear" and "people" in words.badge
+        assert words.tone == "unclear" and "humans" in words.badge
     assert "HMRI" not in page.text and about_people(report.parts[0]) in page.text
 
 

@@ -139,9 +139,9 @@ def test_large_pictures_are_made_small_on_the_page(study):
 
 def test_intervals_say_what_was_resampled(study):
     told = json.loads((study / "results.json").read_text("utf-8"))
-    assert "resampled subclasses" in str(structure_views([study])[0].table.note)
+    assert "bootstrap over subclasses" in str(structure_views([study])[0].table.note)
     (study / "results.json").write_text(json.dumps({**told, "resampled": "pictures"}))
-    assert "resampled pictures" in str(structure_views([study])[0].table.note)
+    assert "bootstrap over pictures" in str(structure_views([study])[0].table.note)
 
 
 def test_networks_that_only_guess_are_told(study):

@@ -19,7 +19,7 @@ BOUNDS = {
     "Rₐ": "accuracy/bounds", "Rₚ": "consistency/bounds",
     "HMRIₐ": "accuracy/people/hmri_bounds", "HMRIₚ": "consistency/people/hmri_bounds",
 }  # fmt: skip
-SPACES = {"the models’ own classes": "native", "people’s 16 categories": "entry16"}
+SPACES = {"the models’ native classes": "native", "the 16 human categories": "entry16"}
 SUITES = {"vcr": "VCR-Bench", "imagenet-c": "ImageNet-C"}
 DASH = "–"
 

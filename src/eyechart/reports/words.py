@@ -26,7 +26,7 @@ LEFT_OUT = ("transform", "compression")
 """Words that papers omit from a corruption's name below its group."""
 
 PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
-SPACES = {"native": "the models’ own classes", "entry16": "people’s 16 categories"}
+SPACES = {"native": "the models’ native classes", "entry16": "the 16 human categories"}
 NO_REFERENCE = "no human reference"
 
 
@@ -90,7 +90,7 @@ def space_title(name: str) -> str:
 
 def short_space(name: str) -> str:
     """Return the classes of a label space in a few words."""
-    return "16 categories" if name == "entry16" else "own classes"
+    return "16 categories" if name == "entry16" else "native classes"
 
 
 def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:

@@ -111,8 +111,7 @@ def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption:
         elif space == ENTRY16:
             notes.append(_why_no_humans(scored, PROPERTIES[letter]))
         elif ENTRY16 in spaces:
-            where = f"people's curve is with {space_title(ENTRY16)}, which is what they answered in"
-            notes.append(where)
+            notes.append(f"the human curve is shown with {space_title(ENTRY16)}")
     return {"notes": [note for note in dict.fromkeys(notes) if note], **curves}
 
 
@@ -194,8 +193,8 @@ def _parameters(recorded: RecordedPredictions, table: pa.Table, corruption: str)
 
 def _why_no_humans(score: PropertyResults, name: str) -> str:
     if score.people is not None:
-        return f"people's {name}: corrected for chance, and so on another scale than this one"
-    return f"people's {name}: {score.people_note}" if score.people_note else ""
+        return f"human {name}: corrected for chance, and so on another scale"
+    return f"human {name}: {score.people_note}" if score.people_note else ""
 
 
 def _line(curve: SampledCurve) -> Json:

@@ -35,7 +35,7 @@ STATIC = {
     "/browser.css": (STYLE, "text/css; charset=utf-8"),
     "/browser.js": ("browser.js", "text/javascript; charset=utf-8"),
 }
-LINK = '<a href="/pictures">All pictures</a>'
+LINK = '<a href="/pictures">All images</a>'
 KEPT = 64
 """Maximum number of images kept in memory."""
 
@@ -170,7 +170,7 @@ class Browser:
             return _png(self._makers[run].corrupted(table))
         clean = recorded.clean_sample(table["picture"][0].as_py())
         if clean is None:
-            raise UsageError("This run was made without clean pictures.")
+            raise UsageError("This run has no clean images.")
         return _png(self._makers[run].clean(clean))
 
 

@@ -38,7 +38,7 @@ class PublishedImages:
             array = open_pictures(path)
             index = (severity - 1) * (len(array) // 5) + int(name)
             if index >= len(array):
-                raise UsageError(f"{path} has no picture {name} any more: {WHERE}.")
+                raise UsageError(f"{path} no longer has the image {name}: {WHERE}.")
             return checked(to_planes(array[index : index + 1])[0], row)
         file = _with_any_suffix(path / str(severity), name)
         return checked(find_stimulus("native")(read_picture(file)), row)
@@ -48,23 +48,21 @@ class PublishedImages:
         name, digest = row["picture"][0].as_py(), row["digest"][0].as_py()
         if self.images is None or find_published(self.images) is not None:
             raise UsageError(
-                "The clean pictures of this run do not lie beside the corrupted ones: start again"
-                " with --images PATH, what was --clean."
+                "The clean images of this run are not stored with the corrupted ones: start"
+                " again with --images PATH, the value of --clean in the run."
             )
         if self.images.suffix == ".npy":
             array = open_pictures(self.images)
             pixels = array[int(name) : int(name) + 1]
             if not len(pixels) or hashlib.sha256(pixels[0].tobytes()).hexdigest() != digest:
-                raise UsageError(f"{self.images} holds other clean pictures: {WHERE}.")
+                raise UsageError(f"{self.images} has other clean images: {WHERE}.")
             return checked(to_planes(pixels)[0], row)
         stem = PurePosixPath(name).stem
         for image in self._clean.get(stem, ()):
             if file_digest(image.path) == digest:
                 stimulus = find_stimulus(str(self.run.config.clean))
                 return checked(stimulus(read_picture(image.path)), row)
-        raise UsageError(
-            f"{stem} is not in {self.images}, or another file than the run was made of: {WHERE}."
-        )
+        raise UsageError(f"{stem} is not in {self.images}, or has changed since the run: {WHERE}.")
 
     @cached_property
     def _published(self) -> Published:
@@ -73,7 +71,7 @@ class PublishedImages:
             if published is not None:
                 return published
         raise UsageError(
-            f"The corrupted pictures of this run are not at {self.run.results.images.source}:"
+            f"The corrupted images of this run are not at {self.run.results.images.source}:"
             f" {WHERE}."
         )
 
@@ -90,7 +88,7 @@ def _with_any_suffix(folder: Path, name: str) -> Path:
     """Return the file of an image, which may have another format than the recorded one."""
     named = PurePosixPath(name)
     if named.is_absolute() or ".." in named.parts:
-        raise UsageError(f"{name} is no name of a picture.")
+        raise UsageError(f"{name} is not the name of an image.")
     endings = (named.suffix, *IMAGE_SUFFIXES, *map(str.upper, IMAGE_SUFFIXES))
     for ending in dict.fromkeys(endings):
         path = folder / named.with_suffix(ending)

@@ -164,9 +164,8 @@ class RecordedPredictions:
         """Return the rows of a corruption, without excluded images."""
         if file_name(name) not in self.parts.names():
             raise UsageError(
-                f"{self.parts.folder} lacks the answers to {name}, without which there are no"
-                " pictures to go through: copy the whole folder of the run, or run the same"
-                " evaluation again."
+                f"{self.parts.folder} lacks the predictions for {name}, which the image browser"
+                " needs: copy the whole folder of the run, or re-run the evaluation."
             )
         return without(self.parts.read(name, columns, only), self._left_out)
 

@@ -25,7 +25,7 @@ from eyechart.testsets.stimuli import CleanImages
 from eyechart.visual_change.registry import find_ruler
 
 CPU = torch.device("cpu")
-WHERE = "start again with --images PATH, the place where they are now"
+WHERE = "start again with --images PATH, their current location"
 
 
 class ImageMaker(Protocol):
@@ -93,12 +93,12 @@ class RemadeImages:
                 if image is not None and file_digest(image.path) == digest:
                     return image
             except UsageError:
-                problems.append(f"The photographs of this run are not at {source.source}")
+                problems.append(f"The images of this run are not at {source.source}")
             except OSError as error:
                 problems.append(f"{name} cannot be read ({error.strerror or error})")
             else:
                 is_other = image is not None
-                reason = "is another file than the run was made of" if is_other else "is not there"
+                reason = "has changed since the run" if is_other else "is missing"
                 problems.append(f"{name} in {source.source} {reason}")
         raise UsageError(f"{problems[0]}: {WHERE}.")
 
@@ -108,8 +108,8 @@ def checked(image: Tensor, row: pa.Table) -> Tensor:
     digest = content_keys(image[None]).numpy().view(np.uint64)[0]
     if int(digest) != row["pixels"][0].as_py():
         raise UsageError(
-            f"Row {row['row'][0].as_py()} ({row['corruption'][0].as_py()}) can only be made with"
-            " other pixels than the models saw: the run is of another version of eyechart or of"
-            " another kind of device, so it is not shown."
+            f"Row {row['row'][0].as_py()} ({row['corruption'][0].as_py()}) cannot be regenerated"
+            " with the pixels that the models saw, because the run used another version of"
+            " eyechart or another kind of device, so it is not shown."
         )
     return image

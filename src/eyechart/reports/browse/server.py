@@ -79,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
     def _refuse(self) -> None:
         # An unread body would be parsed as the next request.
         self.close_connection = True
-        self._send(plain_reply({"error": "Only GET and HEAD are answered."}, 405))
+        self._send(plain_reply({"error": "Only GET and HEAD are supported."}, 405))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
 
@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             parts = urlsplit(self.path)
         except ValueError:
-            return plain_reply({"error": "This is no address."}, 400)
+            return plain_reply({"error": "This is not a valid address."}, 400)
         try:
             return self.server.browser.reply(parts.path, parts.query)
         except ConnectionError:

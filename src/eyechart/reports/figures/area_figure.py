@@ -37,11 +37,12 @@ def plan_areas(report: Report) -> Planned:
         for model in part.models:
             series = area_panels_of(part, model)
             if not series:
-                yield f"No areas of {suite_title(part.suite)}: there are no humans to compare with."
+                yield f"No areas of {suite_title(part.suite)}: there is no human reference."
                 continue
             words = ("areas", *suite_words(report, part), model.short)
             caption = (
-                f"{model.short} next to humans: areas below both curves, and where one is ahead."
+                f"{model.short} compared with humans: areas under both curves, and where one is"
+                " ahead."
             )
             yield Drawing(words, caption, partial(draw_areas, series))
 

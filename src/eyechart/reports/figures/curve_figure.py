@@ -72,7 +72,7 @@ def size(part: Part, space: str) -> str:
     """Return the number of images and classes, and whether the data are insufficient."""
     board = part.standings.board
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
-    return f"{board.pictures(space)} pictures, {short_space(space)}{verdict}"
+    return f"{board.pictures(space)} images, {short_space(space)}{verdict}"
 
 
 def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
@@ -85,7 +85,7 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     for panel_axes, series in zip(axes, by_corruption, strict=True):
         _panel(panel_axes, series, looks, _band(part))
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
-    share = names[letters[0]] if len(letters) < 2 else "share of answers"
+    share = names[letters[0]] if len(letters) < 2 else "share"
     label_outer(axes, VISUAL_CHANGE, share)
     handles = [_model_key(look, len(letters) > 1) for look in looks.values()]
     if len(letters) > 1:

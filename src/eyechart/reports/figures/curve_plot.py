@@ -120,7 +120,7 @@ def _figure(
             axes.set_xlabel("visual change Δv")
             axes.tick_params(labelbottom=True)
         if index % columns == 0:
-            axes.set_ylabel("share of answers")
+            axes.set_ylabel("share")
     figure.suptitle(textwrap.fill(title, int(width * LETTERS)), fontsize=11, x=0.01, ha="left")
     handles: dict[str, Artist] = {}
     for axes in grid.flat:
@@ -140,9 +140,8 @@ def _title(results: Results, model: ModelEntry, space: str) -> str:
     fit, scores = results.config.fit, model.results.spaces[space]
     bins = fit.bins - (fit.binning == "paper")
     return (
-        f"{results.config.suite}: {scores.pictures} pictures, {short_space(space)},"
-        f" {bins} bins of at least {fit.least:g} answers"
-        + (f": {scores.verdict}" if scores.verdict else "")
+        f"{results.config.suite}: {scores.pictures} images, {short_space(space)}, {bins} bins of"
+        f" at least {fit.least:g} predictions" + (f": {scores.verdict}" if scores.verdict else "")
     )
 
 
@@ -164,7 +163,7 @@ def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float |
         axes.fill_between(change, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
         axes.plot(
             change, values, color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
-            label=f"people, {_name(with_humans)}{'' if with_humans.is_corrected else AMONG}",
+            label=f"humans, {_name(with_humans)}{'' if with_humans.is_corrected else AMONG}",
         )  # fmt: skip
     if not axes.lines:
         notes = [note for panel in panels for note in panel.notes[:1]]

@@ -71,7 +71,7 @@ def plan_errors(report: Report) -> Planned:
         suite = suite_title(part.suite)
         if any(mean_error_points(rows, mean) for mean in MEANS):
             caption = (
-                f"mCE and relative mCE against the error on clean pictures, {suite}, next to"
+                f"mCE and relative mCE against the error on clean images, {suite}, relative to"
                 f" {rows[0].errors.baseline}; error bars: 95 %."
             )
             yield Drawing(("mce", *words), caption, partial(draw_mce, rows))
@@ -113,7 +113,7 @@ def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
     axes.axhline(100, **BASELINE)
     axes.margins(x=0.12)
     axes.autoscale_view()
-    axes.set(xlabel="error on clean pictures (%)", ylabel="mCE, relative mCE (%)")
+    axes.set(xlabel="error on clean images (%)", ylabel="mCE, relative mCE (%)")
     kinds = [
         key("mCE", INK, marker="o", linestyle="", markersize=4.5),
         key("relative mCE", INK, marker="o", linestyle="", markersize=4.5, markerfacecolor="none"),

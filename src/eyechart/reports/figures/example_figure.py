@@ -36,8 +36,8 @@ FITS = 13
 
 
 LEGEND = (
-    "pictures with Δv above and what they show below, then the models' answers and how sure they"
-    " were; framed: the first wrong one."
+    "images with Δv above and true class below, then the models' predictions and confidences;"
+    " framed: the first incorrect one."
 )
 
 
@@ -49,7 +49,7 @@ def plan_examples(report: Report) -> Planned:
         for corruption in part.corruptions:
             strip = image_strip(report, part, corruption).spread_over(MOST)
             if not strip.images:
-                yield f"No example pictures of {corruption} ({suite}): none are kept."
+                yield f"No example images of {corruption} ({suite}): none are kept."
                 continue
             caption = f"{corruption_title(corruption)}: {LEGEND}"
             words = ("examples", *suite_words(report, part), bare_name(corruption))

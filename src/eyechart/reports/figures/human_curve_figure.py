@@ -41,15 +41,15 @@ def plan_people(report: Report) -> Planned:
     """Return human accuracy and consistency, as far as they were measured."""
     experiments = human_experiments(report)
     if not experiments:
-        yield "No curves of people: no run has answers of people."
+        yield "No human curves: no run has human responses."
         return
     for letter, name in PROPERTIES.items():
         series = human_panels(experiments, letter)
         if not series:
-            yield f"No {name} of people: their answers do not tell it."
+            yield f"No human {name}: the responses do not determine it."
             continue
-        caption = f"People's {name} over visual change, similar and dissimilar; bands: 83 %."
-        label = f"people's {name} $s_{letter}^h$"
+        caption = f"Human {name} over visual change, similar and dissimilar; bands: 83 %."
+        label = f"human {name} $s_{letter}^h$"
         yield Drawing(("people", name), caption, partial(draw_human_panels, series, label))
 
 

@@ -71,15 +71,15 @@ def plan_people_index(report: Report) -> Planned:
             yield Drawing(words, _caption(part, space, corruption), make)
         if alone:
             yield (
-                f"Drawn without people, whose answers do not speak for them, or too few:"
-                f" {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
+                "Drawn without humans, because there are no human responses for them, or too"
+                f" few: {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
                 f" {suite_title(part.suite)}."
             )
 
 
 def _caption(part: Part, space: str, corruption: str) -> str:
     people = has_humans(part, space, corruption)
-    title = "HMRI, MRSI and curves next to people" if people else "robustness and curves"
+    title = "HMRI, MRSI and curves compared with humans" if people else "robustness and curves"
     return (
         f"{corruption_title(corruption)}: {title}, {size(part, space)}; error bars: 95 %, bands:"
         " 83 %, pale lines: not observed."
@@ -125,7 +125,7 @@ def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
 
 def _keys(with_people: bool, has_gaps: bool) -> list[Line2D]:
     """Return the legend entries of the lines."""
-    keys = [key("People, with 83 % band", PEOPLE_COLOUR, linewidth=1.8)] if with_people else []
+    keys = [key("Humans, with 83 % band", PEOPLE_COLOUR, linewidth=1.8)] if with_people else []
     keys.append(key("95 % interval", INK, linewidth=0.8))
     if has_gaps:
         keys.append(key("pale: not observed", INK, linewidth=0.9, alpha=0.4))

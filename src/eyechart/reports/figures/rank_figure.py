@@ -39,8 +39,8 @@ def plan_ranks(report: Report) -> Planned:
     for panel in rank_panels(report):
         yield Drawing(
             ("ranks", panel.corruption),
-            f"{panel.title}: ImageNet-C against VCR; numbers: ranks; triangles:"
-            " models that change places, full ones by more than chance; error bars: 95 %.",
+            f"{panel.title}: ImageNet-C against VCR; numbers: ranks; triangles: models that"
+            " change ranks, filled if significant; error bars: 95 %.",
             partial(draw_ranks, panel),
         )
 

@@ -41,9 +41,9 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
         if scatter is not None:
             words = ("superclasses",) if len(results) == 1 else ("superclasses", str(number))
             caption = (
-                "Accuracy on superclasses, of kinds that ImageNet-1K has (seen) and has not"
-                f" (unseen), against accuracy on ImageNet-1K before tuning, of {len(scatter.seen)}"
-                " models. 95 % intervals, from resampled synsets."
+                "Accuracy on superclasses, of subclasses in ImageNet-1K (seen) and not in it"
+                " (unseen), against accuracy on ImageNet-1K before tuning, of"
+                f" {len(scatter.seen)} models. 95 % intervals, from a bootstrap over synsets."
             )
             yield Drawing(words, caption, partial(draw_superclasses, scatter))
 

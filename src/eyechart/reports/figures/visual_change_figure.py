@@ -33,10 +33,10 @@ def plan_visual_change(report: Report) -> Planned:
             yield f"No distribution of Δv of {names}: {why}."
             continue
         words = suite_words(report, grid.parts[0]) if alone else ()
-        shares = f"Share of the pictures of {names} in 39 bins of visual change."
+        shares = f"Share of the images of {names} in 39 bins of visual change."
         yield Drawing(("delta_v", *words), shares, partial(draw_histograms, grid))
         bins = f"Share of 39 bins of visual change with at least {grid.min_counts}"
-        pictures, caption = f"{bins} pictures of {names}.", f"{bins} images, of {names}."
+        pictures, caption = f"{bins} images of {names}.", f"{bins} images, of {names}."
         yield Drawing(("coverage", *words), pictures, partial(draw_coverage, grid))
         make = partial(coverage_table, grid, caption)
         yield Drawing(("coverage-table", *words), caption, make, (".tex",))
@@ -53,7 +53,7 @@ def draw_histograms(grid: SpreadGrid) -> Figure:
         for title, spread in sets.items():
             _draw_histogram(panel_axes, spread, _look(grid, title))
         panel_axes.set_ylim(bottom=0)
-    label_outer(axes, VISUAL_CHANGE, "pictures (%)", inner=True)
+    label_outer(axes, VISUAL_CHANGE, "images (%)", inner=True)
     _legend(figure, grid)
     return figure
 

@@ -20,10 +20,14 @@ ENOUGH = 3
 COLUMNS = (
     Column("Class", numeric=False),
     Column("Pictures"),
-    Column("Clean right (%)"),
-    Column("Corrupted right (%)"),
-    Column("Worst under", numeric=False, hint="the corruption, and how often it is right there"),
-    Column("Says instead", numeric=False, hint="the answer, and its share of all wrong ones"),
+    Column("Clean accuracy (%)"),
+    Column("Corrupted accuracy (%)"),
+    Column("Worst under", numeric=False, hint="the corruption, and the accuracy there"),
+    Column(
+        "Predicts instead",
+        numeric=False,
+        hint="the prediction, and its share of all incorrect ones",
+    ),
 )
 
 
@@ -52,7 +56,7 @@ def _table(
     total, fewer = len(present), len(classes) - len(present)
     selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
     caption = f"{model.short} by class in {space_title(space)}: {selection}"
-    note = f"{fewer:,} more have fewer than {ENOUGH} pictures." if fewer else ""
+    note = f"{fewer:,} more have fewer than {ENOUGH} images." if fewer else ""
     return Table("", caption, COLUMNS, rows, True, note)
 
 

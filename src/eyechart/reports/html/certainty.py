@@ -76,10 +76,12 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
         return None
     columns = (
         *text_columns("First", "Second", "Classes"),
-        Column("κ", hint="1: both err on the very same pictures; 0: as often as chance has it"),
+        Column(
+            "κ", hint="1: both err on the same images; 0: no more often than expected by chance"
+        ),
         Column("Answers"),
     )
-    caption = f"Error consistency κ, {suite_title(part.suite)}: do two err on the same pictures?"
+    caption = f"Error consistency κ, {suite_title(part.suite)}: do two err on the same images?"
     return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
 
 
@@ -108,7 +110,7 @@ def coverage_table(report: Report) -> Table | None:
         for title, by_suite in cells.items()
     )
     least = listed(list(dict.fromkeys(f"{part.runs[0].config.fit.least:g}" for part in suites)))
-    caption = f"Share of 39 equal bins of visual change with at least {least} pictures"
+    caption = f"Share of 39 equal bins of visual change with at least {least} images"
     return Table("coverage", caption, tuple(columns), rows, True)
 
 
@@ -124,16 +126,16 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
                 left = len(scores.similar) - len(pairs)
                 table = Table(
                     f"similar-{index}-{space}-{model.run}-{model.index}",
-                    f"{model.short} under corruptions that look alike to people"
+                    f"{model.short} under corruptions that look alike to humans"
                     f" ({space_title(space)})",
                     (
                         *text_columns("First", "Second", "Of"),
                         Column(
-                            "Humans", numeric=False, hint="whether one human curve stands for both"
+                            "Humans", numeric=False, hint="whether one human curve is used for both"
                         ),
                         Column("HMRI, first less second"),
                         Column("MRSI, first less second"),
-                        *text_columns("Clearly apart at Δv"),
+                        *text_columns("Significantly different at Δv"),
                     ),
                     tuple(_similar_rows(numbers_of(report, model), model, space, pairs)),
                     True,

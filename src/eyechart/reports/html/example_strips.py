@@ -16,9 +16,9 @@ from eyechart.testsets.plan import CLEAN
 MARKS = {
     "right": ("✓", "right"),
     "wrong": ("✗", "wrong"),
-    "same": ("=", "same answer as clean"),
-    "other": ("≠", "other answer than clean"),
-    "unknown": ("?", "not known whether right"),
+    "same": ("=", "same prediction as clean"),
+    "other": ("≠", "other prediction than clean"),
+    "unknown": ("?", "unknown"),
 }
 """A symbol and words for the outcome of a prediction: never color alone."""
 
@@ -82,9 +82,9 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     """Return the strip of a corruption: the clean image first, then ordered by visual change."""
     strip = image_strip(report, part, corruption)
     if not strip.images:
-        return Strip((), "This run kept no example pictures of this corruption.")
+        return Strip((), "This run kept no example images of this corruption.")
     if not any((image.run, image.example.file) in images for image in strip.images):
-        return Strip((), "The example pictures are no longer beside results.json.")
+        return Strip((), "The example images are no longer beside results.json.")
     failures = {model.name: strip.first_failure(model) for model in part.models}
     frames = tuple(
         _frame(report, image, {name for name, index in failures.items() if index == number}, images)
@@ -93,14 +93,15 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     notes = []
     if not strip.is_one_image:
         notes.append(
-            "These are different photographs: no single one was drawn at enough strengths, so the"
-            " first failure is no threshold."
+            "These are different images: no single one was drawn at enough strengths, so the"
+            " first failure is not a threshold."
         )
     answered = {name for image in strip.images for name in image.predictions}
     silent = [model.short for model in part.models if model.name not in answered]
     if silent:
         notes.append(
-            f"{listed(silent)} ran apart from the others, and kept no answers to these pictures."
+            f"{listed(silent)} ran separately from the others, and kept no predictions for these"
+            " images."
         )
     return Strip(frames, " ".join(notes))
 
@@ -133,9 +134,9 @@ def _frame(
 
 
 def _alt(example: ExampleImage) -> str:
-    title = example.truth or "a picture without a label"
+    title = example.truth or "an image without a label"
     if example.corruption == CLEAN:
-        return f"Clean picture: {title}"
+        return f"Clean image: {title}"
     how = "not measurable" if example.delta_v is None else delta(example.delta_v)
     return f"{corruption_title(example.corruption)}, visual change {how}: {title}"
 

@@ -28,10 +28,10 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     has_categories = any(model.category for model in part.models)
     columns = (
         *text_columns("Model"),
-        Column("Rank", hint="in brackets: between what the rank lies in 95 % of resampled sets"),
+        Column("Rank", hint="in brackets: 95 % confidence interval of the rank"),
         *(text_columns("Category") if has_categories else ()),
         *(Column(_head(part, score), hint=score.meaning) for score in scores),
-        Column("Clearly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
+        Column("Significantly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
     )
     rows = []
     for model in part.models:

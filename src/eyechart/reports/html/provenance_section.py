@@ -61,7 +61,7 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
     yield "Device", provenance.device
     used, present = (numbers.cell(count, "images", name) for name in ("used", "pictures"))
     yield "Pictures", Markup("{} of {} from {}").format(used, present, images.source)
-    yield "Digest of the pictures", Markup("<code>{}</code>").format(images.digest)
+    yield "Digest of the images", Markup("<code>{}</code>").format(images.digest)
     yield "Stimulus", _stimulus(images.stimulus)
     yield "Seed", str(run.config.seed)
 
@@ -117,9 +117,7 @@ def _files(run: Run, index: int) -> Table:
     digests = list(run.results.images.digests.items())
     cells = {name: Markup("<code>{}</code>").format(digest) for name, digest in digests[:FIRST]}
     more = max(0, len(digests) - FIRST)
-    table = _two_columns(
-        f"files-{index}", f"Pictures of run {index + 1}", ("File", "SHA-256"), cells
-    )
+    table = _two_columns(f"files-{index}", f"Images of run {index + 1}", ("File", "SHA-256"), cells)
     return replace(table, note=f"And {more:,} more in {RESULTS_FILE}." if more else "")
 
 
@@ -136,9 +134,7 @@ def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
     for image in damaged[:FIRST]:
         yield f"{image.name} was left out: {image.why}."
     if len(damaged) > FIRST:
-        yield Markup("{} more damaged pictures were left out.").format(
-            counted(len(damaged) - FIRST)
-        )
+        yield Markup("{} more damaged images were left out.").format(counted(len(damaged) - FIRST))
     yield from _left_out(run, numbers)
     yield from _unmeasurable(run, numbers)
     yield from _reasons(run)
@@ -151,7 +147,7 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
             if scores.left_out and (space, scores.left_out) not in reported:
                 reported.add((space, scores.left_out))
                 cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
-                word = plural(scores.left_out, "picture")
+                word = plural(scores.left_out, "image")
                 text = Markup("{} {} left out in {}: of no class that it has.")
                 verb = "was" if scores.left_out == 1 else "were"
                 yield text.format(cell, f"{word} {verb}", space_title(space))
@@ -165,7 +161,7 @@ def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
         for name, score in scores.corruptions.items():
             if score.unmeasurable:
                 path = ("models", 0, "spaces", space, "corruptions", name, "unmeasurable")
-                text = Markup("{}: {} answers are to pictures too even for Δv ({}).")
+                text = Markup("{}: {} predictions are for images too uniform for Δv ({}).")
                 yield text.format(
                     corruption_title(name), numbers.cell(count, *path), space_title(space)
                 )

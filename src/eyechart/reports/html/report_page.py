@@ -94,7 +94,9 @@ def report_results(results: Results, path: str | os.PathLike[str]) -> Path:
     if target.suffix.lower() != ".html":
         raise UsageError(f"path must end in .html, got {target}.")
     if target.exists() and not is_page(target):
-        raise UsageError(f"{target} already exists and is no report of eyechart: choose another.")
+        raise UsageError(
+            f"{target} already exists and is not a report of eyechart: choose another path."
+        )
     return write_report(make_report([run_of(results)]), target)
 
 

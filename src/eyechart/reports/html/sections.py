@@ -136,7 +136,7 @@ def title_of(report: Report) -> str:
     models = report.models
     side = models[0].short if len(models) == 1 else f"{len(models)} models"
     do = "does" if len(models) == 1 else "do"
-    return f"How well {do} {side} see as pictures degrade?"
+    return f"How well {do} {side} see as images degrade?"
 
 
 def summary_of(report: Report) -> Markup:
@@ -163,7 +163,7 @@ def _pictures(report: Report) -> Markup:
         cells.setdefault(cell.value, cell)
     joined = Markup(" and ").join(cell.__html__() for cell in cells.values())
     last = int(list(cells)[-1] or 0)
-    return joined + " " + plural(last, "picture")
+    return joined + " " + plural(last, "image")
 
 
 def _dates(report: Report) -> str:

@@ -103,7 +103,7 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
         [chart for view in views for chart in view.charts],
         structure=views,
         title="New styles and new kinds",
-        summary=f"{kinds} of what was held out of training: how well is it recognised?",
+        summary=f"{kinds} held out of training: how well are they recognized?",
     )
     return write_text(path, text)
 
@@ -116,8 +116,8 @@ def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
     worst, best = order[0], order[-1]
     text = (
         f"A {results.network} was trained without a {held_out} and tested on it:"
-        f" {_percent(results.held_out)} right on average, against {_percent(results.familiar)} on"
-        f" familiar pictures that were not trained with either, a gap of"
+        f" {_percent(results.held_out)} correct on average, against {_percent(results.familiar)}"
+        " on familiar images that were not used for training either, a gap of"
         f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
         f" {100 * results.gap.interval[1]:.0f})."
     )
@@ -150,7 +150,7 @@ def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
 
 
 def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Table:
-    titles = ("Right on it (%)", "Right on familiar ones (%)", "Gap (points)", "Pictures")
+    titles = ("Accuracy on it (%)", "Accuracy on familiar ones (%)", "Gap (points)", "Pictures")
     columns = (
         *text_columns("Held out"),
         *map(Column, (*titles, "Familiar ones", "Trained with")),
@@ -173,8 +173,8 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         )
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
     note = (
-        f"95 % intervals, from resampled {results.resampled}; of the mean also over what is held"
-        " out."
+        f"95 % intervals, from a bootstrap over {results.resampled}; of the mean also over what"
+        " is held out."
     )
     note = " ".join((note, *notes_on(results)))
     if missing and results.kind == "style":
@@ -195,12 +195,12 @@ def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
     )
     layout = {
         "height": 130 + 34 * len(names),
-        "xaxis": axis("share of answers right", range=[0, 1.02]),
+        "xaxis": axis("accuracy", range=[0, 1.02]),
         "yaxis": names_axis(automargin=True),
         "legend": LEGEND,
     }
-    title = "Right on what was held out, and on familiar pictures"
-    alt = f"Share of right answers, {words}."
+    title = "Accuracy on what was held out, and on familiar images"
+    alt = f"Accuracy, {words}."
     return make_chart("structure", title, alt, data, layout, id=slug("structure", number))
 
 
@@ -234,7 +234,7 @@ def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
         except OSError:
             continue
         cells.append(HeldOutImage(image, example.label, example.answer, example.is_right))
-    title = f"{fold.name}: {100 * fold.held_out.value:.0f} % right" if is_style else fold.name
+    title = f"{fold.name}: {100 * fold.held_out.value:.0f} % correct" if is_style else fold.name
     return Grid(title, tuple(cells))
 
 
@@ -258,7 +258,7 @@ def _confusions(
     confused.sort(key=lambda pair: -pair[1].share * pair[1].pictures)
     columns = (
         *text_columns("Shows", "Taken for", whose),
-        Column("Share (%)", hint="of the pictures of this class that were held out"),
+        Column("Share (%)", hint="of the held-out images of this class"),
         Column("Pictures"),
     )
     rows = tuple(
@@ -284,7 +284,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     ]
     columns = (
         *text_columns("Model"),
-        *map(Column, ("ImageNet-1K right (%)", "Seen kinds (%)", "Unseen kinds (%)")),
+        *map(Column, ("ImageNet-1K accuracy (%)", "Seen kinds (%)", "Unseen kinds (%)")),
         Column("Gap (points)"),
         Column("Gap, mean over superclasses (points)", hint="of those that have both kinds"),
     )
@@ -304,7 +304,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     )
     table = Table(
         f"superclasses-{number}", "Accuracy on seen and on unseen kinds", columns, rows,
-        note=" ".join(("95 % intervals, from resampled kinds (synsets).", *results.notes)),
+        note=" ".join(("95 % intervals, bootstrap over subclasses (synsets).", *results.notes)),
     )  # fmt: skip
     scatter = superclass_scatter(results.models)
     charts = () if scatter is None else (_scatter_chart(scatter, number),)
@@ -362,5 +362,5 @@ def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
         "legend": LEGEND,
     }
     title = "Seen and unseen kinds against accuracy on ImageNet-1K"
-    alt = f"Share of right answers, {scatter.words}."
+    alt = f"Accuracy, {scatter.words}."
     return make_chart("structure", title, alt, traces, layout, id=slug("superclasses", number))

@@ -34,10 +34,10 @@ WIDE = 0.1
 """Bounds of HMRI farther apart than this are mentioned."""
 
 BADGES = {
-    (False, False): ("even", "no clear difference from people"),
-    (True, False): ("behind", "behind people"),
-    (False, True): ("ahead", "ahead of people"),
-    (True, True): ("mixed", "behind people here, ahead there"),
+    (False, False): ("even", "no significant difference from humans"),
+    (True, False): ("behind", "behind humans"),
+    (False, True): ("ahead", "ahead of humans"),
+    (True, True): ("mixed", "behind humans here, ahead there"),
 }
 """By whether humans are significantly ahead under any corruption, and whether the model is."""
 
@@ -45,20 +45,20 @@ MIN_ERROR = 0.01
 """Error rate from which a corruption is mentioned."""
 
 AREA_CLAIMS = {
-    "r_a": "is right in {} of its answers if every visual change is as likely as any other (Rₐ {})",
-    "r_p": "gives the answer that it gave to the clean picture in {} of cases, if every visual"
-    " change is as likely as any other (Rₚ {})",
+    "r_a": "is correct in {} of its predictions if every visual change is equally likely (Rₐ {})",
+    "r_p": "gives the same prediction as for the clean image in {} of cases, if every visual"
+    " change is equally likely (Rₚ {})",
 }
 """What areas say about a model that is not compared with humans."""
 
 HOW_SHOWN = {
-    "geirhos": " They saw each picture for a fifth of a second only, and might do better with more."
+    "geirhos": " They saw each image for a fifth of a second, and might do better with more time."
 }
 """What a reader must know about an experiment before models are compared with it."""
 
-NO_CLAIM = ("unclear", "too few pictures for a claim")
-NO_PEOPLE = ("unclear", "not compared with people")
-NO_AREA = Markup("cannot be set beside people, who recognised nothing under these corruptions.")
+NO_CLAIM = ("unclear", "insufficient data")
+NO_PEOPLE = ("unclear", "not compared with humans")
+NO_AREA = Markup("cannot be compared with humans, who recognized nothing under these corruptions.")
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
     if not model.results.marked:
         return Markup("")
     text = Markup(
-        "{} It was trained on {} of the {} {}, {}: scores there, and means over them, are no test"
-        " of unforeseen corruption."
+        "{} It was trained on {} of the {} {}, {}: scores there, and means over them, do not"
+        " measure robustness to unseen corruptions."
     )
     names = listed([corruption_words(name) for name in model.results.marked])
     known, total = len(model.results.marked), len(part.corruptions)
@@ -152,16 +152,16 @@ def about_people(part: Part) -> str:
             comparison.about.split("), ")[0].removesuffix(")") + ")" for comparison in people
         )
         alike = any(comparison.kind != "direct" for comparison in people)
-        more = "; they also stand for corruptions that look alike" if alike else ""
+        more = "; they are also used for corruptions that look alike" if alike else ""
         corrected = any(comparison.corrected_for_chance for comparison in people)
         chance = " Both sides are corrected for chance." if corrected else ""
         how = "".join(text for name, text in HOW_SHOWN.items() if name in asked)
-        return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
+        return f"Human responses are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
     if not asked:
-        return "No answers of people were asked for, so models are compared with each other only."
+        return "No human reference was requested, so models are compared with each other only."
     return (
-        "No answers of people could be set against these, so models are compared with each other"
-        " only; why is said at the end, under what was skipped."
+        "No human responses apply to these corruptions, so models are compared with each other"
+        " only; the reasons are at the end, under what was skipped."
     )
 
 
@@ -208,17 +208,17 @@ def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compar
     index, superiority = (
         numbers.cell(style_of(SCORES[name]), *path, "means", name, "value") for name in names
     )
-    text = Markup("reaches {} of people’s {} over {} (HMRI {})").format(
+    text = Markup("reaches {} of human {} over {} (HMRI {})").format(
         numbers.estimate(percent, *hmri),
         PROPERTIES[letter],
         _which(compared),
         index,
     )
     if _n_ahead(compared, "model"):
-        more = Markup(" and is ahead of them by {} of its own (MRSI {})")
+        more = Markup(" and is ahead of humans by {} of its area (MRSI {})")
         text += more.format(numbers.estimate(percent, *mrsi), superiority)
     elif _n_ahead(compared, "people"):
-        more = Markup(" and is nowhere ahead of them by more than chance (MRSI {})")
+        more = Markup(" and is nowhere significantly ahead of humans (MRSI {})")
         text += more.format(superiority)
     return text + _farthest_behind(compared, letter) + "."
 
@@ -228,11 +228,11 @@ def _which(compared: Compared) -> Markup:
     direct = sum(scores.people.kind == "direct" for scores in compared)
     text = Markup("{} {}").format(counted(len(compared)), plural(len(compared), "corruption"))
     if direct == len(compared):
-        return text + " that people saw"
+        return text + " that humans saw"
     if not direct:
-        return text + " that look like those people saw"
+        return text + " that look like those humans saw"
     seen, alike = counted(direct), counted(len(compared) - direct)
-    return text + Markup(", {} that people saw and {} that look alike").format(seen, alike)
+    return text + Markup(", {} that humans saw and {} that look alike").format(seen, alike)
 
 
 def _details(compared: Compared) -> Markup:
@@ -241,8 +241,8 @@ def _details(compared: Compared) -> Markup:
     people, model = (_n_ahead(compared, side) for side in ("people", "model"))
     if people or model:
         text = Markup(
-            "Somewhere along visual change people lead under {} of the {}, by more than chance and"
-            " corrected for their number; the model leads under {} (both can). "
+            "In some range of visual change humans lead significantly under {} of the {}"
+            " (corrected for their number); the model leads under {} (both can). "
         ).format(
             *(counted(people) if people else "none", counted(len(compared))),
             counted(model) if model else "none",
@@ -276,7 +276,7 @@ def below_crowd(compared: Compared) -> Markup:
 def _farthest_behind(compared: Compared, letter: str) -> Markup:
     """Return where humans are farthest ahead, within ranges where they significantly are."""
     if not _n_ahead(compared, "people") and not _n_ahead(compared, "model"):
-        return Markup("; under none of them is the difference more than chance")
+        return Markup("; under none of them is the difference significant")
     gaps = [
         (human - model, scores, index)
         for scores in compared
@@ -299,8 +299,8 @@ def _farthest_behind(compared: Compared, letter: str) -> Markup:
         return Markup("")
     _, scores, index = max(gaps, key=lambda gap: gap[0])
     return Markup(
-        "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its answers"
-        " are {} and {} of people’s"
+        "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its"
+        " predictions are {} and {} of human responses"
     ).format(
         corruption_words(scores.corruption),
         scores.cell(delta, "line", "delta_v", index),
@@ -323,7 +323,7 @@ def _first_behind(compared: Compared) -> Markup:
         return Markup("")
     _, scores, index = min(leads, key=lambda lead: lead[0])
     ends = (scores.cell(delta, "tested", index, end) for end in ("start", "end"))
-    text = Markup("It clearly falls behind first under {}, at Δv {} to {}. ")
+    text = Markup("It falls behind significantly first under {}, at Δv {} to {}. ")
     return text.format(corruption_words(scores.corruption), *ends)
 
 
@@ -352,10 +352,10 @@ def _no_claim(numbers: Numbers, path: Steps, letter: str, compared: Compared) ->
         for name in (f"hmri_{letter}", f"mrsi_{letter}")
     )
     return Markup(
-        "cannot be judged next to people: {} {} of {} {} are too few for a claim. As far as they"
-        " go, it reaches HMRI {} and MRSI {} over {} {}."
+        "cannot be compared with humans: {} {} of {} {} are insufficient. On these, it reaches"
+        " HMRI {} and MRSI {} over {} {}."
     ).format(
-        *(pictures, plural(int(pictures.value or 0), "picture")),
+        *(pictures, plural(int(pictures.value or 0), "image")),
         *(classes, plural(int(classes.value or 0), "category")),
         *indices,
         *(counted(len(compared)), plural(len(compared), "corruption")),
@@ -373,10 +373,8 @@ def _without_people(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
         return Markup("has no scores in the label space of this test.")
     text = Markup("")
     if scores.verdict:
-        text = Markup(
-            "cannot be judged: {} {} are too few for a claim. As far as they go, it "
-        ).format(
-            numbers.cell(count, *model.path(space), "pictures"), plural(scores.pictures, "picture")
+        text = Markup("cannot be judged: {} {} are insufficient. On these, it ").format(
+            numbers.cell(count, *model.path(space), "pictures"), plural(scores.pictures, "image")
         )
     return text + _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
 
@@ -399,7 +397,7 @@ def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
             return Markup(text).format(numbers.estimate(percent, *path, "means", name), value)
     if "error" in scores.means:
         error = numbers.estimate(percent, *path, "means", "error")
-        return Markup("is wrong in {} of its answers to corrupted pictures").format(error)
+        return Markup("is incorrect in {} of its predictions for corrupted images").format(error)
     return Markup("has no score over all corruptions")
 
 

@@ -61,7 +61,7 @@ class AreaPanel(OfCorruption):
             for side, verb in (("people", "humans are"), ("model", "the model is"))
             if (ranges := _ranges(self.comparison.leads, side))
         ]
-        return f"{self.model.short}: {listed(sentences) or 'nobody is ahead'}"
+        return f"{self.model.short}: {listed(sentences) or 'neither is ahead'}"
 
 
 def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:

@@ -19,7 +19,7 @@ from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers,
 from eyechart.results.model_results import PropertyResults
 from eyechart.scores.registry import PROPERTIES, SCORES
 
-PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}
+PROPERTY_TITLES = {"a": "share correct", "p": "share unchanged"}
 """What is drawn over visual change, by the property's letter."""
 
 Range = tuple[float, float]
@@ -240,12 +240,12 @@ def _order(panel: CurvePanel) -> str:
         return ""
     (most, best), (least, worst) = max(areas), min(areas)
     if len(areas) > 1 and most == least:
-        return f"the areas below all curves are {panel.area_text(most)}"
+        return f"the areas under all curves are {panel.area_text(most)}"
     if len(areas) == 1:
-        return f"the area below the curve of {best} is {panel.area_text(most)}"
+        return f"the area under the curve of {best} is {panel.area_text(most)}"
     return (
-        f"{best} has the largest area below its curve, {panel.area_text(most)}; {worst} the least,"
-        f" {panel.area_text(least)}"
+        f"{best} has the largest area under its curve, {panel.area_text(most)}; {worst} the"
+        f" least, {panel.area_text(least)}"
     )
 
 

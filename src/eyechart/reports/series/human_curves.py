@@ -102,7 +102,7 @@ class HumanPanel:
     def in_words(self) -> str:
         """Return where each curve falls below one half."""
         return (
-            f"{PROPERTY_TITLES[self.letter].capitalize()} of people over visual change Δv,"
+            f"{PROPERTY_TITLES[self.letter].capitalize()} of humans over visual change Δv,"
             f" {self.title}, with 83 % bands:"
             f" {listed([f'{line.title} {line.falls()}' for line in self.lines])}."
         )

@@ -59,7 +59,7 @@ class HumanIndex:
     def title(self) -> str:
         """What is compared with humans."""
         title = corruption_title(self.corruption) if self.corruption else "Mean over corruptions"
-        return f"{title}: {PROPERTIES[self.letter]} next to humans"
+        return f"{title}: {PROPERTIES[self.letter]} compared with humans"
 
     def in_words(self) -> str:
         """Return which models are nearest to and farthest from humans, and which are ahead."""
@@ -75,7 +75,7 @@ class HumanIndex:
         more = "none is ahead of humans"
         if ahead.value:
             more = f"{ahead.model.short} is most ahead of humans, MRSI {ahead.text}"
-        return f"Next to humans, {where}: {text}; {more}."
+        return f"Compared with humans, {where}: {text}; {more}."
 
 
 def human_index(part: Part, space: str, letter: str, corruption: str = "") -> HumanIndex | None:

@@ -82,7 +82,7 @@ def errors_of(part: Part) -> list[ErrorScores]:
 def why_no_mce(part: Part) -> str:
     """Return why there is no mCE."""
     notes = [row.errors.note for space in part.spaces for row in errors_in(part, space)]
-    usual = "No mCE: there are no errors of a baseline to divide by."
+    usual = "No mCE: there is no baseline."
     return next(filter(None, notes), usual)
 
 
@@ -140,9 +140,10 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
     points = next(iter(panels.values()))
     clean = min(points, key=lambda point: point.clean_error)
     return (
-        f"Errors next to those of {part.standings.board.baseline} against errors on clean images,"
-        f" among {space_title(points[0].row.space)}; lower is better: {', '.join(lowest)};"
-        f" {clean.model.short} has the lowest error on clean images, {clean.clean_text}."
+        f"Errors relative to those of {part.standings.board.baseline} against errors on clean"
+        f" images, among {space_title(points[0].row.space)}; lower is better:"
+        f" {', '.join(lowest)}; {clean.model.short} has the lowest error on clean images,"
+        f" {clean.clean_text}."
     )
 
 
@@ -208,8 +209,8 @@ class SeverityPanel(OfCorruption):
         if least == most:
             text = f"{'all have' if len(known) > 1 else f'{best} has'} {few}"
         return (
-            f"Share of wrong predictions at each severity of {corruption_words(self.corruption)},"
-            f" among {space_title(self.space)}: at level {level:g} {text}."
+            f"Error rate at each severity of {corruption_words(self.corruption)}, among"
+            f" {space_title(self.space)}: at level {level:g} {text}."
         )
 
 

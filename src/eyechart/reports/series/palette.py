@@ -11,7 +11,7 @@ COLOURS = (
 """Colors of models: those of Okabe and Ito, then of Tol."""
 
 CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
-    "people": ("People", "#444444"),
+    "people": ("Humans", "#444444"),
     "ViT": ("Vision transformer", "#842A8C"),
     "supervised": ("Supervised", "#0072B2"),
     "SWSL": ("Semi-weakly supervised (SWSL)", "#E69F00"),

@@ -99,7 +99,7 @@ def _title(score: Score) -> str:
 def heading(part: Part, space: str) -> str:
     """Return the test and the label space as a heading."""
     pictures = part.standings.board.pictures(space)
-    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {pictures} pictures"
+    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {pictures} images"
 
 
 def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:

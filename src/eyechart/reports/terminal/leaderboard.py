@@ -31,7 +31,7 @@ def board_title(standings: Standings) -> str:
     """Return the title of a board in one line."""
     board = standings.board
     text = f"{board.suite}, {short_space(standings.space)}, {board.pictures(standings.space)}"
-    text += f" pictures, by {SCORES[standings.by].title}"
+    text += f" images, by {SCORES[standings.by].title}"
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 

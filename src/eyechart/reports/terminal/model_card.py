@@ -23,7 +23,7 @@ from eyechart.scores.registry import OVERALL
 TAGS = ("eyechart", "robustness", "image-classification")
 
 START = f"---\ntags:\n- {TAGS[0]}\n"
-INTERVALS = "In brackets: what a number lies within in 95 % of resampled sets of pictures."
+INTERVALS = "In brackets: 95 % confidence interval, by bootstrap over images."
 
 
 def write_card(report: Report, path: Path) -> Path:
@@ -56,7 +56,7 @@ def _sections(report: Report) -> Iterator[str]:
     names = [escape(model.short) for model in report.models]
     selection = names[0] if len(names) == 1 else f"{len(names)} models"
     verb = "sees" if len(names) == 1 else "see"
-    yield f"# How well {selection} {verb} as pictures degrade"
+    yield f"# How well {selection} {verb} as images degrade"
     yield bullets(_sentences(report))
     yield "## Leaderboard"
     for part in report.parts:
@@ -110,13 +110,13 @@ def _measured(run: Run) -> Iterator[str]:
     yield f"### {_title(run)}"
     yield bullets(
         [
-            f"Pictures: {escape(images.source)}; {images.used} of {images.pictures} were used.",
+            f"Images: {escape(images.source)}; {images.used} of {images.pictures} were used.",
             f"Stimulus: {_stimulus(images.stimulus)}.",
-            f"Test: {len(config.corruptions)} corruptions, {run.shown} pictures each, seed"
+            f"Test: {len(config.corruptions)} corruptions, {run.shown} images each, seed"
             f" {config.seed}.",
-            f"Curves: {fit.bins} bins of Δv with at least {fit.least:g} pictures each;"
-            f" {fit.replicates} resampled sets of pictures.",
-            f"People: {'; '.join(people) or 'none to compare with'}.",
+            f"Curves: {fit.bins} bins of Δv with at least {fit.least:g} images each;"
+            f" {fit.replicates} bootstrap replicates.",
+            f"Humans: {'; '.join(people) or 'none to compare with'}.",
         ]
     )
 
@@ -139,7 +139,7 @@ def _limits(report: Report) -> Iterator[str]:
             rows = list(_unobserved(part, name))
             if rows:
                 yield f"### {heading(part, name)}: what was not seen"
-                yield table(["corruption", "Δv without enough pictures"], rows, left=2)
+                yield table(["corruption", "Δv without enough images"], rows, left=2)
 
 
 def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
@@ -164,7 +164,7 @@ def _reproduce(run: Run) -> Iterator[str]:
             else []
         ),
         f"With {versions}" + (f", commit {code(provenance.git)}." if provenance.git else "."),
-        f"Pictures: {code(run.results.images.digest)} (digest of all).",
+        f"Images: {code(run.results.images.digest)} (digest of all).",
     ]
     for model in run.results.models:
         weights = code(model.identity) if model.identity else "not known"

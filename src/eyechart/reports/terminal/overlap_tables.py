@@ -59,7 +59,7 @@ def nearest_table(
             cells.append(score_text(float(np.nanmean(row))))
         gain = MISSING if matrix.gains is None else f"{matrix.gains[index]:.3f}"
         rows.append((name, gain, *cells))
-    return ("corruption", "own gain", "overlaps most with", "by", *sure, "mean overlap"), rows
+    return ("corruption", "gain", "overlaps most with", "by", *sure, "mean overlap"), rows
 
 
 def _range(low: float, high: float) -> str:

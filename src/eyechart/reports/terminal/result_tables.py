@@ -21,7 +21,7 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
     for model in results.models:
         for name, space in model.spaces.items():
             clean = space.clean_accuracy
-            title = f"{model.name}, {short_space(name)} ({space.pictures} pictures)"
+            title = f"{model.name}, {short_space(name)} ({space.pictures} images)"
             if clean is not None:
                 title += f", clean accuracy {estimate_text(clean, SCORES['clean_accuracy'])}"
             if space.corruption_error is not None:
@@ -105,7 +105,7 @@ def _verdict(space: SpaceResults, score: CorruptionResults) -> str:
     ]
     if not scenarios:
         return NO_REFERENCE
-    return "too few photographs" if space.verdict else " / ".join(scenarios)
+    return "insufficient data" if space.verdict else " / ".join(scenarios)
 
 
 def _cell(estimate: Estimate | None, score: Score, missing: str = "") -> str:

@@ -54,7 +54,7 @@ def area_charts(part: Part, index: int) -> Iterator[Chart]:
 def _title(panels: Sequence[AreaPanel], n_models: int) -> str:
     selection = f", the first {len(panels)} of {n_models} models" if len(panels) < n_models else ""
     return (
-        f"{panels[0].title}: areas of {PROPERTIES[panels[0].letter]} between people and"
+        f"{panels[0].title}: areas of {PROPERTIES[panels[0].letter]} between humans and"
         f" model{selection}"
     )
 

@@ -131,7 +131,7 @@ def _counts_trace(series: CurveSeries) -> Spec:
         "yaxis": "y2",
         "showlegend": False,
         "marker": {"color": MUTED},
-        "hovertemplate": "Δv %{x:.2f}: %{y:,} answers<extra></extra>",
+        "hovertemplate": "Δv %{x:.2f}: %{y:,} predictions<extra></extra>",
         "meta": {"model": "", "at": series.model.pointer(*series.at, "curve", "bin_counts")},
     }
 

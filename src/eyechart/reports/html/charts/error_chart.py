@@ -31,7 +31,7 @@ from eyechart.reports.series.report import Part
 SEVERITY_LAYOUT: Spec = {
     "height": 340,
     "xaxis": axis("severity", dtick=1),
-    "yaxis": axis("share of answers wrong", range=[0, 1.02], tickformat=".0%"),
+    "yaxis": axis("error rate", range=[0, 1.02], tickformat=".0%"),
 }
 
 
@@ -46,7 +46,7 @@ def mce_charts(part: Part, index: int) -> Iterator[Chart]:
         highest = max(_highest(point) for points in panels.values() for point in points)
         yield make_chart(
             "mce",
-            "Errors under corruption against errors on clean pictures",
+            "Errors under corruption against errors on clean images",
             mean_errors_in_words(part, panels),
             [
                 _point(point, panel, number)
@@ -99,7 +99,7 @@ def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:
     wide = rounded(max(highest, 0.01) * 1.06)
     layout: Spec = {
         "height": 400,
-        "xaxis": axis("error on clean pictures", tickformat=".0%", range=[0, wide]),
+        "xaxis": axis("error on clean images", tickformat=".0%", range=[0, wide]),
         "yaxis": axis(label(names[0]), tickformat=".0%"),
     }
     if len(names) > 1:

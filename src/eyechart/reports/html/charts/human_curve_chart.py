@@ -53,7 +53,7 @@ def experiment_charts(
                 "yaxis": axis(PROPERTY_TITLES[letter], range=[0, 1.02]),
             }
             yield make_chart(
-                "people", f"People under {panel.title}: {name}", panel.in_words(), traces, layout,
+                "people", f"Humans under {panel.title}: {name}", panel.in_words(), traces, layout,
                 part=index, letter=letter, id=slug("people", index, run, panel.key, letter),
             )  # fmt: skip
 
@@ -82,8 +82,8 @@ def _line_traces(line: HumanLine, number: int) -> list[Spec]:
         },
         "marker": {"color": colour, "size": 6},
         "customdata": [point.n_responses for point in points],
-        "hovertemplate": "Δv %{x:.2f}: %{y:.3f}, %{customdata} answers"
-        "<extra>%{fullData.name}</extra>",
+        "hovertemplate": "Δv %{x:.2f}: %{y:.3f}, %{customdata}"
+        " responses<extra>%{fullData.name}</extra>",
         "meta": {
             "model": PEOPLE,
             "each": [f"{line.at}/points/{index}/rate" for index in range(len(points))],

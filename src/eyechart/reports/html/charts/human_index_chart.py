@@ -78,10 +78,10 @@ def _layout(letter: str, count: int) -> Spec:
     return {
         "height": height,
         "template": template(bar=BARS),
-        "xaxis": axis(f"HMRI{sub}: share of people reached", range=[0, 1.04], domain=[0, 0.6]),
+        "xaxis": axis(f"HMRI{sub}: share of humans reached", range=[0, 1.04], domain=[0, 0.6]),
         "yaxis": names_axis(),
         "xaxis2": axis(
-            f"MRSI{sub}: ahead of people", domain=[0.66, 1], rangemode="tozero", nticks=4,
+            f"MRSI{sub}: ahead of humans", domain=[0.66, 1], rangemode="tozero", nticks=4,
             anchor="y2",
         ),
         "yaxis2": names_axis(anchor="x2", matches="y", showticklabels=False),

@@ -103,6 +103,6 @@ def _layout(count: int) -> Spec:
         "template": template(bar={**BARS, **TEXT}),
         "barmode": "group",
         "bargap": 0.2,
-        "xaxis": axis("share of answers right or unchanged", range=[-0.05, 1.02]),
+        "xaxis": axis("share correct or unchanged", range=[-0.05, 1.02]),
         "yaxis": names_axis(),
     }

@@ -38,7 +38,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
         yield make_chart(
             "histogram",
             f"{corruption_title(corruption)}: visual change in the test set",
-            f"Shares of pictures in {len(spreads[0].coverage.histogram)} steps of visual change Δv"
+            f"Shares of images in {len(spreads[0].coverage.histogram)} steps of visual change Δv"
             f" under {corruption_words(corruption)}: {words}.",
             [_histogram(panel, spread) for panel, spread in enumerate(spreads)],
             _layout(spreads),
@@ -74,7 +74,7 @@ def _histogram(panel: int, spread: Spread) -> Spec:
         "yaxis": "y" if panel == 0 else "y2",
         "showlegend": False,
         "marker": _look(spread.suite),
-        "hovertemplate": "Δv %{x:.2f}: %{y:.1f} % of pictures<extra></extra>",
+        "hovertemplate": "Δv %{x:.2f}: %{y:.1f} % of images<extra></extra>",
         "meta": {
             "model": "",
             "from": spread.pointer("histogram"),
@@ -101,9 +101,9 @@ def _layout(spreads: Sequence[Spread]) -> Spec:
         axis_name = "yaxis" if panel == 0 else "yaxis2"
         domain = [0, 1] if count == 1 else [[0.56, 1], [0, 0.44]][panel]
         layout[axis_name] = axis(
-            "% of pictures", range=[0, rounded(high * 1.12)], domain=domain, nticks=4
+            "% of images", range=[0, rounded(high * 1.12)], domain=domain, nticks=4
         )
-        text = f"<b>{escape(spread.suite_title)}</b>, {spread.coverage.rows:,} pictures"
+        text = f"<b>{escape(spread.suite_title)}</b>, {spread.coverage.rows:,} images"
         where = {"xref": "x domain", "yref": f"{'y' if panel == 0 else 'y2'} domain"}
         layout["annotations"].append(
             note(text, 0, 1, xanchor="left", yanchor="bottom", **where)

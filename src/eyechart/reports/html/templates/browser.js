@@ -38,10 +38,10 @@
     try {
       reply = await fetch(url);
     } catch {
-      throw new Error("The server does not answer: it was stopped, start it again.");
+      throw new Error("The server does not respond: it was stopped, start it again.");
     }
     if (reply.ok) return reply;
-    let sentence = `The server refused (${reply.status}).`;
+    let sentence = `The server rejected the request (${reply.status}).`;
     try {
       sentence = (await reply.json()).error;
     } catch { /* not our server's JSON: only the status is known */ }
@@ -66,7 +66,7 @@
   function say(sentence) { $("message").textContent = sentence; }
 
   function shortNumber(value, digits = 4) {
-    return value === null ? "not known" : String(Number(value.toPrecision(digits)));
+    return value === null ? "unknown" : String(Number(value.toPrecision(digits)));
   }
 
   // Choices
@@ -170,9 +170,9 @@
 
   function show() {
     const { rows, order, at } = state, place = row(), change = changeAt(place);
-    const verdict = { 1: "right", 0: "wrong" }[rows.correct[place]] ?? "not known";
-    const where = change === null ? "Δv not known" : `Δv ${change.toFixed(3)}`;
-    const count = `picture ${at + 1} of ${order.length}`;
+    const verdict = { 1: "correct", 0: "incorrect" }[rows.correct[place]] ?? "unknown";
+    const where = change === null ? "Δv unknown" : `Δv ${change.toFixed(3)}`;
+    const count = `image ${at + 1} of ${order.length}`;
     const slider = $("slider");
     slider.value = isMeasured() ? String(change ?? 1) : String(at);
     slider.setAttribute("aria-valuetext", `${where}, ${count}, ${verdict}`);
@@ -211,20 +211,20 @@
     say("");
     $("answers").replaceChildren(...found.answers.map(answerRow));
     const facts = [
-      ["Shows", found.truth || (found.label === null ? "not known" : `label ${found.label}`)],
+      ["Shows", found.truth || (found.label === null ? "unknown" : `label ${found.label}`)],
       ["Visual change", found.delta_v === null ? "cannot be measured" : `Δv ${found.delta_v.toFixed(4)}`],
     ];
     if (found.severity !== null) facts.push(["Severity", shortNumber(found.severity)]);
     for (const each of found.parameters)
       facts.push([each.name.replaceAll("_", " "), `${shortNumber(each.value)} ${each.unit}`.trim(), each.meaning]);
-    facts.push(["Photograph", found.picture], ["Row", String(found.row)]);
+    facts.push(["Image", found.picture], ["Row", String(found.row)]);
     $("facts").replaceChildren(...facts.flatMap(([name, text, meaning]) => {
       const told = longName("dd", text);
       if (meaning) told.append(" ", element("small", `(${meaning})`));
       return [element("dt", name), told];
     }));
     $("seen").alt = `${found.title}: ${found.truth || found.picture}, ` +
-      `Δv ${found.delta_v === null ? "not known" : found.delta_v.toFixed(2)}`;
+      `Δv ${found.delta_v === null ? "unknown" : found.delta_v.toFixed(2)}`;
     $("clean").alt = `Without corruption: ${found.truth || found.picture}`;
   });
 
@@ -235,7 +235,7 @@
     name.scope = "row";
     const sure = answer.confidence === null ? "–" : `${Math.round(100 * answer.confidence)} %`;
     made.append(name, element("td", answer.said || "none of these"), element("td", sure, "number"),
-      verdictCell(answer.correct, "right", "wrong"), verdictCell(answer.same, "same", "other"));
+      verdictCell(answer.correct, "correct", "incorrect"), verdictCell(answer.same, "same", "other"));
     return made;
   }
 
@@ -281,10 +281,10 @@
   // The curve
 
   const CURVES = [
-    ["a", "curve", "accuracy sₐ: share of right answers"],
-    ["p", "curve same", "consistency sₚ: share of answers as on the clean picture"],
-    ["people_a", "curve people", "people's accuracy"],
-    ["people_p", "curve people same", "people's consistency"],
+    ["a", "curve", "accuracy sₐ: share of correct predictions"],
+    ["p", "curve same", "consistency sₚ: share of predictions as for the clean image"],
+    ["people_a", "curve people", "human accuracy"],
+    ["people_p", "curve people same", "human consistency"],
   ];
   let scale = null;
 
@@ -317,7 +317,7 @@
       return made;
     });
     $("legend").replaceChildren(...legend);
-    const notes = curves.people ? [`People: ${curves.people}.`] : [];
+    const notes = curves.people ? [`Humans: ${curves.people}.`] : [];
     for (const note of curves.notes) notes.push(`${note[0].toUpperCase()}${note.slice(1)}${/[.?]$/.test(note) ? "" : "."}`);
     $("notes").textContent = notes.join(" ");
     mark();
@@ -359,7 +359,7 @@
     const { rows } = state, place = row(), change = changeAt(place), { curves } = rows;
     marker.replaceChildren();
     if (change === null) {
-      $("chart").setAttribute("aria-label", "The visual change of this picture is not known, so it lies nowhere on the curve.");
+      $("chart").setAttribute("aria-label", "The visual change of this image is unknown, so it has no position on the curve.");
       return;
     }
     const x = scale.x(change);
