@@ -50,9 +50,12 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
 def _corrected(pieces: PPoly, choices: int) -> PPoly:
     """Return the corrected pieces of a non-increasing curve, 0 from where they reach 0."""
     coefficients = pieces.c / (1 - 1 / choices)
+    # An affine map of the values changes all coefficients by a factor and the constant ones by an
+    # offset.
     coefficients[-1] -= 1 / choices / (1 - 1 / choices)
     places = pieces.x
     scaled = PPoly(coefficients, places)
+    # The curve never falls below chance: nothing to cut off.
     if scaled(places[-1]) >= 0:
         return scaled
     # A non-increasing curve that ends below 0 reaches it once: inside, or at its start.

@@ -25,6 +25,7 @@ class References:
     def source(self, corruption: str, metric: str = "accuracy") -> Reference | None:
         """Return the reference used for a corruption; None if no reference has it."""
         candidates = [part for part in self.parts if part.source(corruption, metric) is not None]
+        # Precedence instead of pooling: pooled curves would mix crowds and laboratories unseen.
         direct = [part for part in candidates if part.kind(corruption) == "direct"]
         return next(iter(direct or candidates), None)
 
@@ -98,7 +99,10 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
 def _named(responses: HumanResponses, name: str) -> HumanResponses:
     """Return the responses with the reference's name in their participants and study."""
     subject = np.where(
-        responses.subject == "", "", np.char.add(f"{name}/", responses.subject.astype(np.str_))
+        # An unknown participant stays unknown; a prefix would make all of them one participant.
+        responses.subject == "",
+        "",
+        np.char.add(f"{name}/", responses.subject.astype(np.str_)),
     )
     study = np.where(responses.study == "", name, responses.study)
     return replace(responses, subject=subject, study=study)

@@ -68,6 +68,7 @@ def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> F
         other_responses = sorted(
             response
             for participant, response in clean_responses.get((study, picture), ())
+            # A clean response would trivially agree with itself.
             if participant != subject
         )
         if other_responses:
@@ -83,5 +84,6 @@ def _chosen(responses: list[str], rule: str, drawn: int) -> str:
         return responses[drawn % len(responses)]
     counts = Counter(responses)
     most = max(counts.values())
+    # Sorted, so that a tie is broken the same way whatever the order of rows.
     tied = [response for response, count in sorted(counts.items()) if count == most]
     return tied[drawn % len(tied)]

@@ -153,6 +153,7 @@ def make_responses(
     }
     columns["trials"] = np.asarray(known.pop("trials", np.ones(count)), dtype=np.int64)
     for name, truth in (("correct", columns["label"]), ("consistent", columns["clean_answer"])):
+        # Without a label or clean response, correctness is unknown rather than false.
         agrees = np.where(truth != "", columns["answer"] == truth, np.nan)
         columns[name] = np.asarray(known.pop(name, agrees), dtype=np.float64)
     delta_v = known.pop("delta_v", np.full(count, np.nan))
@@ -164,6 +165,7 @@ def make_responses(
 
 def write_responses(path: Path, responses: HumanResponses) -> None:
     """Write responses to a Parquet file atomically; only a file of responses is overwritten."""
+    # Never overwrite a file of another kind.
     if path.exists() and not _is_ours(path):
         raise UsageError(f"{path} already exists and holds no responses: choose another file.")
     facts = {name: getattr(responses, name) for name in FACTS}
@@ -254,6 +256,7 @@ def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
     if unknown.all():
         return None
     alone = np.char.add("answer ", np.arange(len(clusters)).astype(np.str_))
+    # One common cluster for all unknown ones would be resampled as a single unit.
     return np.where(unknown, alone, clusters)
 
 
@@ -283,6 +286,7 @@ def anchor_of(
     """
     if not len(clean):
         return None
+    # Rates per image, so that the anchor is resampled together with the responses to that image.
     names, index = np.unique(clusters_of(clean), return_inverse=True)
     rates = np.bincount(index, hits * clean.trials) / np.bincount(index, clean.trials)
     mean = float(rates.mean())

@@ -88,6 +88,7 @@ class ComparisonSettings(HumanSettings):
             return ()
         names = tuple(os.fspath(name) for name in as_paths(self.humans, "humans"))
         if NO_HUMANS in names:
+            # "none" contradicts any other reference.
             if len(names) > 1:
                 raise UsageError("--humans none stands alone: leave out none, or the others.")
             return ()

@@ -79,6 +79,7 @@ def read_labels(
     """
     labels = [row.filled(column) for row in rows]
     responses = [response_of(text) for text in raw_responses]
+    # 16 choices mean the 16 categories unless another label space is given.
     sixteen = options.choices == 16 and options.label_space in (None, "entry16")
     if sixteen or (options.choices is None and set(labels) <= set(CATEGORIES)):
         for row, *texts in zip(rows, labels, responses, clean or responses, strict=True):
@@ -98,4 +99,5 @@ def read_labels(
 
 def response_of(text: str) -> str:
     """Return a response in the form in which responses are compared; "" for none."""
+    # Tables of model-vs-human write "na" for missed trials.
     return "" if text.lower() in NO_ANSWER else text

@@ -136,6 +136,7 @@ def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -
 
     Noise depends only on the image and the condition.
     """
+    # Computed in float and rounded once, to the 8 bits of the displayed image.
     changed = EXPERIMENTS[experiment].transformation(
         grey / 255.0, strength, _noise(grey, experiment, strength)
     )
@@ -163,6 +164,7 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
     """Return the placement of every experiment, and the number of images it was measured on."""
     image_files = find_pictures(images)
     measured = measure_conditions(_greys([image_file.path for image_file in image_files]))
+    # Δv is NaN for images below the information floor.
     if any(np.isnan(values).all() for values in measured.values()):
         raise UsageError("None of the images has enough structure to measure Δv: give photos.")
     placements = {
@@ -206,6 +208,7 @@ def geirhos_responses() -> HumanResponses:
             placement = find_placement(experiment)
             delta_v = placement.spread(strength_of(condition), trials)
         elif condition == GREY:
+            # Greyscale images without further change are the clean images of all three experiments.
             experiment, delta_v = CLEAN, np.zeros(trials)
         else:
             continue
@@ -240,6 +243,7 @@ def _packaged() -> dict[str, Placement]:
 
 def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
     for path in paths:
+        # Participants saw greyscale images at 224 px.
         yield to_grey(STIMULI["224"](read_picture(path))[None])[0].numpy()
 
 

@@ -140,6 +140,8 @@ class Reference:
             return max(
                 direct,
                 key=lambda experiment: (
+                    # Tuples compare from left to right: exact name, then bare name, then number of
+                    # responses.
                     experiment == corruption,
                     experiment == bare,
                     self.count(experiment),
@@ -281,6 +283,7 @@ class Reference:
         responses, hits = responses.only(keep), hits[keep]
         by_name = responses.condition
         if not (by_name != "").all():
+            # Without named conditions, points are the bins of VCR's Algorithm 1.
             by_name = bin_index(responses.delta_v, bin_edges("paper", 40)).astype(np.str_)
         points = []
         for name in np.unique(by_name):
@@ -315,7 +318,9 @@ class Reference:
         Both, if the separate ones are of the same images: a study then collected them on purpose,
         and the few images that a corruption left unchanged are not representative.
         """
+        # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))
+        # In merged files, clean images of other studies do not count.
         apart = (self.judged.corruption == CLEAN) & np.isin(self.judged.study, responses.study)
         beside = self.judged.only(apart & ~np.isnan(_hits(self.judged, metric)))
         if len(within) and len(beside) and _same_pictures(responses, beside):
@@ -339,6 +344,7 @@ class Reference:
         if options.get("bins") is None:
             binning, least = options.get("binning", "paper"), options.get("least", LEAST)
             options["bins"] = _bins_for(responses.delta_v[rows], binning, least)
+        # Arrays are resolved anchors already; names and numbers are resolved here.
         if isinstance(options.get("right_anchor"), str | float | int):
             start = _mean_anchor(options["anchor"], responses.delta_v[rows])
             options["right_anchor"] = self._right_end(options["right_anchor"], start)
@@ -346,6 +352,7 @@ class Reference:
             curve = fit_curve(responses.delta_v[rows], hits, **options)
         except UsageError as error:
             raise UsageError(f"{self.name}, {experiment}: {error}") from None
+        # Corrected after fitting: the fit itself needs plain counts.
         return corrected_curve(curve, self.choices) if self.corrected else curve
 
     def _right_end(self, anchor: str | float, start: float | None) -> float | FloatArray | None:
@@ -416,6 +423,7 @@ def _same_pictures(responses: HumanResponses, clean: HumanResponses) -> bool:
 
 def _bins_for(delta_v: FloatArray, binning: str, least: float) -> int:
     """Return the number of bins of models, or fewer if most responses would be in sparse bins."""
+    # Few responses in 40 bins would leave most of them below the minimum count, and unused.
     counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
     if counts[counts < least].sum() <= counts.sum() / 2:
         return BINS

@@ -223,6 +223,7 @@ def is_direct(experiment: str, corruption: str) -> bool:
     """
     if experiment == corruption or SAME.get(experiment) == bare_name(corruption):
         return True
+    # A qualified name matches only itself, and a published experiment only through `SAME`.
     if "/" in experiment or experiment in EXPERIMENTS:
         return False
     return experiment == bare_name(corruption) or _resolved(experiment) == corruption
@@ -310,6 +311,8 @@ def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass
         for corruption_class in part.classes:
             members = tuple(name for name in corruption_class.members if not _has(earlier, name))
             if len(members) < 2:
+                # The rest of a class that an earlier source has split says nothing about this
+                # corruption.
                 alone |= set(members)
                 continue
             is_known = any(corruption_class.name == other.name for other in classes)

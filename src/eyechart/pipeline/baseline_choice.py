@@ -132,6 +132,7 @@ def with_baseline(
             # neither prefix nor file: what is misspelt may be a baseline's name or a model's
             raise unknown_name("baseline", baseline, (*reserved, *NAMED, *names))
     loaded = load(baseline)
+    # The baseline may be one of the evaluated models under another spelling.
     if loaded.name in names:
         return list(models), loaded.name
     return [*models, loaded], loaded.name
@@ -139,6 +140,7 @@ def with_baseline(
 
 def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> BaselineChoice:
     tables = [table for table in built_in().values() if plan.suite in table.suites]
+    # Without labels there are no errors to divide.
     if not tables or all(label is None for label in images.labels):
         return BaselineChoice()
     reasons = {table.name: _why_not(table, plan, images, has_testset) for table in tables}
@@ -151,10 +153,12 @@ def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> BaselineChoic
 def _is_even(plan: Plan, images: ImageSet) -> bool:
     """Whether every image appears equally often under every corruption."""
     drawn = [entry for entry in plan.entries() if not entry.at_levels]
+    # Published files and fixed levels use every image; drawn samples do if n is a multiple.
     return images.files is not None or not drawn or plan.n % len(images) == 0
 
 
 def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -> str:
+    # Tables are valid for one image size only, so that mixed sizes count as 0.
     sides = {side for size in images.sizes for side in size}
     if plan.labels == "entry16":
         return (
@@ -171,6 +175,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
         published_files=images.files is not None,
         jpeg=plan.jpeg,
     )
+    # A published error is a mean over all images at fixed strengths; other samples change it.
     if not why and (has_testset or plan.sampling != PAPER or not _is_even(plan, images)):
         return (
             f"The table '{table.name}' holds for the published strengths, with every image shown"

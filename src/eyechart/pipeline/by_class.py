@@ -45,6 +45,7 @@ class ByClass:
 
     def add(self, corruption: str, outcomes: Predictions) -> None:
         """Add the predictions under one corruption; samples without a label are ignored."""
+        # Samples without a label belong to no class.
         labelled = outcomes.take(outcomes.label != NONE)
         if not len(labelled):
             return
@@ -64,6 +65,7 @@ class ByClass:
         shape = (len(self._names), len(self.clean))
         counts, hits = np.zeros(shape), np.zeros(shape)
         for row, totals in enumerate(self._totals):
+            # Clean images are sorted and contain every image of the test.
             columns = np.searchsorted(self.clean.picture, totals.images)
             counts[row, columns], hits[row, columns] = totals.counts, totals.n_correct
         labels, class_index = np.unique(self.clean.label, return_inverse=True)
@@ -130,6 +132,7 @@ class ByClass:
         mistakes = {}
         for label in np.unique(pairs[0]).tolist():
             answers, frequency = pairs[1][pairs[0] == label], counts[pairs[0] == label]
+            # Ties go to the smaller class index: np.unique sorts.
             most = int(frequency.argmax())
             mistakes[label] = (int(answers[most]), float(frequency[most] / frequency.sum()))
         return mistakes

@@ -39,6 +39,7 @@ def caveats_of(
     yield from unusual_settings(task.plan, fit)
     yield from task.images.notes
     spaces = [item for model in models for item in model.spaces.items()]
+    # Without clean images there is another note, on missing curves.
     if all(space.clean_accuracy is None for _, space in spaces) and task.images.has_clean:
         yield "No labels: only consistency was scored, no accuracy."
     if task.images.damaged:
@@ -109,6 +110,7 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
         )
     notes = (score.people_note for score in scores)
     reasons = [note for note in notes if note.startswith((NO_HUMAN_CURVE, OTHER_DEFINITION))]
+    # dict.fromkeys removes duplicates and keeps the order.
     yield from dict.fromkeys(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in reasons)
     if fit.right_anchor == "measured" and is_compared:
         yield (
@@ -176,6 +178,7 @@ def _trained_on(models: Sequence[ModelResults]) -> Iterator[str]:
 
 def _same_files(task: PredictionTask) -> Iterator[str]:
     """Yield a sentence if the same file appears with two labels."""
+    # Same digest, different labels: one of the two labels is wrong.
     first: dict[str, int] = {}
     pairs = []
     for index, digest in enumerate(task.images.digests):
@@ -220,6 +223,7 @@ def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tupl
     tested = list(entries)
     known = {**all_entries(), **{entry.name: entry for entry in tested}}
     names = {_bare(name) for name in trained_on}
+    # The function, not only the name, since suites give the same corruption different names.
     functions = {known[name].function for name in trained_on if name in known}
     return tuple(
         entry.name for entry in tested if _bare(entry.name) in names or entry.function in functions

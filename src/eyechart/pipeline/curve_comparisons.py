@@ -26,6 +26,7 @@ def similar_corruptions(
                 continue
             properties = (scores[name].properties.get(letter) for name in (first, second))
             one, two = (None if score is None else score.people for score in properties)
+            # Scores with and without correction for chance are on different scales.
             if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
                 continue
             human, second_human = one.line.fitted, two.line.fitted
@@ -33,6 +34,7 @@ def similar_corruptions(
                 human,
                 one.model_line.fitted,
                 two.model_line.fitted,
+                # The identity shows whether one human curve is used for both corruptions.
                 second_human=None if second_human is human else second_human,
             )
             yield SimilarPair(

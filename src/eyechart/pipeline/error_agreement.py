@@ -100,6 +100,7 @@ def agreements(
             step(1, "")
             if consistency is not None:
                 yield _agreement(space, one, two, consistency)
+        # Humans responded in the 16 categories.
         if space != "entry16" or references is None:
             continue
         for model, corrupted in trials.items():
@@ -167,6 +168,7 @@ def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
 
 def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> dict[Key, int]:
     """Return the index of each trial by corruption, image and Δv."""
+    # Rounded, since Δv that went through a file may differ in the last digit.
     change = np.rint(trials.delta_v * SAME_CHANGE)
     return {
         (entries[corruption].name, _stem(names[picture]), str(level)): index
@@ -241,6 +243,7 @@ def _with_humans(
         rows[subject][index] = right
     if not rows:
         return None
+    # Trials that no human did would only cost memory in the bootstrap.
     seen = np.flatnonzero(~np.isnan(np.stack(list(rows.values()))).all(axis=0))
     return error_consistency_with_people(
         trials.right[seen],

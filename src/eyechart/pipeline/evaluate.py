@@ -104,6 +104,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
 def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
     """Run an evaluation: load models and images, predict, score and check."""
+    # Resolved before models are loaded: a wrong path should fail at once.
     source = find_source(settings.images, settings.stimulus, settings.clean, settings.out)
     settings = source.settings(settings).checked()
     device = find_device(settings.device)
@@ -121,6 +122,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
             label_maps=settings.loaded_maps,
         )
 
+    # Defences apply to the evaluated models only, not to a baseline.
     models, baseline = with_baseline(
         [apply_defences(load(model), defences) for model in settings.models],
         settings.baseline,
@@ -128,6 +130,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     )
     settings = replace(settings, baseline=baseline)
     images = source.load(settings.plan, progress)
+    # Predictions always go through files, so that a call without `out` uses a temporary folder.
     with tempfile.TemporaryDirectory(prefix="eyechart-") as dropped:
         out = Path(dropped) if settings.out is None else Path(settings.out)
         inputs = EvaluationInputs(models, images, device)

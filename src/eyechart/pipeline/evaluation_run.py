@@ -79,11 +79,14 @@ class EvaluationRun:
             if asked == "native":
                 labels = native_labels(images.labels, model.classes or 0, model.class_names)
             yield LabelSpace("native", labels, self.output_names(model))
+        # Only ImageNet's classes can be mapped to the 16 categories, and only humans need them.
         if model.has_imagenet and (asked == ENTRY16 or self.settings.human_names):
             labels = category_labels(images.labels, images.categories)
             if asked == "none":
                 labels = unlabelled
             has_labels = bool((labels[self.used_images] != NONE).any())
+            # Without images of a category there is nothing to score, unless consistency needs no
+            # labels.
             if asked == ENTRY16 or has_labels or self._is_blind(labels):
                 yield LabelSpace(ENTRY16, labels, CATEGORIES)
 

@@ -88,6 +88,7 @@ def _recognised(models: Sequence[_Predicted]) -> IntArray | None:
         clean = model.reader.clean(model.name)
         right.append(clean.picture[clean.correct == 1])
     pictures, counts = np.unique(np.concatenate(right), return_counts=True)
+    # Most models, not all: one weak model should not rule out every image.
     return pictures[counts == counts.max()] if len(pictures) else None
 
 
@@ -104,6 +105,7 @@ def choose_rows(
     everywhere: Counter[int] = Counter()
     for counts in reached.values():
         everywhere.update(counts)
+    # The same image for all corruptions makes them comparable; ties go to the first image.
     favourite = max(everywhere, key=lambda picture: (everywhere[picture], -picture))
     return {name: _rows(predicted, reached[name], favourite) for name, predicted in usable.items()}
 
@@ -128,6 +130,7 @@ def _reach(outcomes: Predictions) -> dict[int, int]:
 
 def _rows(outcomes: Predictions, reached: Mapping[int, int], favourite: int) -> IntArray:
     best = max(reached, key=lambda picture: (reached[picture], -picture))
+    # The common image is used if it covers enough, even if another image covers more.
     enough = min(ENOUGH, reached[best])
     picture = favourite if reached.get(favourite, 0) >= enough else best
     if reached[picture] >= min(ENOUGH, len(np.unique(_step(outcomes)))) or _has_levels(outcomes):
@@ -183,6 +186,7 @@ def _write(task: PredictionTask, groups: Sequence[Samples], folder: Path) -> dic
                 row = int(part.row[0])
                 files[row] = f"{file_name(part.name)}-{row:08d}.jpg"
                 picture = Image.fromarray(pixels)
+                # Reduced for viewing; Δv was measured on the original stimulus.
                 picture.thumbnail((SIDE, SIDE))
                 write_picture(picture, folder / files[row], quality=QUALITY)
     except OSError as error:

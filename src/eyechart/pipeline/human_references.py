@@ -25,6 +25,7 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     similar = find_classes(settings.similar_names)
     if not settings.human_names:
         return None, "no human reference was asked for"
+    # Human responses are placed by one definition of Δv; curves over another axis compare nothing.
     if settings.plan.definition != HUMAN_DEFINITION:
         return None, (
             f"{OTHER_DEFINITION}: human responses are placed by the definition {HUMAN_DEFINITION}"

@@ -43,6 +43,7 @@ class ImageSource:
         """Return the settings for these images: published files determine the suite."""
         suite = None if settings.suite is None else os.fspath(as_path(settings.suite, "suite"))
         if self.published is None:
+            # Some suites are published as files only and cannot be generated.
             if suite is not None and is_read(suite):
                 raise UsageError(f"{suite} is read from files: give its folder as --images.")
             return settings
@@ -56,6 +57,7 @@ class ImageSource:
                 f"{self.published.root} holds corrupted images, which need no test set: leave it"
                 " out, or give the clean images as --images."
             )
+        # The folder determines suite, corruptions and severities.
         return settings.with_plan(self.published.plan(settings.plan))
 
     def load(self, plan: Plan, progress: Progress) -> ImageSet:

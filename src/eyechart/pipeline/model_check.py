@@ -117,6 +117,7 @@ def check_model(
     `step` is called for each image predicted.
     """
     settings.check()
+    # Some models know their number of classes only after the first prediction.
     model(images.batch([0]))
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
     labelled = np.flatnonzero(labels != NONE)
@@ -126,6 +127,7 @@ def check_model(
     right = answers == labels[labelled]
     promises = {"its makers or its card": model.promise, "you": settings.expect}
     spread = np.linspace(0, len(labelled) - 1, min(settings.n, len(labelled)))
+    # Evenly spread over the images, which are usually sorted by class.
     some = np.unique(spread.round().astype(np.int64))
     return ModelCheck(
         model,

@@ -100,6 +100,7 @@ def _divisors(
 
 
 def _constant(value: float) -> Estimate:
+    # A published number has no sampling error here.
     return Estimate.of(value, (value, value), (value, value), np.array([value]))
 
 
@@ -117,6 +118,7 @@ def _normalize(
     if not both:
         return None
     for corruption, score, divisor in both:
+        # Relative CE can fail alone, where a corruption adds no errors to the baseline.
         for relative in (False, True):
             try:
                 ratios[relative][corruption] = _divided(

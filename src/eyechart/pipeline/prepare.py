@@ -65,6 +65,7 @@ def prepare(
     models, images, device = inputs.models, inputs.images, inputs.device
     check_models(models, images, device)
     refuse_unused(settings.loaded_maps, models)
+    # Called for its checks: an invalid reference should fail before anything is predicted.
     find_humans(settings)
     testset = None if settings.testset is None else read_testset(settings.testset)
     groups = None if testset is None else testset.samples(images)
@@ -74,7 +75,9 @@ def prepare(
     check_labels(plan, models, images)
     _check_baseline(settings, plan, inputs)
     digest = "" if testset is None else testset.digest
+    # The identity of the run does not need the samples, which are costly to draw.
     task = PredictionTask(images, plan, groups or [], models, device, settings.batch, digest)
+    # The folder is checked before the strengths are searched, which can take long.
     folder = open_run(out, task.settings())
     if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
         groups = _uniform(plan, images, device, out, progress).samples(images)

@@ -75,6 +75,7 @@ def _score_models(
         for scorer in scorers[model.name]:
             name = scorer.space.name
             spaces[name], errors = scorer.score(step)
+            # Human errors depend on the samples only and are the same for all models.
             human_errors.setdefault(name, {}).update(errors)
         outputs = run.output_names(model)
         results.append(

@@ -75,6 +75,7 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
     """Yield what is doubtful about one model."""
     scores = model(batch)
     again = model(batch)
+    # A random model would fail the other checks as well, so only this one is reported.
     if _differ(scores, again, model):
         yield (
             f"{model.name} is not deterministic: the same {len(batch)} images got other scores the"
@@ -89,6 +90,7 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
             " its results depend on the batch size; put it into evaluation mode (batch"
             " normalisation in training mode does this)."
         )
+    # Destroyed images have no labels and may legitimately get the same scores.
     if not labels or len(batch) < 2:
         return
     if not _differ(scores, scores[:1].expand_as(scores), model):

@@ -260,6 +260,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         """What to sample."""
         from eyechart.testsets.plan import Plan, names_of
 
+        # A given test set has its own number of samples.
         usual = DEMO_SAMPLES if self.is_demo and self.testset is None else N_SAMPLES
         shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}
         shared["corruptions"] = names_of(self.corruptions)
@@ -356,6 +357,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     def _check_n(self) -> None:
         """Raise a UsageError if there are too few samples for any curve."""
         plan, least = self.plan, self.fit.least
+        # Published levels use all images, whatever n is.
         if plan.is_at_levels:
             return
         # A curve needs two usable bins.

@@ -107,6 +107,7 @@ def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
     table contains only these corruptions and is named after its parts ("alexnet + noc-alexnet").
     """
     named = find_baseline(name, corruptions)
+    # One table is enough; joining would only change its name.
     if set(corruptions) <= set(named.errors):
         return named
     homes = {}
@@ -120,6 +121,7 @@ def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
     return replace(
         named,
         name=" + ".join(tables),
+        # Read-only: tables are cached and shared.
         errors=MappingProxyType(
             {corruption: table.errors[corruption] for corruption, table in homes.items()}
         ),

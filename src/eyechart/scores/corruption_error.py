@@ -139,6 +139,7 @@ def corruption_error(
     table = as_baseline(baseline, mean_by_corruption)
     _check_known(mean_by_corruption, table)
     relative = as_flag(relative, "relative")
+    # The plain CE is the relative one with a clean error of 0 on both sides.
     start, base_start = _clean_errors(clean, table) if relative else (0.0, 0.0)
     values = {}
     for name, error in mean_by_corruption.items():
@@ -266,6 +267,7 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
                 "Each of results must be what corruption_error or mean_corruption_error returns,"
                 f" got {brief(errors)}."
             )
+        # All results are compared with the first one.
         first = first or errors
         if errors.relative != first.relative:
             raise UsageError(
@@ -302,6 +304,7 @@ def _ratios(*parts: FloatArray | float) -> FloatArray:
 def error_ratios(errors: FloatArray, baseline: FloatArray) -> FloatArray:
     """Return errors divided by the baseline's, NaN where those are 0 up to rounding."""
     ratios: FloatArray = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
+    # `where` leaves NaN and avoids warnings on division by 0.
     np.divide(errors, baseline, out=ratios, where=baseline > ROUNDING)
     return ratios
 

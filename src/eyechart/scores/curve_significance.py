@@ -130,12 +130,15 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
     area = first.area - second.area
     areas = first.areas[order] - second.areas[other_order]
     gap, chance, places = resampled_gaps(first, second, paired)
+    # The maximum along the curve is tested against the maximum of the noise: one test, no
+    # correction.
     widest = int(np.abs(gap).argmax())
     largest = float(np.abs(gap[widest]))
     return Difference(
         area_difference=area,
         interval=percentile_interval(areas, CONFIDENCE),
         narrow_interval=percentile_interval(areas, PUBLISHED_LEVEL),
+        # Replicates are centered on the observed difference, which simulates the null hypothesis.
         p_value=bootstrap_p_value(np.abs(areas - area) >= abs(area)),
         largest=largest,
         place=float(places[widest]),
@@ -170,6 +173,7 @@ def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[IntArray, In
             " replicates."
         )
     count = min(first.draws.replicates, second.draws.replicates)
+    # Curves may have different numbers of replicates; surplus ones are not used.
     order = np.arange(count)
     return order, order if paired else shuffle_replicates(count, 0)[0]
 

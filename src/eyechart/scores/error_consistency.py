@@ -180,6 +180,7 @@ def _over_pairs(
     kappas = cohen_kappa(totals[:, compared])
     drawn = np.empty(replicates)
     for part, weights in weight_blocks(sums.shape[1], replicates, seed):
+        # Rows are ordered by quantity, so that the reshape yields the four sums of κ.
         table = (sums @ weights.T).reshape(4, -1, len(weights))[:, compared]
         drawn[part] = _mean(cohen_kappa(table))
     return ErrorConsistency(
@@ -204,6 +205,7 @@ def _sums(
     conditions = int(condition.max()) + 1
     rows, columns, values = [], [], []
     for index, (one, two) in enumerate(pairs):
+        # The sum is NaN where either observer did not do the trial.
         seen = np.flatnonzero(~np.isnan(hits[one] + hits[two]))
         first, second = hits[one, seen], hits[two, seen]
         for part, counted in enumerate((np.ones(len(seen)), first, second, first == second)):
@@ -220,6 +222,7 @@ def _mean(kappas: FloatArray) -> FloatArray:
     known = ~np.isnan(kappas)
     count = known.sum(axis=0)
     total = np.where(known, kappas, 0).sum(axis=0)
+    # NaN as divisor gives NaN without a warning.
     mean: FloatArray = total / np.where(count > 0, count, np.nan)
     return mean
 

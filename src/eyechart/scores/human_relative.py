@@ -48,6 +48,7 @@ class Areas(Record):
 
         1 if the model is nowhere behind; NaN if the area under the human curve is 0.
         """
+        # Rounding can make the ratio slightly exceed 1.
         return max(0.0, 1 - self.human_ahead / self.human) if self.human > 0 else float("nan")
 
     @property
@@ -177,6 +178,7 @@ def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
     before, edge = (1.0 if model.left is None else model.left), 0.0
     for start, end in model.observed:
         gap = (places > edge) & (places < start)
+        # The curve is non-increasing: in a gap it lies between its values at both ends.
         lower[gap], upper[gap] = model(start), before
         before, edge = float(model(end)), end
     rest = places > edge
@@ -204,6 +206,7 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
         return None
     weights = np.ones(len(outcomes)) if outcomes.weights is None else outcomes.weights
     weights, change = weights[known], outcomes.delta_v[known]
+    # Resampling the universe keeps replicates aligned with those of other scores.
     pictures = np.unique(outcomes.picture) if outcomes.universe is None else outcomes.universe
     group = np.searchsorted(pictures, outcomes.picture[known])
     # Weight of each image at each step of Δv: in a replicate only the curve's values change, so

@@ -57,6 +57,7 @@ def expected_calibration_error(predictions: Predictions) -> Statistic | None:
     # Σ over a bin of (correct − confidence) is n_b (accuracy_b − confidence_b): sums are all ECE
     # needs.
     columns[index, equal_mass_bins(confidence[index], weights[index])] = gaps
+    # The last column counts the samples.
     columns[index, N_BINS] = 1
     return Statistic(columns, _mean_gap, is_biased=True)
 

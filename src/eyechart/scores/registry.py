@@ -112,6 +112,7 @@ class Score:
     @property
     def column(self) -> str:
         """Column in results.csv, which has one line per property: "r" for "r_a"."""
+        # Accuracy and consistency share columns; the column "property" tells them apart.
         return self.name.removesuffix(f"_{self.letter}") if self.letter else self.name
 
     @property
@@ -119,6 +120,7 @@ class Score:
         """Path of the test's score within a label space of results.json."""
         if not self.of_test:
             return ("means", self.name)
+        # Scores relative to a baseline are stored together with its name.
         return ("corruption_error", self.name) if BASELINE in self.needs else (self.name,)
 
     def path(self, corruption: str) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ def scenario(
     # A constant anchor has no sampling error; next to it standard errors are too small to divide
     # by.
     error = np.maximum(error, max(LEAST_ERROR * float(error.max()), TOUCHING))
+    # Studentized maximum: one critical value for the whole curve (simultaneous band).
     largest = np.abs(chance / error[:, None]).max(axis=0)
     margin = error * np.quantile(largest, level)
     human, model = gap > margin, -gap > margin

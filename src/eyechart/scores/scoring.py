@@ -55,6 +55,8 @@ class Fit(CurveSettings):
 
     def human_options(self) -> dict[str, Any]:
         """Return the arguments of `Reference.curve` that fit humans as models are fitted."""
+        # None leaves the number of bins to the human data; a number that was requested holds for
+        # both.
         return {**self.options(), "bins": self.bins, "right_anchor": self.right_anchor}
 
     def check(self) -> None:
@@ -109,6 +111,7 @@ def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
     for experiment in reference.experiments:
         for metric in METRICS:
             curve, why = human_curve(reference, experiment, metric, fit)
+            # A reference without any consistency data is normal, a failed fit is worth a line.
             if curve is not None or metric == "accuracy" or why.startswith(NO_HUMAN_CURVE):
                 yield HumanArea(experiment, metric, curve, why)
 
@@ -116,6 +119,7 @@ def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
 def class_weights(labels: NDArray[np.int64]) -> FloatArray:
     """Return one weight per sample that gives all classes the same total weight."""
     _, class_index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    # Weights average to 1, so that weighted counts stay comparable with the minimum count per bin.
     return np.asarray(len(labels) / (len(counts) * counts[class_index]), dtype=np.float64)
 
 
@@ -141,6 +145,7 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
 def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
     """Return the error rate at each severity 1…5; empty if there are other severities."""
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
+    # Continuous severities have no table by level.
     if not np.isin(levels, SEVERITIES).all():
         return {}
     errors = {}

@@ -151,6 +151,7 @@ def _compared(
 ) -> ComparedPair:
     one, two = curves[a], curves[b]
     rule = APART if bands_apart(one, two) else OVERLAP
+    # Experiments are resampled independently.
     gap, chance, _ = resampled_gaps(one, two, paired=False)
     largest = float(np.abs(gap).max())
     noise = np.abs(chance).max(axis=0)
@@ -191,6 +192,7 @@ def _class(
         members,
         STUDY,
         "; ".join(TESTS[test] for test in tests),
+        # The smallest p-value is the strongest evidence against similarity within the class.
         round(min(pair.p_holm for pair in inside), 6),
         min(pair.n for pair in inside),
         source,

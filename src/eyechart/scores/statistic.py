@@ -67,6 +67,7 @@ def _estimate(
     # A replicate that contains none of these images carries no information about the score.
     replicates = np.where(np.isnan(replicates), value, replicates)
     if statistic.is_biased:
+        # Shares stay in [0, 1] after the shift.
         replicates = np.clip(replicates - (replicates.mean() - value), 0, 1)
     return make_estimate(value, replicates, n_images)
 
