@@ -102,6 +102,7 @@ class PairResult:
         """Verdict on the pair from the test over participants and the interval."""
         if self.n_participants < LEAST_PEOPLE or self.n_judgements < LEAST_ANSWERS:
             return TOO_FEW
+        # The upper limit decides: similarity is shown by a narrow interval, not by a large p-value.
         is_alike = self.interval[1] < ALIKE
         if self.by_participant_holm < SIGNIFICANT and self.accuracy > 0.5:
             return HARDLY if is_alike else TOLD_APART
@@ -118,6 +119,7 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     always responds "same" tells nothing apart.
     """
     columns = column_names(path)
+    # A study's own columns win; other tables must have a, b and same.
     if {"shown", "said"} & columns or not {"a", "b", "same"} <= columns:
         return [_judgement(row) for row in read_rows(path, COLUMNS)]
     if "shown_same" not in columns:
@@ -177,6 +179,7 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     names = [judgement.subject or f"answer {number}" for number, judgement in enumerate(answered)]
     participants, owner = np.unique(names, return_inverse=True)
     counts = np.bincount(owner)
+    # Counts per participant, the unit of the sign-flip test and of the interval.
     correct = np.bincount(owner, [judgement.correct for judgement in answered]).astype(np.int64)
     n_judgements, n_correct = len(answered), int(correct.sum())
     of_same = _said_different([one for one in answered if one.truth == SAME])

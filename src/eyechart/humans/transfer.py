@@ -276,6 +276,7 @@ def _grown(first: str, names: Sequence[str], pairs: set[frozenset[str]]) -> tupl
 
 def _has(members: Iterable[str], name: str) -> bool:
     """Whether a corruption or experiment is among the members, with or without suite."""
+    # Published experiments are looked up by the corruption whose class they belong to.
     names = {name, EXPERIMENTS.get(name, name)}
     return any(
         is_direct(m, candidate) or is_direct(candidate, m) for m in members for candidate in names
@@ -335,6 +336,7 @@ def _classes(content: object) -> SimilarClasses:
     classes = tuple(_class(record, source) for record in content["classes"])
     members = [name for corruption_class in classes for name in corruption_class.members]
     for name in members:
+        # A corruption in two classes would have two sources of transferred responses.
         if members.count(name) > 1:
             raise ValueError(f"{name} must be in one class, got {members.count(name)}")
     pairs = tuple(ComparedPair(**pair) for pair in content.get("pairs") or ())
@@ -344,7 +346,9 @@ def _classes(content: object) -> SimilarClasses:
 
 def _rounded(values: Mapping[str, object]) -> dict[str, object]:
     return {
-        k: round(value, 6) if isinstance(value, float) else value for k, value in values.items()
+        # Rounded for readability; more digits are below the accuracy of the bootstrap.
+        k: round(value, 6) if isinstance(value, float) else value
+        for k, value in values.items()
     }
 
 

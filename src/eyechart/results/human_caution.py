@@ -31,9 +31,11 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
     Each model's scores imply the area up to rounding; this is the mean over models. `letter` is "a"
     for accuracy, "p" for consistency.
     """
+    # A name of a table (not of a suite) finds exactly one.
     (table,) = find_published(TABLE)
     areas: dict[str, list[float]] = {}
     for row in table.models:
+        # Every row of the table implies the area once for each model; they differ by rounding only.
         areas.setdefault(bare_name(row.corruption), []).append(row.scores[f"human_area_{letter}"])
     return {name: sum(of_models) / len(of_models) for name, of_models in areas.items()}
 

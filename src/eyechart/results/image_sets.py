@@ -39,6 +39,7 @@ Labels = Mapping[str, int] | Mapping[int, int]
 
 def names_digest(names: Sequence[str]) -> str:
     """Return the SHA-256 of the sorted file names, without folder and extension, one per line."""
+    # Without folder and extension, which differ between copies of the dataset.
     stems = sorted(PurePath(name).stem for name in names)
     return sha256("\n".join(stems).encode()).hexdigest()
 
@@ -88,6 +89,7 @@ def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
     if not are_robustbench_images(names):
         return f"{condition}, and these are {len(names):,} with other names"
     classes: set[object] = set(labels_per_class)
+    # The 5,000 images need not contain every class.
     if not (classes <= set(wordnet_ids()) or classes <= set(range(N_CLASSES))):
         return f"{condition} with ImageNet's {N_CLASSES:,} classes, and these have others"
     return ""
@@ -122,6 +124,7 @@ def holds(
     # Measured by the user, who is responsible for the images.
     if not table.suites:
         return ""
+    # The first reason that applies is reported, the most general one first.
     reason = (
         _suite_reason(table, suite, corruptions)
         or why_not(table.images, names, labels_per_class)

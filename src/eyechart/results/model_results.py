@@ -53,12 +53,14 @@ class Scored(Record):
         scores = self.scores
         if name in scores:
             return scores[name]
+        # A known score that is missing here gets a reason; an unknown name gets suggestions.
         if name in SCORES:
             raise AttributeError(self._why_missing(SCORES[name]))
         known = [*SCORES, *type(self).model_fields]
         raise AttributeError(str(unknown_name("attribute", name, known)))
 
     def __dir__(self) -> list[str]:
+        # Makes scores visible to tab completion.
         return [*super().__dir__(), *self.scores]
 
     def _why_missing(self, score: Score) -> str:
@@ -102,6 +104,7 @@ class CorruptionResults(Scored):
 
     def with_baseline_scores(self, scores: Mapping[str, Estimate]) -> "CorruptionResults":
         """Return the results with CE and relative CE among the scores."""
+        # Records are frozen; private attributes are set on a copy.
         results = self.model_copy()
         results._baseline_scores = scores
         return results
@@ -206,6 +209,7 @@ class SpaceResults(Scored):
     @property
     def scores(self) -> dict[str, Estimate]:
         """Available scores over all corruptions, by name: clean_accuracy, r_a, mce."""
+        # Paths come from the registry, so that a new score needs no change here.
         values = {score.name: find(self, score.overall_path) for score in OVERALL}
         return {name: estimate for name, estimate in values.items() if estimate is not None}
 

@@ -153,6 +153,7 @@ def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[Pub
 
 
 def _load(entry: TableEntry) -> PublishedTable:
+    # Three forms of published data: accuracies by severity, scores of curves, printed errors.
     if "accuracy" in entry:
         rows = _of_leaderboard(read_severity_errors(FOLDER / entry["accuracy"]), entry["baseline"])
     elif "curves" in entry:
@@ -190,6 +191,7 @@ def _of_printed(entry: TableEntry) -> Iterator[PublishedModel]:
 def _of_leaderboard(
     models: Mapping[str, SeverityErrors], baseline: str
 ) -> Iterator[PublishedModel]:
+    # RobustBench publishes clean accuracies in a separate file.
     clean = {
         model: 1 - float(row["clean_accuracy"]) / 100 for model, row in _rows(LEADERBOARD).items()
     }
@@ -221,6 +223,7 @@ def _of_accuracies(
         scores = {"error": error, "mce": plain.value}
         relative: Mapping[str, float] = {}
         if model_errors.clean is not None:
+            # Relative errors need the clean error; without it only plain ones are computed.
             scores = {"clean_accuracy": 1 - model_errors.clean, **scores}
             also = mean_corruption_error(errors, table, model_errors.clean, relative=True)
             scores["relative_mce"], relative = also.value, also.by_corruption.values

@@ -90,6 +90,7 @@ def is_comparable(board: Board, table: PublishedTable) -> bool:
     # Without known images or baseline, a comparison would mix different tests.
     if not table.images or not table.baseline or board.baseline in board.models:
         return False
+    # Published image sets are recognized by file names.
     return image_set_of(sorted(board.runs[0].names)) == table.images
 
 
@@ -110,6 +111,7 @@ def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> Ran
         for row in table.models
         if by in row.scores
     ]
+    # Published rows have no replicates, so that ranks here have no intervals.
     rows.sort(key=lambda row: row.value, reverse=SCORES[by].higher_is_better)
     ranked = tuple(
         RankedRow(rank, row.model, row.value, row.table, row.row)

@@ -110,11 +110,14 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
             },
         }
         known = {way: (estimates, True) for way, estimates in ways.items() if estimates}
+        # A single ranking has nothing to be compared with.
         if len(known) > 1:
+            # Insufficient data in either run makes the comparison inconclusive.
             verdict = board.verdict(where) or continuous.verdict(where)
             rankings.append(rank_in_ways(name, known, verdict))
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
+    # Runs may have been made with different minimum counts; the caption names all of them.
     counts = [f"{board.runs[0].config.fit.least:g}" for board in [*fixed, continuous]]
     return Discrete(
         models,

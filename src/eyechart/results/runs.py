@@ -39,6 +39,7 @@ class Run:
     def names(self) -> frozenset[str]:
         """Names of the images, without extension."""
         digests = self.results.images.digests
+        # Extensions may differ between copies of a dataset.
         return frozenset(PurePath(name).with_suffix("").as_posix() for name in digests)
 
     @property
@@ -92,6 +93,7 @@ class Run:
     def identity(self, model: str) -> str:
         """Return an identifier of a model's weights and precision, "" if unknown."""
         weights, _, precision = self.config.models.get(model, "").rpartition(" ")
+        # The same weights in another precision are another model: predictions differ.
         return f"{weights} {precision}" if weights else ""
 
 
@@ -111,6 +113,7 @@ def run_of(results: Results) -> Run:
     """Return results in memory as a run; without a folder there are no examples."""
     _check_complete(results, "Results")
     scores = dict(scores_of(results))
+    # Paired tests between models need the replicates.
     if not all(len(estimate.replicates) for estimate in scores.values()):
         raise UsageError(f"The results lack their replicates: load a folder with {SCORES_FILE}.")
     if results.folder is None:
@@ -266,6 +269,7 @@ def _check_same_test(first: Run, second: Run) -> None:
 
 def _check_same_definition(runs: Sequence[Run]) -> None:
     """Raise a UsageError unless all runs measured visual change with the same ruler."""
+    # Comparing neighbors is enough: equality is transitive.
     for first, run in pairwise(runs):
         one, two = (compared.config.definition for compared in (first, run))
         versions = [compared.config.ruler_version for compared in (first, run)]

@@ -292,6 +292,7 @@ class Results(Record):
     def _repr_html_(self) -> str:
         """Return a table for notebooks: one line per model with its scores over all corruptions."""
         rows = {model.name: model.scores for model in self.models}
+        # Columns without any value are left out.
         columns = [score for score in OVERALL if any(score.name in row for row in rows.values())]
         head = "".join(f"<th>{escape(score.symbol)}</th>" for score in columns)
         lines = [
@@ -360,6 +361,7 @@ def _version_of(content: bytes, path: Path) -> int:
     try:
         return _Version.model_validate_json(content, strict=True).schema_version
     except ValidationError as error:
+        # Tell a damaged file from a valid JSON file of another program.
         if error.errors()[0]["type"] == "json_invalid":
             raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
         raise UsageError(

@@ -72,6 +72,7 @@ def _read(path: Path) -> dict[str, SeverityErrors]:
         # 1 − 0.9 is 0.09999999999999998 in floating point; rounding restores 0.1.
         error = round(1 - row.share("accuracy"), 12)
         by_corruption = by_model.setdefault(model, {})
+        # Clean accuracy has no severity.
         if corruption == CLEAN:
             if model in clean:
                 raise row.refusal(f"clean accuracy of {model} appears twice")
@@ -100,6 +101,7 @@ def _wide_rows(path: Path) -> Iterator[CsvRow]:
     for number, line in enumerate(lines[2:], 3):
         if not line:
             continue
+        # A shifted row would assign accuracies to the wrong corruption without an error.
         if not len(line) == len(severities) == len(corruptions):
             raise UsageError(
                 f"{path}, row {number} must have {len(corruptions)} cells, as the rows of"

@@ -69,6 +69,7 @@ class Standings:
         """
         if self.verdict:
             return []
+        # Differences are signed by score, not by quality.
         sign = 1 if SCORES[self.by].higher_is_better else -1
         behind = []
         for pair in self.pairs:
@@ -143,6 +144,7 @@ def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], 
 def _pairs(scores: Mapping[str, Estimate]) -> list[Pair]:
     pairs = list(combinations(scores, 2))
     tests = [paired_difference(scores[first], scores[second]) for first, second in pairs]
+    # One family: all pairs of the board.
     corrected = holm([test.p_value for test in tests])
     return [
         Pair(first, second, test.difference, test.interval, test.p_value, float(p))

@@ -56,6 +56,7 @@ def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
         CSV_FILE: to_csv(results),
     }
     for name, text in texts.items():
+        # Written to a temporary file first, so that an interruption leaves no half-written results.
         with file_in(folder, name) as temporary:
             temporary.write_text(text, encoding="utf-8")
     write_scores(results, folder / SCORES_FILE)
@@ -71,6 +72,7 @@ def to_json(results: Results) -> str:
 
 def schema_text() -> str:
     """Return the JSON Schema of results.json, which the package publishes."""
+    # By alias: the file calls the version "schema", a name that pydantic's models already use.
     schema = Results.model_json_schema(mode="serialization", by_alias=True)
     published = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(published, indent=1, ensure_ascii=False) + "\n"
@@ -86,6 +88,7 @@ def csv_columns() -> tuple[str, ...]:
         names += ["scenario", "human_reference"] if score.group != "curve" else []
         names += ["baseline"] if BASELINE in score.needs else []
         names += _score_columns(score)
+    # dict.fromkeys: properties share columns, and each appears once.
     return (*dict.fromkeys(names), "note", "trained_on")
 
 

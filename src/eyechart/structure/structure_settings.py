@@ -15,6 +15,8 @@ from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import GROUP, Recipe
 from eyechart.training.training_settings import OutFolder, Stimulus, images_option
 
+# As in the authors' code: 50 epochs, batch 128, Nesterov momentum, cosine schedule, crop with 4 px
+# padding.
 HOLDOUT_RECIPE = Recipe(epochs=50, batch=128, nesterov=True, schedule="cosine", crop=4)
 """Recipe of ICONS-50."""
 

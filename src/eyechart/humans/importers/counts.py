@@ -27,8 +27,10 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         number, known = COUNTED[rate]
         for row in read_rows(path, ("iqa", rate, "count", number)):
             total, hits = row.whole("count"), row.whole(number)
+            # Empty bins are listed, too.
             if not total:
                 continue
+            # Rates in these tables are rounded; a larger difference means an inconsistent row.
             if abs(hits / total - row.share(rate)) > 1e-3:
                 raise row.refusal(f"{rate} is not {number} / count: fix the row or remove it")
             corruption = row.cells.get("corruption") or options.corruption

@@ -84,6 +84,7 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
     for index, row in enumerate(rows):
         try:
             strength = strength_of(row["condition"])
+            # Raises for a strength that the placement lacks, so that the message can name the row.
             placement.spread(strength, 1)
         except UsageError as error:
             raise row.refusal(str(error).rstrip(".")) from None

@@ -30,6 +30,7 @@ class Rule:
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
+    # fnmatchcase: fnmatch would ignore case on some systems.
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -50,4 +51,5 @@ def _rule(entry: str | Mapping[str, str]) -> Rule:
 
 def class_of(name: str, group: str) -> str | None:
     """Return the class of an emoji; None if it belongs to none."""
+    # Classes are visited in alphabetical order; the first match wins.
     return next((label for label, rule in icon_classes().items() if rule.holds(name, group)), None)
