@@ -39,6 +39,7 @@ def content_keys(levels: Tensor) -> Tensor:
     2⁻⁶⁴.
     """
     flat = levels.reshape(levels.shape[0], -1)
+    # Zeros fill up the last group of eight bytes; the shape in the key tells them from pixels.
     spare = -flat.shape[1] % 8
     if spare:
         flat = torch.nn.functional.pad(flat, (0, spare))

@@ -134,6 +134,7 @@ def read_picture(path: Path) -> Image.Image:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except Image.DecompressionBombError:
         raise UsageError(f"{path} is too large to decode safely.") from None
+    # Raised by `_eight_bit`: it already says what is wrong.
     except UsageError:
         raise
     except DAMAGE as error:
@@ -207,6 +208,7 @@ def is_damaged(path: Path) -> bool:
         with Image.open(path) as picture:
             end = ENDS.get(picture.format or "", b"")
         with path.open("rb") as file:
+            # For formats without a known end marker, nothing is read and nothing compared.
             file.seek(-len(end), os.SEEK_END)
             cut_off = file.read() != end
     except (PermissionError, Image.DecompressionBombError):

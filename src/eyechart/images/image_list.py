@@ -74,6 +74,7 @@ def _listed(source: Path) -> list[Picture]:
     rows_by_name: dict[str, int] = {}
     for row in rows:
         name, number = row[path], row.number
+        # Names identify images in results, so each may occur only once.
         first = rows_by_name.setdefault(name, number)
         if first != number:
             raise UsageError(f"{source} lists {name} twice, in rows {first} and {number}.")

@@ -73,6 +73,7 @@ def each_size(images: Sequence[object]) -> list[tuple[list[int], Batch, list[Res
         batch, restore = to_batch(image)
         if batch.shape[0] != 1:
             raise UsageError("A list must hold single images, not batches.")
+        # Only images that agree in all of these can be concatenated.
         kind = (*batch.shape[1:], batch.dtype, batch.device)
         groups.setdefault(kind, []).append((index, batch, restore))
     return [
@@ -95,6 +96,7 @@ def to_rgb_levels(images: object) -> Tensor:
         >>> to_rgb_levels(np.full((16, 16), 0.5)).shape
         torch.Size([1, 3, 16, 16])
     """
+    # Lists may mix sizes, which one batch cannot: only lists of a single kind are accepted.
     if isinstance(images, list | tuple):
         groups = each_size(images)
         if len(groups) != 1:
@@ -138,6 +140,7 @@ def check_batch(batch: Batch) -> None:
             advice = "divide by 255 or pass uint8"
             if low < 0:
                 advice = "undo their normalisation"
+            # Slightly above 1 is rounding or overshoot; values far above are likely 0…255.
             elif high <= 2 or np.isinf(high):
                 advice = "clip them"
             raise UsageError(

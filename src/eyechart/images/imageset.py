@@ -119,6 +119,7 @@ class ImageSet:
 
     def batch(self, places: Sequence[int]) -> Tensor:
         """Return the stimuli at these positions, uint8 (B, 3, H, W); all must have equal sizes."""
+        # dict.fromkeys drops repeated positions and keeps their order.
         missing = [index for index in dict.fromkeys(places) if index not in self.kept]
         again: dict[int, Tensor] = {}
         if missing:
@@ -214,6 +215,7 @@ def load_pictures(
             for picture, digest, outcome in pool.map(read, listed[start : start + 4 * READERS]):
                 if isinstance(outcome, str):
                     damaged.append(Damaged(picture.name, outcome))
+                    # Fail at once rather than after decoding a large dataset that cannot be used.
                     if len(damaged) > MOST_DAMAGED * len(listed):
                         raise UsageError(
                             f"At least {len(damaged)} of {len(listed)} images cannot be used,"

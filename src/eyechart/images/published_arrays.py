@@ -68,6 +68,7 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
     has_labels = (root / LABELS).exists()
     if not arrays and has_labels and not any(path.is_dir() for path in root.iterdir()):
         return (files, []) if files else None
+    # Beside known corruptions, other arrays count only if they hold images: the rest is reported.
     unknown = {name: path for name, path in files.items() if name not in known}
     more = {name: path for name, path in unknown.items() if has_labels and _has_pictures(path)}
     unused = [path.name for name, path in unknown.items() if name not in more]
@@ -147,6 +148,7 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
         return [str(number) for number in numbers]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"Cannot read {path}: {error}.") from None
+    # Two classes with one name could not be told apart in results.
     if max(numbers) >= len(names) or not all(names) or len(set(names)) < len(names):
         raise UsageError(
             f"{path} must name each class once, one per line, but has {len(names)} lines for class"

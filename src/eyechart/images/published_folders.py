@@ -59,6 +59,7 @@ class PublishedFolder:
         with ThreadPoolExecutor(READERS) as pool:
             readings = list(pool.map(self._read, paths))
         good = [item for item in readings if isinstance(item, Tensor)]
+        # torch.stack rejects an empty list.
         none = torch.empty(0, 3, *self.size, dtype=torch.uint8)
         return Readings(
             torch.stack(good) if good else none,
@@ -109,6 +110,7 @@ def find_folders(
                 unknown.append(candidate.relative_to(root).as_posix())
     if any((folder / level).is_dir() for folder in corruptions.values() for level in LEVELS):
         return {name: corruptions[name] for name in known if name in corruptions} | trees, unknown
+    # Folders that are named like a corruption but have no severities are not corruptions.
     unknown += corruptions
     if trees and unknown:
         raise UsageError(
@@ -224,6 +226,7 @@ def _all_stems(
     for names in (first, *listed.values()):
         for name, files in names.items():
             by_stem = {_stem(file): file for file in files}
+            # Images are matched by stem, since severities may differ in suffix.
             if len(by_stem) < len(files):
                 raise UsageError(
                     f"{root} has two files with the same name in class {name}, such as"

@@ -107,6 +107,7 @@ def find_stimulus(name: str) -> Stimulus:
     width, height = _side(name, sides[1]), _side(name, sides[2] or sides[1])
     if sides[2]:
         return Stimulus(f"{width}x{height}", None, None, (width, height))
+    # Other sides keep the proportion of resize to crop, 256 : 224.
     usual = STIMULI["224"]
     assert usual.resize is not None and usual.crop is not None
     return Stimulus(str(width), round(width * usual.resize / usual.crop), width)

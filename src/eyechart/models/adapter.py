@@ -117,6 +117,7 @@ def need(package: str, prefix: str, *parts: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None:
             raise _broken(package, prefix, error) from error
+        # The package may be installed and lack one of its own dependencies: name both.
         whose = package.partition(".")[0]
         if error.name.partition(".")[0] != whose:
             whose = f"{whose} with {error.name}"

@@ -51,6 +51,7 @@ class Card:
     def apply(self, model: Model) -> Model:
         """Apply the card's entries to the model, which is modified, and return it."""
         steps = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
+        # A fixed input size is part of the file, and no preprocessing can change it.
         if model.fixed_side and self.side not in (None, model.side):
             raise UsageError(
                 f"{model.name} takes images of {model.side} × {model.side} px, but its sidecar"

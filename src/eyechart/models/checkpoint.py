@@ -121,6 +121,7 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
     """
     made_by = checkpoint.network or checkpoint.base
     kinds = ZOOS if checkpoint.network else [kind for kind in ADAPTERS if kind != "python"]
+    # Importing a module that a file names would run code of whoever wrote the file.
     if _is_users(made_by, kinds) and not request.trust:
         raise UsageError(
             f"{name} was trained with {made_by}, code that runs when it is loaded: give --trust if"

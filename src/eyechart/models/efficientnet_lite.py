@@ -139,6 +139,7 @@ def _layer(
         conv = nn.Conv2d(before, after, kernel, padding=edge, groups=groups, bias=False)
     else:
         conv = SameConv(before, after, kernel, stride, groups=groups, bias=False)
+    # TensorFlow's epsilon, with which the weights were trained; torch has 1e-5.
     norm = nn.BatchNorm2d(after, eps=1e-3)
     return nn.Sequential(conv, norm, *([nn.ReLU6(inplace=True)] if active else []))
 
@@ -166,6 +167,7 @@ def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) 
     network.load_state_dict(
         dict(zip(network.state_dict(), weights.values(), strict=True)), strict=True
     )
+    # The published preprocessing is (level − 127) / 128.
     grey, spread = 127 / 255, 128 / 255
     return Model(
         name,

@@ -147,6 +147,7 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
     path = Path(name)
     sidecar = path.with_suffix(CARD_SUFFIXES[0])
     cards = [card] if card is not None else []
+    # The card itself may be the sidecar: then it is applied only once.
     if sidecar.exists() and not any(sidecar.samefile(sidecar_card.path) for sidecar_card in cards):
         sidecar_card = read_card(sidecar)
         if sidecar_card.model is not None and not _is_same(path, sidecar, sidecar_card.model):

@@ -56,6 +56,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
+        # The module exists, but one of its own imports is missing.
         if name != missing and not name.startswith(f"{missing}."):
             raise UsageError(f"'{name}' needs '{missing}': pip install it first.") from error
         raise UsageError(

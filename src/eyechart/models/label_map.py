@@ -100,6 +100,7 @@ def map_of(entries: list[str], source: str) -> LabelMap:
                 " an output without a meaning, write a line with - only."
             )
         outputs[number] = position
+    # All of ImageNet is there: reorder it, so that the 16 categories can be used.
     if len(outputs) == CLASSES:
         picked = tuple(outputs[number] for number in range(CLASSES))
         return LabelMap(source, len(entries), picked)

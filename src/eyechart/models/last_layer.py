@@ -51,6 +51,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
             "The network must return class scores (B, K), got"
             f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
         )
+    # With a softmax at the end, the layer found would not compute what training needs.
     refuse_probabilities(scores)
     candidates = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
     if not candidates:
@@ -65,6 +66,7 @@ def _outputs(part: nn.Module) -> int:
     """Return the number of outputs of a layer; 0 if it cannot be a last layer."""
     if isinstance(part, nn.Linear):
         return part.out_features
+    # A grouped convolution does not see all features, so it is not a classifier.
     if isinstance(part, nn.Conv2d) and part.groups == 1:
         return part.out_channels
     return 0

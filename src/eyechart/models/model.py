@@ -174,6 +174,7 @@ class Model:
         if scores.is_complex() or scores.dtype == torch.bool:
             raise UsageError(f"{need}, got {scores.dtype}: return real numbers.")
         outputs = scores.shape[1]
+        # With a label map, `classes` counts the kept outputs, not those of the network.
         known = self._outputs or (None if self._is_mapped else self.classes)
         if known is not None and outputs != known:
             raise UsageError(
@@ -239,6 +240,7 @@ def identity_of(module: nn.Module) -> str:
     """
     digest = hashlib.sha256()
     for name, part in module.named_modules():
+        # Equal weights in another architecture are another model.
         digest.update(f"{name}:{type(part).__qualname__};".encode())
     tensors = {k: v for k, v in module.state_dict().items() if isinstance(v, Tensor)}
     for name, tensor in tensors.items():

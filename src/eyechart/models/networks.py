@@ -189,6 +189,7 @@ class ImageNetResNet(nn.Module):
         for group, count in enumerate(repeats):
             width = 64 * 2**group
             for number in range(count):
+                # Each group but the first halves the size in its first block.
                 blocks.append(block(inner, width, 2 if group and not number else 1))
                 inner = block.expansion * width
         self.body = nn.Sequential(*blocks)
@@ -275,6 +276,7 @@ class _GridLayer(nn.Module):
 
     def __init__(self, inner: tuple[int, ...], outer: tuple[int, ...]) -> None:
         super().__init__()
+        # Each scale sees itself, the next larger and the next smaller one.
         near = [sum(inner[max(0, number - 1) : number + 2]) for number in range(len(inner))]
         self.steps = nn.ModuleList(_step(one, two) for one, two in zip(near, outer, strict=True))
         self.same = inner == outer

@@ -140,6 +140,7 @@ def category_of_model(spec: str) -> str:
                 return model.category
     zoo, _, name = spec.lower().partition(":")
     if zoo in ZOOS:
+        # Whole words only: "vit" must not match inside "levit".
         words = re.split(r"[^a-z0-9]+", name)
         for category, pattern in HINTS.items():
             if category == {"clip": "CLIP", "dinov2": "ViT"}.get(zoo):

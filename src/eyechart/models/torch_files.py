@@ -74,6 +74,7 @@ def _kind(path: Path) -> str:
             names = archive.namelist()
     except zipfile.BadZipFile:
         names = []
+    # The top folder in the archive has the name of the file, so only the last parts are fixed.
     last = {name.rsplit("/", 1)[-1] for name in names}
     if "archive_format" in last or "serialized_exported_program.json" in last:
         return "exported"
@@ -254,6 +255,7 @@ def anything() -> Iterator[None]:
 
 @contextmanager
 def _forced(name: str) -> Iterator[None]:
+    # torch rejects both variables at once, so the other one is removed meanwhile.
     before = {key: os.environ.pop(key, None) for key in (FORCE, FORBID)}
     os.environ[name] = "1"
     try:

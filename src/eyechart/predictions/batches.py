@@ -80,6 +80,7 @@ def predict_batches(
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
+            # A batch of one cannot be halved.
             if stop - start == 1:
                 height, width = stimuli.size
                 raise UsageError(
@@ -88,6 +89,8 @@ def predict_batches(
                 ) from None
             batch_size.n_images = (stop - start) // 2
             advance(0, f"Out of memory: continuing with batches of {batch_size.n_images}.")
+            # Return cached blocks to the device: fragments of the large batch may not fit the small
+            # one.
             torch.cuda.empty_cache()
             continue
         yield PredictedBatch(start, stop, known, records)
@@ -113,6 +116,7 @@ def predict_classes(
             finite[number].append(is_finite)
         advance(batch.stop - batch.start, "")
     for model, are_finite in zip(models, finite, strict=True):
+        # Reading a flag waits for the GPU, so this is done once at the end.
         if not bool(torch.stack(are_finite).all()):
             raise model.refuse()
     return [torch.cat(batches) for batches in classes]

@@ -24,6 +24,7 @@ DESTROYED_ROWS = -1 - np.arange(COUNT)
 def destroyed_pictures(height: int, width: int) -> Tensor:
     """Return 16 images without content, uint8 (16, 3, H, W): eight uniform grays, eight noise."""
     half = COUNT // 2
+    # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
     grey = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
     random = ImageRandom(torch.arange(half), [hash64(DESTROYED)] * half, torch.device("cpu"))

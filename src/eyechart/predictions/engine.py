@@ -64,6 +64,7 @@ def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = 
         advance(task.n_samples - n_left, "")
         if items:
             runner.run(task, items, folder, advance)
+        # Counted over all writers of part files, which no single loop sees.
         refuse_too_many(left_out(folder), task.images)
         parts.merge()
 

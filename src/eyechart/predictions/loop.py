@@ -154,6 +154,7 @@ class PredictionTask:
         samples_of_items: list[list[Samples]] = [[] for _ in items]
         # Sorted once for all items: searching all samples for each item's rows takes seconds.
         for samples in self.groups:
+            # searchsorted gives len(rows) for rows beyond the last one.
             nearest = np.minimum(np.searchsorted(rows, samples.row), len(rows) - 1)
             number = np.where(rows[nearest] == samples.row, numbers[nearest], -1)
             by_item = np.argsort(number, kind="stable")
@@ -260,6 +261,7 @@ class _Loop:
 
     def _record(self, model: Model, scores: Tensor, measured: _Measured) -> BatchRecord:
         samples, _ = measured
+        # The number of classes is only known once the model has been called.
         if model.name not in self.labels:
             self.labels[model.name] = _labels_of(self.task, model, scores.shape[1])
         labels = self.labels[model.name][torch.from_numpy(samples.image)]
@@ -329,6 +331,7 @@ def _copied(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]
     copies = [torch.empty(source.shape, dtype=source.dtype, pin_memory=True) for source in tensors]
     for target, source in zip(copies, tensors, strict=True):
         target.copy_(source, non_blocking=True)
+    # Wait for this copy only, not for the batches that are queued after it.
     event = torch.cuda.Event()  # type: ignore[no-untyped-call]
     event.record()
     return copies, event.synchronize

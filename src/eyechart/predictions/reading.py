@@ -164,6 +164,7 @@ class PredictionReader:
         if self.rule is None:
             return np.asarray(table["confidence"].to_numpy(), dtype=np.float64)
         logs = _sixteen(table["category_sum"])
+        # −1 (no category) is not a valid index; these are set to NaN below.
         chosen = np.take_along_axis(logs, np.maximum(answer, 0)[:, None], axis=1)[:, 0]
         return np.where(answer == NONE, np.nan, np.exp(chosen.astype(np.float64)))
 
@@ -224,5 +225,6 @@ def _equal(answer: IntArray, label: IntArray) -> FloatArray:
 
 def _shares(lost: IntArray, label: IntArray) -> FloatArray:
     """Return how often predictions on images without content equal each of the labels."""
+    # One comparison per distinct label instead of one per sample.
     values, inverse = np.unique(label, return_inverse=True)
     return np.array([(lost == value).mean() for value in values], dtype=np.float64)[inverse]

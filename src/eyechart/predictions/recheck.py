@@ -67,6 +67,7 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
     chosen, parts = [], Parts(folder)
     never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
     for samples in task.groups:
+        # Samples without a prediction have nothing to compare with.
         rows = samples.row[~np.isin(samples.row, np.asarray(never, dtype=np.int64))]
         count = min(len(rows), max(FEWEST, round(share * len(rows))))
         chosen.append(chance.choice(rows, count, replace=False))
@@ -81,6 +82,7 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
         kept = recorded.filter(pc.is_in(recorded["row"], repeated["row"].combine_chunks()))
         if len(kept) != len(repeated):
             raise UsageError(f"{folder} lacks samples of {name}: re-run the evaluation first.")
+        # Part files are in the order of completion: sort both sides alike.
         order = [("row", "ascending"), ("model", "ascending")]
         total += _compare(kept.sort_by(order), repeated.sort_by(order))
     return Comparison(*(int(number) for number in total))

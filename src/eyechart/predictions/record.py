@@ -98,6 +98,7 @@ def rank_of(scores: Tensor, labels: Tensor | None) -> Tensor:
     if labels is None:
         return torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     label = labels[:, None]
+    # −1 (no label) is not a valid index; these rows are set to 0 below.
     label_score = scores.gather(1, label.clamp_min(0))
     classes = torch.arange(scores.shape[1], device=scores.device)
     is_ahead = (scores > label_score) | ((scores == label_score) & (classes < label))

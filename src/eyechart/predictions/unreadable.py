@@ -62,6 +62,7 @@ def left_out(folder: Path) -> list[Damaged]:
     table = Parts(folder).read(UNREADABLE)
     reasons: dict[str, str] = {}
     for name, why in zip(table["picture"].to_pylist(), table["why"].to_pylist(), strict=True):
+        # Several files of an image may be unreadable: keep the first reason.
         reasons.setdefault(name, why)
     return [Damaged(name, why) for name, why in reasons.items()]
 

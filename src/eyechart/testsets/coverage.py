@@ -52,6 +52,7 @@ def coverage_of(table: pa.Table, least: int = LEAST) -> list[SampleCoverage]:
         if name == CLEAN:
             continue
         samples = table.filter(pc.equal(table["corruption"], name))
+        # Δv is null where it is undefined; such samples are in no bin.
         values = samples["delta_v"].drop_null().to_numpy()
         paper, equal = _counts(values, PAPER_BINS), _counts(values, TEXT_BINS)
         largest = float(values.max()) if len(values) else 0.0

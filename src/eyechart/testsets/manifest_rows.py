@@ -85,6 +85,7 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
+# Called for every batch of a run, always with the same image set.
 @lru_cache(maxsize=4)
 def _of_pictures(images: ImageSet) -> dict[str, pa.Array]:
     """Return the columns that identify the image of a row, for every image of a set."""
@@ -132,6 +133,7 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
             raise UsageError(f"The test set has {name}, which its suite lacks: draw it again.")
+        # Another version of a corruption gives other pixels than those that were measured.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
             raise UsageError(f"The test set has an older version of {name}: draw it again.")
         groups.append(_to_samples(rows, entry, places))

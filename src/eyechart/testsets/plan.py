@@ -166,6 +166,7 @@ def _check_names(names: Sequence[str]) -> None:
                 f"A corruption's name must consist of letters, digits, _ and single - and /, and"
                 f" must not be reserved, got {name!r}."
             )
+        # Part files are named after corruptions, with slashes replaced.
         if files.count(file) > 1:
             raise UsageError(f"{name} is listed twice, or differs from another only by a slash.")
 

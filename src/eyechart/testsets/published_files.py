@@ -64,6 +64,7 @@ class Published:
                     f"{name} is only for images that are corrupted here; those in {self.root} are"
                     " used unchanged: leave it out."
                 )
+        # Sampling options are rejected above, since they would silently have no effect.
         wanted = self._of_suite(plan.suite)
         chosen = plan.corruptions or tuple(name for name in wanted if name in self.corruptions)
         for name in chosen:
@@ -115,6 +116,7 @@ def find_published(root: Path, leave_out: Path | None = None) -> Published | Non
     folders = find_folders(root, known, leave_out)
     if folders is not None:
         return Published(root, folders[0], tuple(folders[1]), is_arrays=False)
+    # A common mistake, which would otherwise be read as class folders named 1 to 5.
     if (root.name in known and (root / "1").is_dir()) or is_one_corruption(root):
         raise UsageError(f"{root} holds one corruption: give the folder above it.")
     return None
@@ -224,6 +226,7 @@ def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
     clean_pictures: dict[tuple[str, str], Picture] = {}
     for picture in find_images(clean):
         label, stem = _key(picture)
+        # The key without a class lets validation images match wherever they lie.
         keys = [(label, stem)] + [("", stem)] * stem.startswith(VALIDATION)
         for key in dict.fromkeys(keys):
             other = clean_pictures.setdefault(key, picture)

@@ -65,6 +65,8 @@ def each_picture(
                 pixels = corrupted.pixels.cpu().numpy().view(np.uint64)
                 pictures = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()
                 for position, row in enumerate(part.row.tolist()):
+                    # Files must be the images that were measured, or predictions on them would not
+                    # match.
                     if int(pixels[position]) != digests[row]:
                         raise UsageError(
                             f"Row {row} ({part.name}) has other pixels than the test set records:"

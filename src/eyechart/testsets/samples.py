@@ -92,6 +92,7 @@ def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed
     Classes differ by at most one sample, and so do the images of a class. Which image gets the
     extra one depends on the seed and the image's digest, not on the order of the images.
     """
+    # A hash instead of a random generator, so that the order of the images has no influence.
     order = [hash64(seed, "share", digest) for digest in digests]
     members: dict[str | None, list[int]] = {}
     for position, name in enumerate(classes):
@@ -131,6 +132,7 @@ def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
 
     def order(position: int) -> tuple[int, str]:
         name = pictures[position].name
+        # Without folder and suffix, so that copies in other layouts give the same subset.
         return hash64(plan.seed, "picture", _stem(name)), name
 
     members: dict[str, list[int]] = {}
@@ -199,6 +201,7 @@ def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
     for entry in plan.entries():
         groups.append(_plan_entry(images, entry, counts, plan, first))
         first += len(groups[-1])
+    # Without clean images there is nothing to compare with.
     if not images.has_clean:
         return groups
     used = np.unique(np.concatenate([samples.image for samples in groups]))
@@ -271,6 +274,7 @@ def _from_severity(
     if entry.reference_side is not None:
         return resolve(entry, samples.severity, {}, entry.reference_side, random)
     sides = np.array([min(images.sizes[position]) for position in samples.image])
+    # Strengths in px depend on the side of the image: resolve them once per side.
     values: dict[str, FloatArray] = {}
     for side in np.unique(sides):
         resolved = resolve(entry, samples.severity, {}, int(side), random)
@@ -281,6 +285,7 @@ def _from_severity(
 
 def keys_of(images: ImageSet, places: IntArray) -> Tensor:
     """Return the 64-bit keys of the images at these positions."""
+    # Hash each image once; samples repeat images many times.
     distinct, inverse = np.unique(places, return_inverse=True)
     keys = named_keys([images.digests[position] for position in distinct], len(distinct))
     return keys[torch.from_numpy(inverse)]
@@ -303,6 +308,7 @@ def severities_of(entry: Entry) -> FloatArray:
     """
     if len(entry.path) == 1 and mildest(entry):
         ((name, ends),) = entry.path.items()
+        # Odd kernel sizes advance in steps of two.
         step = 2 if entry.corruption.parameter(name).odd else 1
         levels = abs(int((float(ends[1]) - float(ends[0])) / step)) + 1
         if 1 < levels <= FEW_LEVELS:

@@ -102,6 +102,7 @@ class CleanImages:
 
     def _unchanged(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
         assert self.description is not None, "nothing to compare with"
+        # An unchanged image has Δv = 0 by definition; no comparison is needed.
         measurable = self.description.measurable[local]
         change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
         return CorruptedImages(pictures, change, content_keys(pictures), self.description.n_scales)
@@ -137,6 +138,7 @@ def group_by_size(
         by_size.setdefault(images.sizes[position], []).append(position)
     blocks = []
     for (height, width), places in by_size.items():
+        # At least one image per block, however large it is.
         size = max(1, CLEAN_PIXELS.get(device.type, CLEAN_PIXELS["cpu"]) // (height * width))
         blocks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
     return blocks
@@ -170,6 +172,7 @@ def describe_clean_images(
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
     """Yield, for each corruption, the samples of images in `places`, and their positions."""
     for samples in groups:
+        # Samples are not sorted by image, so the positions are found by membership.
         positions = np.flatnonzero(np.isin(samples.image, places))
         if len(positions):
             yield samples.take(positions), positions

@@ -299,6 +299,7 @@ def _make(
     images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Advance
 ) -> TestSet:
     groups = plan_samples(images, plan)
+    # Finished rows are kept in part files, from which an interrupted run resumes.
     parts = Parts(folder, [samples.name for samples in groups])
     for note in parts.notes():
         step(0, note)
@@ -350,6 +351,7 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     }
     try:
         folder.mkdir(exist_ok=True)
+        # Never write into a folder that holds files of the user.
         if not record.exists() and any(folder.iterdir()):
             raise UsageError(f"{folder} holds other files: move it away.")
         check_same(record, settings, "the beginnings of another test set")

@@ -68,6 +68,7 @@ def draw_targets(
     """
     spread = np.array([hash64(seed, "target", name) / 2**64 for name in names])
     target = np.full(len(low), np.nan)
+    # A sample can be in a bin if its range of Δv overlaps with it.
     able = np.array([(high > start) & (low < end) for start, end in pairwise(edges)])
     for bin_number, chosen in _share_out(able, count, names, seed):
         first = np.maximum(edges[bin_number], low[chosen])
@@ -145,6 +146,7 @@ def find_strengths(
     count = len(target)
     low, high = np.full(count, mildest), np.full(count, STRONGEST)
     below, above = lowest.copy(), reach.copy()
+    # Start with the closer end of the path, in case no step comes closer.
     nearer = np.abs(target - lowest) < np.abs(target - reach)
     best, nearest = np.where(nearer, low, high), np.where(nearer, lowest, reach)
     for step in range(MOST_STEPS):
@@ -208,6 +210,7 @@ def find_reach(
         for samples, places in samples_of(pools, clean_images.places):
             assert samples.entry is not None
             reached = delta_v[samples.name]
+            # From strong to mild: the last level is needed for severity 0 below.
             for level, severity in reversed(list(enumerate(severities_of(samples.entry)))):
                 if severity:
                     at = np.full(len(samples), severity)
@@ -232,6 +235,7 @@ def _aim(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Re
     ]
     severities = severities_of(pool.entry)
     edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
+    # Two severities are the ends of a continuous path; more are all the levels there are.
     if len(severities) == 2:
         target = draw_targets(delta_v[0], delta_v[1], names, plan.n, edges, seed=plan.seed)
         _check_reach(pool, plan, target, delta_v)

@@ -44,6 +44,7 @@ def changes_of(results: Results) -> tuple[ScoreChange, ...]:
             if (corruption, score) in scores_after:
                 pairs.append((space, corruption, score, estimate, scores_after[corruption, score]))
     tests = [paired_difference(after, before) for *_, before, after in pairs]
+    # All scores of the table are tested at once, so p-values are corrected together.
     corrected = holm([test.p_value for test in tests])
     return tuple(
         ScoreChange(*pair, test, float(p))

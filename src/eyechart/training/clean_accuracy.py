@@ -22,6 +22,7 @@ class CleanAccuracy:
 
 def clean_accuracy(checkpoint: Path, test: LabelledImages, device: torch.device) -> CleanAccuracy:
     """Return the accuracy of a checkpoint's network on test images."""
+    # The checkpoint comes from this training, so it is trusted.
     model = load_model(str(checkpoint), device, trust=True)
     held = Held(test, device)
     (classes,) = predict_held([model], held)

@@ -97,6 +97,7 @@ class Mixture:
             return pictures
         salt = hash64(seed, "which corruption", draw)
         chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
+        # The minimum guards against rounding up at the end of the range.
         entry_of_image = np.minimum(
             (chance * len(self.entries)).astype(np.int64), len(self.entries) - 1
         )
@@ -133,6 +134,7 @@ class Mixture:
 def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
     """Return the mean visual change at severities 0 … 5, made monotone."""
     means: list[float] = []
+    # The same random numbers at all severities, so that only the strength changes.
     random = draw_random(entry, keys, 0, 0, pictures.device)
     for severity in KNOTS:
         strengths = Strengths(np.full(len(pictures), severity))

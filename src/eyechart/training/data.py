@@ -137,6 +137,7 @@ def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
     """Return all images in one tensor, if memory allows, and the set without its cache."""
     height, width = images.sizes[0]
     room = HELD_SHARE * free_memory(torch.device("cpu"))
+    # If decoding already ran out of room, a second copy does not fit either.
     if len(images.kept) < len(images) or len(images) * 3 * height * width > room:
         return images, None
     return replace(images, kept={}), images.batch(range(len(images)))
@@ -191,6 +192,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     labels = _labels_of(images)
     if not lone:
         _check_counts(images.source, labels)
+    # Identical files have the same rank, and so end up on the same side.
     ranks = [hash64("split", digest) for digest in images.digests]
     of_class: dict[str, set[int]] = {}
     for rank, label in zip(ranks, labels, strict=True):

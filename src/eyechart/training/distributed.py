@@ -77,6 +77,7 @@ def joined(device: torch.device) -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World(device)
         return
+    # Several trainings may run in one process group: only its creator ends it.
     outer = distributed.is_initialized()
     if not outer:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")

@@ -123,6 +123,7 @@ class EnhancementStudy:
             if enhancement.recipe is not None:
                 enhancement.recipe.check()
         self.settings.checked()
+        # The comparison needs errors of a network to divide by.
         if self.baseline in (AUTO, NONE, HUMANS):
             raise UsageError(
                 "baseline must be standard (the network itself), a table such as alexnet, a model,"

@@ -75,6 +75,8 @@ class Blocks:
         # Blocks start at fixed steps, so that a resumed training computes the same blocks.
         first = begun - begun % self._together
         last = min(first + self._together, self.steps)
+        # Random numbers are drawn for the whole epoch, so they do not depend on blocks or
+        # processes.
         order = self._draws(epoch)[0]
         batches = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
         # Every process takes every count-th image of a batch, so that all get corrupted ones.

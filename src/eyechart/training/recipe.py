@@ -170,6 +170,7 @@ class Recipe:
     def rate_at(self, step: int, length: TrainingLength) -> float:
         """Return the learning rate of a step (counted from 0) of a training of this length."""
         total, warm = length.steps, self.warmup * length.steps_per_epoch
+        # Step + 1: with a rate of 0 the first step would be lost.
         rise = min(1.0, (step + 1) / warm) if warm else 1.0
         if self.schedule == "step":
             passed = sum(step >= share * total for share in self.milestones)

@@ -119,6 +119,7 @@ def retrain(
     train(training, device, path, progress)
     if not is_first_process():
         return None
+    # Loaded again: the first copy is in full precision, the test uses the usual one.
     both = [load(asked.spec), load(str(path))]
     inputs = EvaluationInputs(both, test, device)
     results = predict_and_score(asked.settings, inputs, asked.out / EVALUATION, progress)

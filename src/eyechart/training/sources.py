@@ -41,6 +41,7 @@ class TrainingSources:
             train, test = split(images, self.held_out)
         else:
             train = load(self.train_images, "training images", self.every, n_classes=classes)
+            # The test set gets the classes that were selected for training.
             kept = {picture.label for picture in train.pictures}
             chosen = kept if self.every != 1 else None
             test = load(self.images, "test images", 1, kept=chosen)

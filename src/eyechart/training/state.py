@@ -103,6 +103,7 @@ class TrainingState:
         if not path.exists():
             return 0
         held = load(path)
+        # Any torch file can be read, also one that is not a state.
         if "settings" not in held:
             raise UsageError(f"{path} is not the state of a training: delete it to start again.")
         check_same_training(path, held["settings"], self.settings)

@@ -71,6 +71,7 @@ class Features:
             for handle in handles:
                 handle.remove()
         for depth, module, call in order:
+            # After normalization and activation: the bare output of a convolution is skipped.
             if depth in DEPTHS and not isinstance(module, nn.Conv2d):
                 layers[depth] = module, call
         if CONTENT_DEPTH not in layers:

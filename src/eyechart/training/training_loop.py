@@ -119,6 +119,7 @@ def train(
                 f"batch must be a multiple of the number of processes, {world.count}, got"
                 f" {recipe.batch}."
             )
+        # Training seeds torch at every step; the caller's random state is restored afterwards.
         forked = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=forked):
             run = _Run(training, held or Held(training.data, device), path, settings, world)
@@ -233,6 +234,7 @@ class _Run:
             count = len(unit) if recipe.mixup_per_image else 1
             drawn = mixing_weights(recipe.mixup, count, recipe.seed, self.done, self.world.rank)
             weights = drawn.to(unit.device)
+            # Seeded by the step above, so a resumed training mixes the same pairs.
             partner = torch.randperm(len(unit), device=unit.device)
             shares = weights[:, None, None, None]
             unit = shares * unit + (1 - shares) * unit[partner]
@@ -280,6 +282,7 @@ class _Run:
         numbers = [self.loss]
         if self.done == self.length.steps:
             held = self.module.state_dict().values()
+            # Integers, such as batch counters, are always finite.
             numbers += [value for value in held if value.is_floating_point()]
         if not all(bool(value.isfinite().all()) for value in numbers):
             raise UsageError(

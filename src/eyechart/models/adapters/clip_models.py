@@ -163,6 +163,7 @@ def _from_transformers(
         options = options_for(request)
         steps = steps_of(spec, package.AutoImageProcessor.from_pretrained(name, **options))
         tokenizer = package.AutoTokenizer.from_pretrained(name, **options)
+        # This option is for the Auto classes only.
         options.pop("trust_remote_code")
         model = package.CLIPModel.from_pretrained(name, **options, weights_only=not request.trust)
         model = model.float().eval().to(request.device)

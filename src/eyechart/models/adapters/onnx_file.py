@@ -126,6 +126,7 @@ def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str |
 def _identity(path: Path, content: bytes) -> str:
     """Return the SHA-256 of the file and of the files beside it that hold its weights."""
     digest = hashlib.sha256(content)
+    # Large models keep their weights in other files, which the main file names.
     if b"location" in content:
         for near in sorted(path.parent.iterdir()):
             if near != path and near.name.encode() in content and near.is_file():

@@ -66,6 +66,7 @@ def load(name: str, request: Request) -> Model:
     path = Path(name)
     content = read_model(path)
     interpreter = _open(path, content)
+    # 8-bit probabilities are too coarse to rank classes: see `with_logits`.
     if _described(interpreter.get_output_details()[0]).is_softmax:
         interpreter = _open(path, with_logits(content))
     source, shape = _only_input(path, interpreter)

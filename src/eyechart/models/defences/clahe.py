@@ -73,6 +73,7 @@ def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
     places = (split + offsets).flatten()
     counts = torch.zeros(len(split) * LEVELS, dtype=torch.long, device=planes.device)
     counts = counts.scatter_add_(0, places, torch.ones_like(places)).reshape(-1, LEVELS)
+    # As in OpenCV, at least one pixel per level is allowed.
     limit = max(int(clip * area / LEVELS), 1)
     over = (counts - limit).clamp_(min=0).sum(dim=1, keepdim=True)
     # The excess is distributed evenly, and its remainder, one each, at equal distances.

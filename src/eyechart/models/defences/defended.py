@@ -21,6 +21,7 @@ class Defended(Model):
     """A model behind a defence; what its first call determines does not affect the original."""
 
     def __init__(self, model: Model, defence: Defence) -> None:
+        # Shares the network but not the attributes, which the first call may set.
         vars(self).update(vars(model))
         self.defences: tuple[Defence, ...] = (defence, *vars(model).get("defences", ()))
         self.name = f"{defence}+{model.name}"

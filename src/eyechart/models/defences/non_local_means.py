@@ -33,6 +33,7 @@ def noise_level(pictures: Tensor) -> Tensor:
     whole image is flat.
     """
     details = _details(_details(pictures.float(), 3), 2).flatten(2).abs()
+    # Flat regions (such as clipped ones) have no detail and would bias the median to 0.
     seen = details > FLAT
     count = seen.sum(dim=2, keepdim=True)
     inf = torch.full((), torch.inf, device=details.device)
