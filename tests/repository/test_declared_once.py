@@ -60,7 +60,6 @@ REGISTRIES = {
         {
             "cli/compare.py": "examples in a help text",
             "overlap/published_benchmarks.py": "columns of two published tables",
-            "pipeline/settings.py": "examples in a help text",
             "reports/html/verdict.py": "the sentence that a report on one model begins with",
             "reports/series/model_errors.py": "the two means of corruption errors",
             "reports/terminal/published_tables.py": "columns of published corruption errors",

@@ -27,7 +27,7 @@ CAUTION = (
 
 @examples(
     "eyechart humans similar geirhos --all --out similar.yaml",
-    "eyechart humans similar study.parquet gaussian_noise shot_noise",
+    "eyechart humans similar geirhos noise lowpass",
 )
 @derived_options
 def similar(

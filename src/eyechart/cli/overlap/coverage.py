@@ -73,7 +73,7 @@ class CoverageSettings:
 
 
 @examples(
-    "eyechart overlap coverage eyechart-overlap --by imagenet-noc --of imagenet-c",
+    "eyechart overlap coverage eyechart-overlap --by first.yaml --of second.yaml",
     "eyechart overlap coverage eyechart-overlap --by mine.yaml --of imagenet-c",
 )
 @derived_options
