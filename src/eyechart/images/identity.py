@@ -64,5 +64,6 @@ def _secrets(count: int, device: torch.device) -> Tensor:
     """Return a fixed sequence of `count` pseudorandom 64-bit numbers."""
     position = torch.arange(count, device=device)
     zero = torch.zeros(1, dtype=torch.int64, device=device)
+    # Counter-based, so the sequence is the same on every device.
     high, low, _, _ = philox4x32((position, zero, zero, zero), (zero, zero))
     return (high << 32) | low

@@ -154,6 +154,7 @@ def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:
             raise UsageError(f"{path} has values beyond 16 bits; convert it to 8 bits first.")
         # 65,535 / 257 = 255, so this maps the full 16-bit range to 8 bits and rounds to nearest.
         return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
+    # The range of float images is unknown, so there is no safe conversion.
     if picture.mode == "F":
         raise UsageError(f"{path} holds floating-point values; convert it to 8 bits first.")
     return picture.convert("RGB")

@@ -162,6 +162,7 @@ def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
     if not path.exists():
         raise UsageError(f"{path} is missing: it must hold the class number of every image.")
     labels = _open(path)
+    # Floats or one-hot rows would be compared as other labels without an error.
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise UsageError(
             f"{path} must be one list of class numbers, got the shape {labels.shape} and type"

@@ -134,6 +134,7 @@ def _broken(package: str, prefix: str, error: BaseException) -> UsageError:
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
+    # A torchvision built for another torch is the usual cause, and needs another fix.
     advice = "install it again"
     if "torchvision" in str(cause):
         advice = "install builds of torch and torchvision that belong together"

@@ -105,6 +105,7 @@ def _text(value: object, key: str, path: Path) -> str:
     return value.strip()
 
 
+# A bool is an int in Python, so it is excluded explicitly here and below.
 def _side(value: object, key: str, path: Path) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 8192:
         raise UsageError(f"{key} in {path} must be a whole number of pixels, got {value!r}.")

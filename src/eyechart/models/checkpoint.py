@@ -59,6 +59,7 @@ class Checkpoint:
 
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
     """Write the file atomically, with all weights on the CPU."""
+    # Cloned, since a view would store the whole tensor that it belongs to.
     weights = {name: value.detach().cpu().clone() for name, value in checkpoint.weights.items()}
     held = {column.name: getattr(checkpoint, column.name) for column in fields(checkpoint)}
     write_torch({MARK: VERSION, **held, "weights": weights}, path)

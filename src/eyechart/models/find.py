@@ -102,6 +102,7 @@ def load_model(
 
 
 def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
+    # The caller may still use this object, so it is copied.
     if not isinstance(spec, str):
         return from_object(spec, name_of(spec), request, is_new=False)
     as_path(spec, "A model")
@@ -208,6 +209,7 @@ def _from_card(spec: str, request: Request) -> Model:
 
 def _check_prefix(prefix: str, name: str) -> None:
     """Raise a UsageError for prefixes that are neither a kind of model nor a module."""
+    # Looked up without importing it, since importing runs code.
     package = prefix.partition(".")[0]
     if not package.isidentifier() or is_importable(package):
         return

@@ -89,6 +89,7 @@ def _current_directory_importable() -> Iterator[None]:
     # As `python -m` does, but only for the duration of the import.
     folder = os.getcwd()
     sys.path.insert(0, folder)
+    # Finds modules that were written after Python last listed the folder.
     importlib.invalidate_caches()
     try:
         yield

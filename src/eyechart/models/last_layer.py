@@ -30,6 +30,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
         part: name for name, part in module.named_modules() if _outputs(part)
     }
     hooks = [part.register_forward_hook(note) for part in names]
+    # Hooks and modes are restored below, also if the call fails.
     modes = {part: part.training for part in module.modules()}
     try:
         with torch.no_grad():
@@ -105,6 +106,7 @@ def fit_last_layer(module: nn.Module, weights: Mapping[str, Tensor], outputs: in
     misshapen = [
         name for name in weights if name in known and known[name].shape != weights[name].shape
     ]
+    # Weight and bias of one layer count once.
     layers = {name.rpartition(".")[0] for name in misshapen}
     if len(layers) == 1:
         (name,) = layers

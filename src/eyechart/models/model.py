@@ -157,6 +157,7 @@ class Model:
         return self._run(ready.contiguous())
 
     def _checked(self, scores: object, count: int) -> Tensor:
+        # Scores are checked here, since a wrong shape would only fail much later.
         need = f"Model '{self.name}' must return class scores (B, K) with K of 2 or more"
         if isinstance(scores, nn.Module):
             raise UsageError(
@@ -192,6 +193,7 @@ class Model:
 
     def _settle(self, outputs: int) -> None:
         """Determine the meaning of this number of outputs, once, at the first call."""
+        # A map that was set must fit; of those that were offered, the first that fits is used.
         label_map = self.label_map or next((m for m in self._offered if m.length == outputs), None)
         if label_map is not None and label_map.length != outputs:
             raise UsageError(

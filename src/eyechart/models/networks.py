@@ -225,6 +225,7 @@ class _WideBlock(nn.Module):
             _convolution(outer, outer),
         )
         same = stride == 1 and inner == outer
+        # The skip needs a projection where the shape changes.
         self.skip = None if same else _convolution(inner, outer, side=1, stride=stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -321,6 +322,7 @@ class Multigrid(nn.Module):
         grids = [first, _halved(first), _halved(_halved(first))]
         for number, layer in enumerate(self.layers):
             if number and number % self.depth == 0:
+                # All scales are halved between groups, as other networks halve their one scale.
                 grids = [_halved(grid) for grid in grids]
             grids = layer(grids)
         scores: Tensor = self.head(torch.cat([grid.mean(dim=(2, 3)) for grid in grids], dim=1))

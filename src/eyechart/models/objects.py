@@ -14,6 +14,7 @@ def from_object(target: object, name: str, request: Request, is_new: bool) -> Mo
     """Return a module or a function as a model; `is_new`: it is not used elsewhere."""
     if isinstance(target, nn.Module):
         return _from_module(target, name, request, is_new)
+    # A class is callable too, but calling it builds a model instead of returning scores.
     if isinstance(target, type) or not callable(target):
         kind = f"the class {target.__name__}" if isinstance(target, type) else type(target).__name__
         raise UsageError(

@@ -35,6 +35,7 @@ class Preprocessing:
         if self.side is not None and ready.shape[2:] != (self.side, self.side):
             size = (self.side, self.side)
             smooth = self.interpolation != "nearest"
+            # torch's "nearest" has a known offset; "nearest-exact" agrees with Pillow.
             mode = self.interpolation if smooth else "nearest-exact"
             # Bicubic weights overshoot at edges; an image file could not hold such values.
             ready = interpolate(ready, size, mode=mode, antialias=smooth).clamp(0, 1)

@@ -148,6 +148,7 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
             f"{path} must take square images, but was exported for {height} × {width} px: export it"
             " for square ones, or with dynamic height and width."
         )
+    # Dynamic dimensions are symbols, not integers.
     side = next((length for length in (height, width) if isinstance(length, int)), None)
     least, most = _batch_limits(program, example.shape[0])
     return Model(
@@ -165,6 +166,7 @@ def _read_program(path: Path, trust: bool) -> ExportedProgram:
     if not trust:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
+        # These parts are loaded without the protection of weights_only.
         if any(n.rsplit("/", 1)[-1].startswith(RUNS_CODE) or "/aotinductor/" in n for n in names):
             raise _distrust(path)
     with (

@@ -39,6 +39,7 @@ from eyechart.testsets.stimuli import (
 )
 from eyechart.visual_change.registry import find_ruler
 
+# Halved automatically when memory runs out.
 BATCH = {"cpu": 32, "cuda": 512}
 """Default batch size by device type."""
 

@@ -130,6 +130,7 @@ class Plan(TestsetSettings):
 
     def settings(self) -> dict[str, object]:
         """Return the plan as plain values, for files."""
+        # The hash detects a suite that was edited without a new name.
         entries = self.entries()
         return {
             **asdict(self),
@@ -173,6 +174,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
     """Return the names as a tuple; a single string is rejected as a likely mistake."""
+    # A string is a sequence too, of single letters.
     if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
         raise UsageError(f"corruptions must be a list of names, got {brief(corruptions)}.")
     return tuple(corruptions)

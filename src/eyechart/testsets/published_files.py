@@ -141,6 +141,7 @@ def load_published(
         files = open_arrays(published.root, chosen)
     else:
         files = list_published(published.root, chosen)
+    # Chosen before clean images are read, so that only these are decoded.
     places = choose_pictures(files.pictures, plan).tolist()
     if clean is None:
         image_set = _without_clean(str(published.root), files.take(places))
@@ -205,6 +206,7 @@ def _beside_clean(
                 " images that are already resized."
             )
     places = {picture.name: position for position, picture in enumerate(files.pictures)}
+    # Clean images that could not be decoded are left out, and so are their corrupted files.
     used = files.take([places[picture.name] for picture in loaded.pictures])
     return replace(loaded, stimulus=replace(how, name=FILES), files=used)
 

@@ -34,6 +34,7 @@ def render_testset(
     )
     # `samples` adds clean images that the test set itself may lack; these are not written.
     rows = [samples for samples in testset.samples(images) if int(samples.row[0]) in digests]
+    # Temporary files of an interrupted run.
     remove_leftovers(
         {_target(samples, images, at, out).parent for samples in rows for at in range(len(samples))}
     )

@@ -217,6 +217,7 @@ def _plan_entry(
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
         draw = np.zeros_like(image)
     else:
+        # Candidates of the pool are further draws of the same images.
         image, draw = expand(counts * pool_factor(entry, plan))
         severity = np.full(len(image), np.nan)
     row = first + np.arange(len(image))

@@ -164,6 +164,7 @@ def describe_clean_images(
     jpeg: int | None,
 ) -> CleanImages:
     """Return the images at `places` (increasing) with the clean half of their visual change."""
+    # Random numbers follow the file's digest, so they do not depend on the rest of the dataset.
     keys = named_keys([images.digests[position] for position in places], len(places))
     description = None if clean is None else ruler.describe(clean)
     return CleanImages(places, clean, keys, ruler, description, device, seed, jpeg)

@@ -110,6 +110,7 @@ class TestSet:
     @property
     def digest(self) -> str:
         """16 hexadecimal digits that identify the samples: images, corruptions and strengths."""
+        # Δv follows from the image and the pixels, so it need not be part of the digest.
         columns = ("row", "digest", "corruption", "draw", "seed", "pixels")
         return f"{hash64(*(str(self.table[name].to_pylist()) for name in columns)):016x}"
 
@@ -132,6 +133,7 @@ class TestSet:
         if not corruptions:
             return self
         known = [*self.corruptions, CLEAN]
+        # Short names are accepted for suites whose names have a prefix.
         names = [name if name in known else f"{self.plan.suite}/{name}" for name in corruptions]
         for asked, name in zip(corruptions, names, strict=True):
             if name not in known:

@@ -229,11 +229,13 @@ def find_reach(
 def _aim(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Reach:
     """Return the targets of a pool from its Δv at the measured severities."""
     assert pool.entry is not None
+    # Targets depend on image and draw only, not on the order of the pool.
     names = [
         f"{pool.name} {images.digests[image]} {draw}"
         for image, draw in zip(pool.image, pool.draw, strict=True)
     ]
     severities = severities_of(pool.entry)
+    # Targets are balanced over the bins in which coverage is counted.
     edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
     # Two severities are the ends of a continuous path; more are all the levels there are.
     if len(severities) == 2:

@@ -41,5 +41,6 @@ def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:
 
 def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
     """Return the weights of the first images in mixup, (count,) of Beta(strength, strength)."""
+    # torch has no Beta distribution that takes a generator.
     drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)
     return torch.from_numpy(drawn.astype(np.float32))

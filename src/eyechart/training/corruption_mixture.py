@@ -126,6 +126,7 @@ class Mixture:
         if self.delta_v is not None:
             changes = np.array(self.tables[number])
             low, high = self.delta_v
+            # A corruption that does not reach the end of the range is spread over what it reaches.
             wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
             return Strengths(np.interp(wanted, changes, KNOTS))
         return draw_strengths(self.entries[number], random)

@@ -146,6 +146,7 @@ def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
 def _labels_of(images: ImageSet) -> list[str]:
     if not len(images):
         raise UsageError(f"{images.source} holds no images.")
+    # A missing label is reported with an example, before anything is trained.
     bare = [picture.name for picture in images.pictures if picture.label is None]
     if bare:
         raise UsageError(
@@ -253,6 +254,7 @@ def mean_and_deviation(data: LabelledImages, most: int = 10_000) -> tuple[Channe
 
     Computed over up to `most` images, evenly spaced, and rounded to three digits.
     """
+    # Evenly spaced, since datasets are usually sorted by class.
     step = max(1, len(data) // most)
     places = list(range(0, len(data), step))
     total, square, count = torch.zeros(3), torch.zeros(3), 0

@@ -59,6 +59,7 @@ def is_first_process() -> bool:
 
 def own_device(device: torch.device) -> torch.device:
     """Return this process's GPU if torchrun started several processes, else the device itself."""
+    # A device with an index was chosen by the user and is kept.
     if device.type != "cuda" or "LOCAL_RANK" not in os.environ or device.index is not None:
         return device
     local = int(os.environ["LOCAL_RANK"])

@@ -176,6 +176,7 @@ class _Baseline:
             return list(models), models[0].name
         if self.model is None:
             return list(models), self.wanted
+        # A baseline that is compared anyway is evaluated only once.
         known = any(model.name == self.model.name for model in models)
         return [*models, *([] if known else [self.model])], self.model.name
 
@@ -362,6 +363,7 @@ def _test_uncropped(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
     )
     images = _chosen(images, asked.settings)
+    # One crop of the same uncropped images, so that both see the same pixels.
     other = None if baseline.model is None else apply_defences(baseline.model, [CENTRE_CROP])
     middle = replace(baseline, model=other)
     models, divisor = middle.among(

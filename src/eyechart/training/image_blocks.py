@@ -117,6 +117,7 @@ class Blocks:
         if self._drawn is None or self._drawn[0] != epoch:
             recipe, count = self.recipe, len(self.held.data)
             order = torch.randperm(count, generator=generator(recipe.seed, "order", epoch))
+            # Another stream than the order, so that neither depends on the other.
             chance = generator(recipe.seed, "augmentation", epoch)
             flips = torch.rand(count, generator=chance) < recipe.flip
             offsets = torch.randint(2 * recipe.crop + 1, (count, 2), generator=chance)

@@ -164,6 +164,7 @@ class Recipe:
             >>> length.steps_per_epoch, length.steps, length.images
             (3, 6, 192)
         """
+        # Every process needs the same number of images.
         batch = min(self.batch, n_images // n_processes * n_processes)
         return TrainingLength(self.epochs, max(1, n_images // batch), batch)
 

@@ -162,6 +162,7 @@ def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()
     outputs, kept = model.classes or 0, model.label_map
     if kept is not None:
         outputs = kept.length
+    # Outputs without training images still need a name each.
     names = {
         int(position) if kept is None else kept.picked[int(position)]: label
         for position, label in zip(places, pictures.labels, strict=True)

@@ -48,6 +48,7 @@ class Features:
 
     def _find(self, device: torch.device) -> dict[int, tuple[nn.Module, int]]:
         """Return the layer of each depth and at which of its calls: it may be called repeatedly."""
+        # A multiple of all downsampling factors.
         side = 128
         layers: dict[int, tuple[nn.Module, int]] = {}
         order: list[tuple[int, nn.Module, int]] = []
@@ -230,6 +231,7 @@ class _StyleTraining:
         contents = self.contents(recipe.batch, recipe.seed, "contents", self.done)
         looks = self.looks(recipe.batch, recipe.seed, "looks", self.done)
         same = round(recipe.same_share * recipe.batch)
+        # Images in their own style should be reconstructed unchanged.
         looks[:same] = contents[:same]
         chance = generator(recipe.seed, "amounts", self.done)
         amounts = torch.rand(recipe.batch, generator=chance).to(self.device)
@@ -241,6 +243,7 @@ class _StyleTraining:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimiser.step()
+        # Not at every step, since reading the loss waits for the GPU.
         looked_at = self.done % 100 == 0 or self.done == recipe.steps - 1
         if looked_at and not bool(loss.isfinite()):
             raise UsageError(f"The training diverged: give a lower rate than {recipe.rate:g}.")

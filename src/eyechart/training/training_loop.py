@@ -114,6 +114,7 @@ def train(
     if is_finished(path, settings):
         return path
     with joined(device) as world, _exact(recipe.deterministic, device):
+        # Every process gets an equal part of each batch.
         if recipe.batch % world.count:
             raise UsageError(
                 f"batch must be a multiple of the number of processes, {world.count}, got"
@@ -153,6 +154,7 @@ class _Run:
         self.block: Iterator[tuple[Tensor, Tensor]] = iter(())
         self.state = TrainingState(path, settings, self.module, self.optimiser)
         self.loss = torch.zeros(())
+        # A network may have more outputs than the data has classes, but not fewer.
         self.classes = int(held.data.labels.max()) + 1
 
     @property
@@ -190,6 +192,7 @@ class _Run:
         if self.world.is_first:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_checkpoint(self._checkpoint(), self.path)
+            # Only after the checkpoint is written, so that an interrupt in between loses nothing.
             state_path(self.path).unlink(missing_ok=True)
 
     def _next_batch(self) -> tuple[Tensor, Tensor]:

@@ -36,6 +36,7 @@ def _checkout(name: str) -> tuple[Path | None, str]:
     path = Path(name)
     if (path / "hubconf.py").is_file():
         return path, HUB_ENTRY
+    # CHECKOUT/ENTRY: the last part names a function, not a file.
     if (path.parent / "hubconf.py").is_file() and not path.exists():
         return path.parent, path.name
     return None, ""

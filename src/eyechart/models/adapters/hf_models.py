@@ -94,6 +94,7 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     )
     height, width = black.shape[1:]
     low, high, seen = (values[:, height // 2, width // 2] for values in (black, white, red))
+    # Pure red that appears in the last channel means BGR.
     reverse = bool(np.allclose(seen, [low[0], low[1], high[2]], atol=1e-4))
     if not reverse and not np.allclose(seen, [high[0], low[1], low[2]], atol=1e-4):
         raise UsageError(f"The processor of {spec} mixes color channels, which is not supported.")

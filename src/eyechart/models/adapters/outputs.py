@@ -55,6 +55,7 @@ def _say_nothing(labels: Sequence[str]) -> bool:
 
 def _are_imagenet(labels: Sequence[str]) -> bool:
     """Return whether most labels contain the class's WordNet id or its name."""
+    # Zoos spell names differently, so not every name has to match.
     same = sum(
         wnid in label or _plain(name) in map(_plain, label.split(","))
         for label, wnid, name in zip(labels, wordnet_ids(), class_names(), strict=True)

@@ -56,6 +56,7 @@ class Tensor8:
     @property
     def is_softmax(self) -> bool:
         """Whether these are probabilities in steps of 1/256, whose sum is rarely 1."""
+        # A probability of 0 is stored as the lowest integer.
         lowest = int(np.iinfo(self.dtype).min) if self.dtype.kind in "iu" else None
         return self.zero == lowest and abs(self.scale - SOFTMAX_STEP) < 1e-6
 

@@ -63,6 +63,7 @@ def _labels(timm: ModuleType, network: Untyped, outputs: int) -> list[str]:
     if names and len(names) == outputs:
         return [str(label) for label in names]
     subset = timm.data.infer_imagenet_subset(network)
+    # 1,000 outputs are in ImageNet's order and need no names.
     if subset and outputs != 1000:
         known = [str(label) for label in timm.data.ImageNetInfo(subset).label_names()]
         if len(known) == outputs:

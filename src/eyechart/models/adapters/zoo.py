@@ -49,6 +49,7 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
 
 
 def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> UsageError:
+    # Libraries wrap the error that tells what happened, so the whole chain is searched.
     chain = list(_causes(error))
     kinds = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     message = " ".join(str(cause) for cause in chain)

@@ -98,6 +98,7 @@ def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def scores(ask: Ask, images: Tensor, **settings: float) -> Tensor:
         if images.device.type != "cpu":
             return ask(change(images, **settings))
+        # By position, since cores finish in any order.
         changed: dict[int, Tensor] = {}
 
         def work(position: int) -> None:

@@ -88,5 +88,6 @@ def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
     light = torch.arange(256 * FINE, dtype=torch.float64) / (255 * FINE)
     # CIE Lab replaces the cube root by a straight line below (6/29)³ = 216/24389.
     roots = torch.where(light > 216 / 24389, light ** (1 / 3), (24389 / 27 * light + 16) / 116)
+    # Rounded to fixed point, as OpenCV's tables are.
     tables = ((linear * 255 * FINE).round(), (roots * 2**ROOT).round())
     return cast(tuple[Tensor, Tensor], tuple(table.int().to(device) for table in tables))

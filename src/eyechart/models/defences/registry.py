@@ -26,6 +26,7 @@ def split_name(name: str) -> tuple[str, str]:
         >>> split_name("clahe:clip=3+timm:resnet50")
         ('clahe:clip=3+', 'timm:resnet50')
     """
+    # A model's own name may contain "+": only known defences are split off.
     front, rest = "", name
     while rest.partition("+")[1] and rest.partition("+")[0].partition(":")[0] in DEFENCES:
         defence, plus, rest = rest.partition("+")
