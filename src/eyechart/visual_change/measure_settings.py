@@ -17,10 +17,11 @@ DTYPE = "float64"
 class MeasureSettings:
     """The definition, the precision and the device; see `vif`."""
 
-    definition: Annotated[str, Option(help=f"{one_of(RULERS)}.", group="Curves and statistics")] = (
-        DEFAULT_RULER
-    )
+    definition: Annotated[
+        str,
+        Option(help=f"Definition of VIF: {one_of(RULERS)}.", group="Curves and statistics"),
+    ] = DEFAULT_RULER
     dtype: Annotated[
-        str, Option(help="float64, or float32, which is faster on a GPU.", group="Compute")
+        str, Option(help="Precision: float64, or float32 (faster on a GPU).", group="Compute")
     ] = DTYPE
     device: Device = "cpu"
