@@ -27,7 +27,7 @@ KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
 class Mixture:
     """The corruptions of a training; none if there are no entries.
 
-    Each image gets one of the entries, drawn anew every time. The strength follows the suite (its
+    Each image gets one of the entries, drawn again every time. The strength follows the suite (its
     domain, or one of its levels), unless there is a range of `severity`, from which it is drawn
     uniformly, or of `delta_v`: then the strength is such that visual change is uniform over that
     range, as far as the corruption reaches, on average over images. `tables`: mean visual change of
