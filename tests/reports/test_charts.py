@@ -327,7 +327,7 @@ def test_only_models_that_change_places_by_more_than_chance_are_marked(
     (chart,) = of_kind(charts_of(replace(report, discrete=discrete)), "ranks")
     triangles = [t["meta"]["model"] for t in chart.spec["data"] if t["type"] == "scatter"]
     assert sorted(triangles) == sorted((first, second))[:marked]
-    assert ("no two models change places" in chart.alt) == (marked == 0)
+    assert ("no two models change ranks" in chart.alt) == (marked == 0)
 
 
 def test_errors_by_severity_rise_from_level_to_level_in_order(charts):

@@ -113,7 +113,7 @@ PLAIN = {
     r"(95|83) % (confidence|intervals|\(light\)|\(dark\)|of the replicates|bands)": "levels",
     r"visual changes from 0 to 1|change: 0 for|image, 1 if|; [01]: nowhere": "what a score means",
     r"fewer than 40 images\. Bands": "from where on intervals are widened",
-    r"at least 40 images in 8 categories": "what a claim needs",
+    r"^Insufficient data for a claim \(at least 40 images in 8 categories\)": "what it needs",
     r"39 equal bins": "what coverage is",
     r"in 15 bins of equal mass": "what a score is",
     r"with at least [\d and]+ images": "a setting, checked below",

@@ -430,7 +430,7 @@ def test_no_address_leads_to_a_file_of_the_machine(both, path):
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", ""])
 def test_another_name_for_this_machine_is_refused(both, host):
     reply = both.ask("/api/runs", Host=host.format(port=both.port))
-    assert reply.status == 403 and "answers to http://127.0.0.1" in json.loads(reply.body)["error"]
+    assert reply.status == 403 and "responds to http://127.0.0.1" in json.loads(reply.body)["error"]
     assert both.ask("/api/runs", Host=f"localhost:{both.port}").status == 200
 
 

@@ -39,7 +39,7 @@ def overview(shelf, table, part):
 
 
 def bounds(shelf, table, part):
-    title, space = re.match(r"Between what (\w+), (.+), lies", table.caption).groups()
+    title, space = re.match(r"Bounds of (\w+), (.+), over", table.caption).groups()
     assert table.choice in ("", f"{title}, {space}")
     for row in table.rows:
         for head, cell in zip(table.heads[1:], row.cells[1:], strict=True):

@@ -189,7 +189,7 @@ def test_a_page_of_its_own_holds_everything_and_escapes_names(run, study, superc
     # a page of ours may be written again, another file not
     assert run("structure", "report", study, "--out", target).status == 0
     target.write_text("mine")
-    assert_refused(run("structure", "report", study, "--out", target), "no report")
+    assert_refused(run("structure", "report", study, "--out", target), "not a report")
 
 
 @pytest.mark.parametrize(

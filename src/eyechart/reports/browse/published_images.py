@@ -33,7 +33,7 @@ class PublishedImages:
         corruption = row["corruption"][0].as_py()
         path = self._published.corruptions.get(corruption)
         if path is None:
-            raise UsageError(f"{self._published.root} has no {corruption} any more: {WHERE}.")
+            raise UsageError(f"{self._published.root} no longer has {corruption}: {WHERE}.")
         if self._published.is_arrays:
             array = open_pictures(path)
             index = (severity - 1) * (len(array) // 5) + int(name)
@@ -94,4 +94,4 @@ def _with_any_suffix(folder: Path, name: str) -> Path:
         path = folder / named.with_suffix(ending)
         if path.is_file():
             return path
-    raise UsageError(f"{name} is not in {folder} any more: {WHERE}.")
+    raise UsageError(f"{name} is no longer in {folder}: {WHERE}.")

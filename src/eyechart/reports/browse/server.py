@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         if not self._is_for_us():
             # DNS rebinding: a foreign host name may resolve to this machine, to let its page read
             # ours.
-            sentence = f"This server answers to {self.server.url} only."
+            sentence = f"This server responds to {self.server.url} only."
             return plain_reply({"error": sentence}, 403)
         try:
             parts = urlsplit(self.path)

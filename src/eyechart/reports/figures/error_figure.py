@@ -60,7 +60,7 @@ have fewer, because there are many of them.
 """
 
 QUERY, NO_NUMBER = "$^?$", "--"
-UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
+UNSURE = "its 95 percent interval is undetermined, because the baseline may have no errors"
 
 
 @planned

@@ -72,7 +72,7 @@ def plan_overlap(overlap: OverlapPanel | None) -> Planned:
     if overlap.selected:
         caption += " Set in bold: the corruptions that were selected."
     if overlap.has_undetermined:
-        caption += " Hatched: undetermined, for training on a corruption gained too little."
+        caption += " Hatched: undetermined, because training on a corruption gained too little."
     yield Drawing(
         ("overlap",), f"{caption} {overlap.note}".strip(), partial(draw_heat_map, overlap)
     )

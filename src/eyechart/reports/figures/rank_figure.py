@@ -75,7 +75,7 @@ def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
     """Mark the models that change ranks; return the legend entries."""
     kinds = (
         (panel.changed, WRONG, "changes places"),
-        (panel.perhaps, "white", "changes places, perhaps by chance"),
+        (panel.perhaps, "white", "changes ranks, not significantly"),
     )
     handles = []
     for names, face, label in kinds:

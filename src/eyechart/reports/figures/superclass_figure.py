@@ -33,9 +33,9 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
         missing = [model.name for model in study.models if model.imagenet_accuracy is None]
         if missing:
             yield (
-                f"Not in the figure, for their accuracy on ImageNet-1K is not known:"
-                f" {len(missing)} of {len(study.models)} models, such as"
-                f" {missing[0]}; give --imagenet-accuracy to structure superclass."
+                "Not in the figure, because their accuracy on ImageNet-1K is unknown:"
+                f" {len(missing)} of {len(study.models)} models, such as {missing[0]}; give"
+                " --imagenet-accuracy to structure superclass."
             )
         scatter = superclass_scatter(study.models)
         if scatter is not None:

@@ -58,7 +58,7 @@ def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
             )
             if not _is_empty(rows):
                 title = f"{score.symbol}, {space_title(space)}"
-                caption = f"Between what {title}, lies whatever happens where nothing was observed"
+                caption = f"Bounds of {title}, over all curves that fit the observed range"
                 identity = f"bounds-{index}-{score.column}-{score.letter}-{space}"
                 table = Table(identity, caption, _columns(part), rows, kind="by-model")
                 yield TableChoice(title, table)

@@ -75,7 +75,7 @@ def _models(run: Run, index: int) -> Table:
         *text_columns("Model"),
         Column("Classes"),
         *text_columns("Weights"),
-        Column("Trained on", numeric=False, hint="corruptions that it is known to have met"),
+        Column("Trained on", numeric=False, hint="corruptions it is known to be trained on"),
     )
     numbers = Numbers(index, run.results)
     rows = tuple(
@@ -98,7 +98,7 @@ def _models(run: Run, index: int) -> Table:
 
 
 def _versions(run: Run, index: int) -> Table:
-    caption = f"Versions of what has a say in the numbers of run {index + 1}"
+    caption = f"Versions of the software behind run {index + 1}"
     versions = run.results.provenance.versions
     return _two_columns(f"versions-{index}", caption, ("Package", "Version"), versions)
 

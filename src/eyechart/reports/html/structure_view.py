@@ -102,7 +102,7 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
         "structure_page.html",
         [chart for view in views for chart in view.charts],
         structure=views,
-        title="New styles and new kinds",
+        title="Held-out styles and subclasses",
         summary=f"{kinds} held out of training: how well are they recognized?",
     )
     return write_text(path, text)
@@ -111,7 +111,9 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
 def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
     is_style = results.kind == "style"
     held_out = "style" if is_style else "kind"
-    title = "Known things in a new style" if is_style else "New kinds of known things"
+    title = (
+        "Known classes in a held-out style" if is_style else "Held-out subclasses of known classes"
+    )
     order = sorted(results.folds, key=lambda fold: fold.held_out.value)
     worst, best = order[0], order[-1]
     text = (
@@ -273,7 +275,7 @@ def _confusions(
         )
         for name, confusion in confused[:MOST_CONFUSIONS]
     )
-    return Table(f"confusions-{number}", "What is taken for what most often", columns, rows)
+    return Table(f"confusions-{number}", "Most frequent confusions", columns, rows)
 
 
 def _superclasses(results: SuperclassResults, number: int) -> View:
@@ -299,17 +301,17 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         for model in models
     )
     text = (
-        "Networks that know ImageNet-1K learnt superclasses from kinds"
-        " that they had met, and were asked about kinds of the same superclasses that they had not."
+        "Networks trained on ImageNet-1K learned superclasses from subclasses seen in training,"
+        " and were tested on unseen subclasses of the same superclasses."
     )
     table = Table(
-        f"superclasses-{number}", "Accuracy on seen and on unseen kinds", columns, rows,
+        f"superclasses-{number}", "Accuracy on seen and on unseen subclasses", columns, rows,
         note=" ".join(("95 % intervals, bootstrap over subclasses (synsets).", *results.notes)),
     )  # fmt: skip
     scatter = superclass_scatter(results.models)
     charts = () if scatter is None else (_scatter_chart(scatter, number),)
     return View(
-        "Kinds that were never met",
+        "Subclasses never seen in training",
         text,
         table,
         charts,
@@ -361,6 +363,6 @@ def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
         "yaxis": axis(scatter.y_title, rangemode="normal"),
         "legend": LEGEND,
     }
-    title = "Seen and unseen kinds against accuracy on ImageNet-1K"
+    title = "Seen and unseen subclasses against accuracy on ImageNet-1K"
     alt = f"Accuracy, {scatter.words}."
     return make_chart("structure", title, alt, traces, layout, id=slug("superclasses", number))

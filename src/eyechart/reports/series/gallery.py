@@ -85,7 +85,7 @@ def make_gallery(
         rows.setdefault(entry.group, []).append(_row(clean, entry, key, columns, seed))
     return Gallery(
         title=suite.title,
-        subtitle=f"{name}, {size} px, under {len(suite)} corruptions at rising severity",
+        subtitle=f"{name}, {size} px, under {len(suite)} corruptions at increasing severity",
         source=suite.source,
         clean=clean,
         groups=tuple(Group(group, tuple(members)) for group, members in rows.items()),

@@ -97,7 +97,7 @@ class HumanPanel:
             return f"{kinds}, which look alike to them"
         if self.is_tested:
             return "corruptions that look like no other tested"
-        return "corruptions not tested for likeness"
+        return "corruptions not tested for similarity"
 
     def in_words(self) -> str:
         """Return where each curve falls below one half."""

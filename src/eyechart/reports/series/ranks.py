@@ -72,9 +72,9 @@ class RankPanel:
             best = min(ranking.ranks, key=lambda name: ranking.ranks[name])
             leaders.append(f"{way_title(way)} puts {short[best]} first")
         moved = [model.short for model in self.models if model.name in self.changed]
-        more = "no two models change places by more than chance"
+        more = "no two models change ranks significantly"
         if moved:
-            more = f"{listed(moved)} change places by more than chance"
+            more = f"{listed(moved)} change ranks significantly"
         return f"Under {corruption_words(self.corruption)}: {', '.join(leaders)}; {more}."
 
 

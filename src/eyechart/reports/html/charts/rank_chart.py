@@ -86,7 +86,7 @@ def _triangle(model: ModelEntry, label: str) -> Spec:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "changes places by more than chance",
+        "name": "changes ranks significantly",
         "legendgroup": "changes",
         "x": [-0.025],
         "y": [label],
