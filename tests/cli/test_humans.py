@@ -52,8 +52,8 @@ def test_list_names_experiments_people_answers_and_what_they_speak_for(run, peop
     result = run("humans", "list", people)
     assert result.status == 0
     assert "CC BY 4.0" in result.out and "Geirhos" in result.out
-    assert "lowpass: 6 people, 7,680 answers, Δv 0.00 to 0.99, accuracy" in result.out
-    assert "frost: 4 people, 1,500 answers" in result.out
+    assert "lowpass: 6 humans, 7,680 responses, Δv 0.00 to 0.99, accuracy" in result.out
+    assert "frost: 4 humans, 1,500 responses" in result.out
     noise = next(line for line in result.out.splitlines() if "noise: 5 people" in line)
     assert "accuracy on clean images 0.866 (of other participants)" in noise
     assert "shot_noise" in noise
@@ -65,7 +65,7 @@ def test_import_writes_a_file_that_is_a_reference(run, tmp_path):
     for _ in range(2):  # a file of ours may be written again
         result = run("humans", "import", table, "--format", "trials", "--out", out)
         assert result.status == 0
-    assert "frost: 4 people, 1,500 answers" in result.out
+    assert "frost: 4 humans, 1,500 responses" in result.out
     with table.open(encoding="utf-8") as file:
         right = sum(row["answer"] == row["label"] for row in csv.DictReader(file))
     assert read_responses(out).correct.sum() == right
@@ -81,7 +81,7 @@ def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_
     )
     result = run("humans", "import", table, "--format", "model-vs-human", "--out", out)
     assert result.status == 0, result.err
-    assert "sketch: 1 person, 1 answers, no Δv" in result.out
+    assert "sketch: 1 human, 1 responses, no Δv" in result.out
     assert "only error consistency κ" in result.out
     assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "no visual change")
 
@@ -179,7 +179,7 @@ def test_place_measures_the_conditions_on_ones_own_pictures(run, tmp_path):
         (["similar", "geirhos", "noise", "lowpas"], "Did you mean 'lowpass'"),
         (["place", "t.csv", "--out", "x.csv"], "t.csv"),
         (["place", "photo.png", "--out", "t.csv"], "no placement"),
-        (["place", "flat.png", "--out", "x.csv"], "photographs"),
+        (["place", "flat.png", "--out", "x.csv"], "enough structure"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(run, tmp_path, monkeypatch, arguments, word):

@@ -418,7 +418,7 @@ def test_an_evaluation_has_both_label_spaces_and_says_who_is_left_out(evaluation
     native, entry16 = model.spaces.values()
     assert (native.pictures, native.classes, native.left_out) == (6, 3, 0)
     assert (entry16.pictures, entry16.classes) == (4, 2)
-    assert entry16.left_out == 2 and "too few" in entry16.verdict
+    assert entry16.left_out == 2 and "insufficient data" in entry16.verdict
     assert model.classes == 1000 and len(CATEGORIES) == 16
     # classes are drawn equally: 20 rows for the fish, 40 for cats and dogs
     for corruption in entry16.corruptions.values():

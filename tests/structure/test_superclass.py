@@ -778,7 +778,7 @@ def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_
     (line,) = (text for text in told.out.splitlines() if text.strip().startswith(MODEL + " "))
     for value in (0.712, score.seen.value, score.unseen.value, score.gap.value):
         assert f"{100 * value:.1f}" in line
-    assert "Note: without images of seen subclasses" in told.out
+    assert "because without images of seen subclasses" in told.out
     assert re.search(r"^ *fish +2 +2 ", told.out, re.MULTILINE)
     assert "Written:" in told.out
 
