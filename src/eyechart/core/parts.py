@@ -148,7 +148,7 @@ class Parts:
 
 
 def file_name(name: str) -> str:
-    """Return a corruption's name as a file name ("vcr/fog" → "vcr-fog")."""
+    """Return a corruption's name as a file name ("vcr/frost" → "vcr-frost")."""
     return name.replace("/", "-")
 
 

@@ -57,7 +57,7 @@ def corrupt(
     Args:
         images: torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), PIL (RGB
             or L), or a list of single images; uint8, or float in [0, 1].
-        name: the corruption, such as "fog" or "vcr/fog"; `list_corruptions()` returns all names.
+        name: the corruption, such as "fog" or "vcr/frost"; `list_corruptions()` returns all names.
         *positional: not supported; give the strength by keyword.
         severity: a real number in [0, 5], or one per image; 0 returns the clean image.
         seed: the random seed.

@@ -99,7 +99,7 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
 
 
 def folder_name(corruption: str) -> str:
-    """Return the name of a corruption's folder or array: vcr/fog differs from ImageNet-C's fog."""
+    """Return the name of a corruption's folder or array: vcr/frost differs from frost."""
     return corruption.replace("/", "-")
 
 
