@@ -232,7 +232,7 @@ def test_over_all_classes_those_with_nothing_held_out_are_named(home, run, tmp_p
     classes = {name.split("/")[0] for name in fold["held"]}
     assert len(fold["held"]) == len(classes) == 2 == len(fold["by_class"])
     (missing,) = fold["missing"]
-    assert missing not in classes and f"Note: fold 1 has no pictures of {missing}," in told.out
+    assert missing not in classes and f"Note: fold 1 has no images of {missing}," in told.out
 
 
 def test_a_style_that_misses_classes_is_a_note(run, tmp_path):
@@ -256,7 +256,7 @@ def test_copies_that_were_not_trained_with_are_told_of(run, tmp_path):
     given = ("--images", where, "--out", tmp_path / "out", "--hold", "pale", "--epochs", 1)
     told = run("structure", "style", *given, *USUAL)
     assert told.status == 0, told.err
-    assert "because they show the same as a picture to test with: 2" in told.out
+    assert "duplicates of test images: 2" in told.out
     assert told_by(tmp_path / "out")["folds"][0]["copies"] == 2
 
 

@@ -90,7 +90,7 @@ class ComparisonSettings(HumanSettings):
         if NO_HUMANS in names:
             # "none" contradicts any other reference.
             if len(names) > 1:
-                raise UsageError("--humans none stands alone: leave out none, or the others.")
+                raise UsageError("--humans none must be the only one: leave it out, or the others.")
             return ()
         return names
 

@@ -152,7 +152,7 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
     """
     chosen = [names] if isinstance(names, str) else list(names)
     if NONE in chosen and len(chosen) > 1:
-        raise UsageError("--similar none stands alone: leave out none, or the others.")
+        raise UsageError("--similar none must be the only one: leave it out, or the others.")
     parts = [_find(name) for name in chosen]
     classes, tested = _put_together(parts)
     return SimilarClasses(
@@ -202,7 +202,7 @@ def read_classes(path: Path) -> SimilarClasses:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except ValueError as error:
         raise UsageError(
-            f"{path} must be a YAML file of similar classes; it is no YAML of use: {error}."
+            f"{path} must be a YAML file of similar classes, got invalid YAML: {error}."
         ) from None
     try:
         return _classes(content)

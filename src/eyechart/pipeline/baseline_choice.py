@@ -179,6 +179,6 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
     if not why and (has_testset or plan.sampling != PAPER or not _is_even(plan, images)):
         return (
             f"The table '{table.name}' holds for the published strengths, with every image shown"
-            f" equally often, and these were drawn otherwise: {INSTEAD}."
+            f" equally often, and these were sampled differently: {INSTEAD}."
         )
     return why

@@ -86,7 +86,7 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
         _differs_alone(model, batch, scores, index) for index in range(min(N_ALONE, len(batch) - 1))
     ):
         yield (
-            f"{model.name} predicts otherwise for an image alone than in a batch of {len(batch)}:"
+            f"{model.name} predicts differently for an image alone than in a batch of {len(batch)}:"
             " its results depend on the batch size; put it into evaluation mode (batch"
             " normalisation in training mode does this)."
         )

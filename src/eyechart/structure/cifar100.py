@@ -82,7 +82,7 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
     # Other groupings of the 100 classes exist; the published order is of the original one.
     if set(kinds.names("subclass")) != {name for names in order.values() for name in names}:
         raise UsageError(
-            f"The published order is of CIFAR-100, and {where} groups its classes otherwise: use"
+            f"The published order is of CIFAR-100, and {where} groups its classes differently: use"
             " --order random."
         )
     return [order[label] for label in kinds.data.class_names]

@@ -106,7 +106,7 @@ def subclass_folds(
     differ = len(set(held))
     if differ < len(held):
         raise UsageError(
-            f"Only {differ} folds differ, for there are no other subclasses to hold out: give"
+            f"Only {differ} folds differ, because there are no other subclasses to hold out: give"
             f" --folds {differ}."
         )
     return [

@@ -116,7 +116,7 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
         )
     if missing:
         notes.append(
-            f"Not held out, for there are no such subclasses here: {', '.join(missing)}"
+            f"Not held out, because there are no such subclasses here: {', '.join(missing)}"
             f" ({len(missing)} of the {total} published ones)."
         )
     return HeldOut(tuple(sorted(held)), tuple(notes))

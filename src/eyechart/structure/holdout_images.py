@@ -64,7 +64,7 @@ class HoldoutImages:
                 as_small(image)
                 for image in self.data.batch(places).permute(0, 2, 3, 1).numpy()
             ]
-        step = self.progress.begin("looking for copies", len(pixels))
+        step = self.progress.begin("searching near-duplicates", len(pixels))
         return near_duplicates(pixels, mirrored=True, advance=step)
 
     def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -107,7 +107,7 @@ def load_holdout_images(
     """
     listed = find_images(where, leave_out)
     check_trait(listed, trait, str(where))
-    step = progress.begin("pictures", len(listed))
+    step = progress.begin("images", len(listed))
     return as_holdout_images(load_pictures(listed, str(where), stimulus, step), progress=progress)
 
 

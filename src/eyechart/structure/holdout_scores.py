@@ -129,7 +129,7 @@ def notes_on(results: HoldoutResults) -> list[str]:
     repeated = [name for name, count in held.items() if count > 1]
     if repeated:
         notes.append(
-            f"Held out in more than one fold, for there are no others: {len(repeated):,} of"
+            f"Held out in more than one fold, because there are no others: {len(repeated):,} of"
             f" {len(held):,} {'styles' if results.kind == 'style' else 'subclasses'}, such as"
             f" {repeated[0]}."
         )

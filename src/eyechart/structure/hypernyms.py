@@ -43,8 +43,8 @@ def read_hypernyms(path: Path) -> Hypernyms:
             continue
         if len(pair) != 2 or not all(map(ID.fullmatch, pair)):
             raise UsageError(
-                f"{path}, line {number}: a line must be two WordNet ids, that of a thing and that"
-                f" of a kind of it, such as 'n02084071 n02085374', got {line.strip()[:60]!r}."
+                f"{path}, line {number}: a line must be two WordNet ids, that of a synset and that"
+                f" of a hyponym, such as 'n02084071 n02085374', got {line.strip()[:60]!r}."
             )
         graph.add_edge(*pair)
     if not graph:

@@ -108,7 +108,7 @@ class SubclassSettings(HoldoutSettings):
         ),
     ] = None
     per_class: Annotated[
-        int, Option(help="Subclasses of each class to hold out.", group="Data")
+        int, Option(help="Number of subclasses per class to hold out.", group="Data")
     ] = 1
     in_all: Annotated[
         int | None,
@@ -250,7 +250,7 @@ class SuperclassSettings:
     hypernyms: Annotated[
         Path,
         Option(
-            help="WordNet's kinds of things, 'parent child' in each line: wordnet.is_a.txt.",
+            help="WordNet's hypernyms, 'parent child' per line: wordnet.is_a.txt.",
             group="Data",
             metavar="FILE",
             path="folder or file",
@@ -259,8 +259,8 @@ class SuperclassSettings:
     seen_images: Annotated[
         Path | None,
         images_option(
-            "Images to test seen kinds with, labelled by WordNet ids, such as ImageNet-1K's"
-            " validation set; without it a fifth of --images, which the models may know."
+            "Test images of seen subclasses, labelled by WordNet ids, such as ImageNet-1K's"
+            " validation set; without it a fifth of --images, possibly training images."
         ),
     ] = None
     imagenet_1k: Annotated[

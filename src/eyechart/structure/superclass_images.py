@@ -49,7 +49,7 @@ def load_split(
     """
     listed = (*chosen.seen, *chosen.unseen)
     is_seen = {item.name for item in chosen.seen}
-    images = load_pictures(listed, source, stimulus, progress.begin("pictures", len(listed)))
+    images = load_pictures(listed, source, stimulus, progress.begin("images", len(listed)))
     seen, unseen = (
         images.take(
             [p for p, item in enumerate(images.pictures) if (item.name in is_seen) == is_wanted]
@@ -58,7 +58,7 @@ def load_split(
     )
     notes = [*chosen.notes, *_on_damaged(images)]
     if chosen.seen_test:
-        step = progress.begin("images of seen kinds to test with", len(chosen.seen_test))
+        step = progress.begin("test images of seen subclasses", len(chosen.seen_test))
         tested = load_pictures(chosen.seen_test, seen_source, stimulus, step)
         # Files that are in both sources are removed from training, not from the test.
         learnt, copies = _without(seen, tested)
@@ -66,22 +66,22 @@ def load_split(
         if copies:
             notes.append(
                 f"Not trained with, because the same files are in {seen_source}:"
-                f" {_counted(copies)} of seen kinds."
+                f" {_counted(copies)} of seen subclasses."
             )
     else:
         # A seen synset may have a single image; only its superclass needs images on both sides.
         learnt, tested = split(seen, HELD_OUT, lone=True)
         notes.append(
-            f"Seen accuracy is of a fifth of the images of seen kinds in {source}. Networks that"
-            " were pretrained on ImageNet-1K may have been trained on them, so it may be too high,"
+            f"Seen accuracy is of a fifth of the images of seen subclasses in {source}. Networks"
+            " pretrained on ImageNet-1K may have been trained on them, so it may be too high,"
             " and the gap with it: give --seen-images, such as ImageNet-1K's validation images."
         )
     # A file of a seen synset is not an unseen image, whatever folder it is in.
     unseen, copies = _without(unseen, seen, tested)
     if copies:
         notes.append(
-            "Not tested with, because the same files are among the seen kinds:"
-            f" {_counted(copies)} of unseen kinds."
+            "Not tested with, because the same files are among the seen subclasses:"
+            f" {_counted(copies)} of unseen subclasses."
         )
     names = tuple(item.name for item in chosen.superclasses)
     _check_all_left(names, learnt, tested)

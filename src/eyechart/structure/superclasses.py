@@ -207,7 +207,7 @@ def with_seen_test(
     for superclass in chosen.superclasses:
         if superclass.name not in present:
             raise UsageError(
-                f"{source} must have images of kinds of every superclass that ImageNet-1K has, and"
+                f"{source} must have images of seen subclasses of every superclass, and"
                 f" has none of {superclass.name!r}: add some, or leave it out of --superclasses."
             )
     return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
