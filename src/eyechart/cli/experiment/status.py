@@ -107,7 +107,7 @@ def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
 def _curves(state: "StudyStatus") -> "RenderableType":
     from eyechart.experiment.export.study_status import PLACES
 
-    table = _table("corruption", *(f"correct at Δv {delta_v:g}" for delta_v in PLACES))
+    table = _table("corruption", *(f"acc. at Δv {delta_v:g}" for delta_v in PLACES))
     for group in _shown(state):
         rates = state.curves.get(group.name, (None,) * len(PLACES))
         table.add_row(group.name, f"{group.answers:,}/{group.wanted:,}", *map(_rate, rates))
