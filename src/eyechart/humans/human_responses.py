@@ -210,6 +210,7 @@ def read_responses(path: Path) -> HumanResponses:
                 f"{path} holds judgements without what was shown, whose accuracy is unknown: import"
                 " the data again, with the column shown_same."
             )
+        # Judgements are few and stored in the header; responses are columns.
         judgements = tuple(Judgement(*values) for values in stored)
         columns: Columns = {
             name: np.array(table[name].to_pylist(), dtype=np.str_)
@@ -217,7 +218,9 @@ def read_responses(path: Path) -> HumanResponses:
             if name not in LATER or name in table.column_names
         }
         for name in LATER:
+            # Files of earlier versions lack these columns.
             columns.setdefault(name, np.full(len(table), "", dtype=np.str_))
+        # One dtype, whatever the file was written with.
         columns |= {name: table[name].to_numpy().astype(np.float64) for name in NUMBERS}
         columns["trials"] = table["trials"].to_numpy().astype(np.int64)
         return HumanResponses(**columns, **facts, judgements=judgements)
@@ -268,6 +271,7 @@ def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.
     """
     rows = np.repeat(np.arange(len(responses)), responses.trials)
     starts = np.cumsum(responses.trials) - responses.trials
+    # Position of each single response within its row: the first ones are the hits.
     position = np.arange(len(rows)) - starts[rows]
     total = hits * responses.trials
     # Rates such as 14/15 come back from a float column with rounding error.

@@ -250,6 +250,7 @@ def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
 def _noise(grey: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
     """Return uniform numbers in [0, 1] in the shape of the image."""
     keys = content_keys(torch.from_numpy(grey.copy())[None])
+    # Different but reproducible noise in each condition.
     salt = hash64(experiment, f"{strength:g}")
     uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", grey.shape)
     return uniform[0].numpy().astype(np.float64)

@@ -289,6 +289,8 @@ class Reference:
         for name in np.unique(by_name):
             rows = by_name == name
             change = np.repeat(responses.delta_v[rows], responses.trials[rows])
+            # A condition is a distribution of Δv; the percentiles are drawn as its horizontal
+            # extent.
             low, middle, high = np.percentile(change, [5, 50, 95])
             total = float((hits[rows] * responses.trials[rows]).sum())
             points.append(Point((low, middle, high), int(responses.trials[rows].sum()), total))
@@ -299,6 +301,7 @@ class Reference:
         clean = self._clean(self._rows(experiment), metric)
         if not len(clean):
             return None
+        # Rows of counts stand for several responses each.
         rate = float(np.average(_hits(clean, metric), weights=clean.trials))
         responses = self._rows(experiment)
         is_own = bool((clean.corruption == experiment).all()) or _same_pictures(responses, clean)
@@ -379,6 +382,7 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
     path = Path(name_or_path)
     if not path.exists() and not path.suffix:
         raise unknown_name("reference", str(name_or_path), PACKAGED)
+    # A study is given by its folder, an import by its file.
     file = _exported(path) if path.is_dir() else path
     responses = read_responses(file)
     name = path.stem if file == path else study_name(path)

@@ -72,6 +72,7 @@ class CalibrationRecord:
     def add(self, entry: Entry, calibrated: Calibrated) -> None:
         """Add a corruption; it is on disk when this returns."""
         row = CalibratedRow(published=_stand_in(entry), **range_values(calibrated))
+        # The whole file is rewritten atomically: it is small, and never half-written.
         rows = {**self.content.corruptions, entry.name: row}
         self.content = replace(self.content, corruptions=rows)
         content = {"schema": SCHEMA, **asdict(self.content)}

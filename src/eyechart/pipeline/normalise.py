@@ -45,6 +45,7 @@ def normalise(
     """
     if not choice.name:
         return list(models)
+    # The mean needs the whole suite, even if only some corruptions were tested.
     suite = plan.all_names()
     if choice.table is not None and set(choice.table.corruptions) <= set(suite):
         # Of NOC's candidate corruptions, only the eight of ImageNet-NOC enter the mean.

@@ -54,6 +54,7 @@ class SpaceScorer:
             if error is not None:
                 human_errors[entry.name] = error
             step(1, "")
+        # Corrected over all corruptions, which are known only now.
         corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
         labels = clean.label[clean.label != NONE]
         is_few = is_too_few(self.space.name, labels) if self._has_labels else len(clean) < ENOUGH
@@ -122,6 +123,8 @@ class SpaceScorer:
         # Otherwise dogs and birds would make up three quarters of ImageNet's images in the
         # categories.
         weights = class_weights(predictions.label) if self._is_uneven else None
+        # All corruptions resample the same images, so that replicates can be averaged over
+        # corruptions.
         return replace(predictions, universe=self._clean.picture, weights=weights)
 
     def _scorer(self, corruption: str, is_geometric: bool) -> CorruptionScorer:

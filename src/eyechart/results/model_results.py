@@ -139,6 +139,7 @@ class NormalizedErrors(Record):
     @property
     def means(self) -> dict[str, Estimate]:
         """Available means by name."""
+        # Means are None where a corruption of the suite is missing.
         both = {"mce": self.mce, "relative_mce": self.relative_mce}
         return {name: mean for name, mean in both.items() if mean is not None}
 

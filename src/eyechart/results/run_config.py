@@ -61,6 +61,8 @@ class FitConfig(CurveSettings):
     def of(cls, fit: Fit, *, has_humans: bool) -> "FitConfig":
         """Return the settings of a fit in the form stored in results."""
         shared = {option.name: getattr(fit, option.name) for option in fields(CurveSettings)}
+        # Stored are the values in effect, not what was requested: None and functions mean nothing
+        # in a file.
         shared |= {"bins": fit.n_bins, "density": to_density(fit.density).identity}
         asked = AUTO if fit.bins is None else fit.bins
         return cls(**shared, seed=fit.seed, human_bins=asked if has_humans else None)

@@ -206,6 +206,8 @@ class Board:
 
         Empty if a corruption lacks it, except for human-relative scores, which not all have.
         """
+        # Only corruptions for which every model has the score, so that means are over the same
+        # ones.
         by_corruption = self.each(space, score)
         declared = SCORES[score]
         if declared.of_test:
@@ -235,6 +237,7 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
     _check_same_definition(runs)
     groups: dict[str, list[Run]] = {}
     for run in runs:
+        # One board per suite: scores of different suites are not comparable.
         groups.setdefault(run.config.suite, []).append(run)
     for group in groups.values():
         for one, two in combinations(group, 2):

@@ -85,6 +85,7 @@ def read_scores(path: Path) -> dict[Key, Estimate]:
     """Return the scores in a file by model, label space, corruption and score."""
     scores = {}
     try:
+        # The cast rejects files whose columns have other types.
         table = read_parquet(path, SCHEMA.names).select(SCHEMA.names).cast(SCHEMA)
     except pa.ArrowException:
         raise UsageError(f"{path} is damaged: run the evaluation again.") from None

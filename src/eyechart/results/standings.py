@@ -110,6 +110,7 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
     # A variant such as vcr@paper is ranked like its suite.
     usual = (*RANKED_BY.get(split_variant(board.suite)[0], ()), *RANKED_ELSEWHERE)
     wanted = (*((by,) if by else ()), *usual)
+    # The requested score first, then the usual ones in order of preference.
     chosen = next((name for name in wanted if name in scores), None)
     if chosen is None:
         raise UsageError(NOTHING.format(board.suite))

@@ -250,6 +250,7 @@ _TABLES = (
 def built_in() -> Mapping[str, Baseline]:
     """Return the built-in tables by name."""
     errors: dict[str, dict[str, float]] = {}
+    # All tables share one file; the row "clean" of each holds the error on clean images.
     for row in packaged_rows("eyechart.scores", "data", "baselines.csv"):
         errors.setdefault(row["baseline"], {})[row["corruption"]] = float(row["error"])
     return MappingProxyType({table.name: _filled(table, errors[table.name]) for table in _TABLES})

@@ -74,6 +74,7 @@ def compare_corruptions(
             (other_human, other_order, second, other_pairs),
         )
     )
+    # Point estimates come from the fitted curves, intervals from the replicates.
     areas, other_areas = compared_areas(human, first), compared_areas(other_human, second)
     return SimilarDifference(
         delta_hmri=areas.hmri - other_areas.hmri,

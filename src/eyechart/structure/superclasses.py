@@ -126,6 +126,7 @@ def superclass_of(
                 f" {hypernyms.source}: give all of WordNet's pairs, or --superclasses without it."
             )
     by_wnid = {superclass.wnid: superclass for superclass in superclasses}
+    # A synset may be below several superclasses: the nearest one decides.
     nearest_of, ties = nearest(hypernyms, list(by_wnid))
     return (
         {synset: by_wnid[top] for synset, top in nearest_of.items()},
