@@ -771,7 +771,7 @@ def test_of_two_pictures_too_few_are_left_to_train_with(home, run, tmp_path):
     save_textures(tmp_path / "few", 2, seed=6)
     shutil.copy(home / "mine.yaml", tmp_path)
     told = run(*words_of(tmp_path, tmp_path / "out", images="few", train=None))
-    assert_refused(told, "Every class needs at least 2 pictures, 'amber'", "has 1")
+    assert_refused(told, "Every class needs at least 2 images, 'amber'", "has 1")
 
 
 def test_a_class_of_one_picture_is_one_sentence(home, run, tmp_path):
@@ -779,7 +779,7 @@ def test_a_class_of_one_picture_is_one_sentence(home, run, tmp_path):
     for path in list((tmp_path / "train" / "blue").glob("*.png"))[1:]:
         path.unlink()
     shutil.copy(home / "mine.yaml", tmp_path)
-    words = "Every class needs at least 2 pictures, 'blue'", "has 1"
+    words = "Every class needs at least 2 images, 'blue'", "has 1"
     assert_refused(run(*words_of(tmp_path, tmp_path / "o", images="train", train=None)), *words)
     shutil.copytree(home / "test", tmp_path / "test")
     assert_refused(run(*words_of(tmp_path, tmp_path / "o")), *words)
