@@ -103,7 +103,7 @@ class StudyRequest:
             path="folder or file",
         ),
     ] = None
-    seed: Annotated[int, Option(help="Of all random choices.", group="Compute", minimum=0)] = 0
+    seed: Annotated[int, Option(help="Random seed.", group="Compute", minimum=0)] = 0
     device: Device = "cpu"
 
     def check(self, kind: str, has_clean_k: bool) -> None:
