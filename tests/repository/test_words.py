@@ -32,7 +32,9 @@ KEPT_PHRASES = ('"people ahead"', '"people"', "people ahead", "a model, people,"
 """Stored values that texts quote."""
 
 CODE = re.compile(
-    r"```.*?```|`[^`]*`|--[a-z-]+|https?://\S+|</?picture>|/pictures\b|^\s*(>>>|\.\.\.).*$|^\w+ must ",
+    r"```.*?```|`[^`]*`|--[a-z-]+|https?://\S+|</?picture>|/pictures\b"
+    # examples, and errors that begin with the name of an argument
+    r"|^\s*(>>>|\.\.\.).*$|^\w+ must ",
     re.S | re.M,
 )
 ATTRIBUTE = re.compile(r"^\s+(`?\w+`?):\s", re.M)
