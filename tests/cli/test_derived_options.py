@@ -127,7 +127,11 @@ def test_settings_of_a_plan_are_those_of_the_plan():
     [
         ({"fail_under": ["r_a"]}, ("--fail-under", "r_a"), "NAME=NUMBER"),
         ({"fail_under": {"hmri": 0.5}}, ("--fail-under", "hmri=0.5"), "Unknown score 'hmri'"),
-        ({"humans": ["geirhos", "none"]}, ("--humans", "geirhos", "--humans", "none"), "alone"),
+        (
+            {"humans": ["geirhos", "none"]},
+            ("--humans", "geirhos", "--humans", "none"),
+            "the only one",
+        ),
         ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within 0 and 1"),
         ({"defences": ["clahee"]}, ("--defence", "clahee"), "clahe"),
         ({"label_maps": ["no.txt"]}, ("--label-map", "no.txt"), "no file no.txt"),

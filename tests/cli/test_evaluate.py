@@ -647,7 +647,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(evaluate, tmp_pat
 def test_a_folder_of_something_else_keeps_its_files(evaluate, tmp_path):
     (tmp_path / "out" / "predictions").mkdir(parents=True)
     (tmp_path / "out" / "predictions" / "mine.txt").write_text("precious")
-    assert_refused(evaluate("--corruption", "blur"), "of no run")
+    assert_refused(evaluate("--corruption", "blur"), "not from this run")
     assert (tmp_path / "out" / "predictions" / "mine.txt").read_text() == "precious"
 
 
@@ -692,7 +692,7 @@ def test_a_damaged_picture_among_many_is_named_in_the_results(evaluate, tmp_path
     (home / "red" / "7.png").write_bytes(b"nothing")
     result = evaluate(*ONE, images=home)
     assert result.status == 0, result.err
-    assert "1 damaged picture" in result.out and "red/7.png" in result.out
+    assert "1 damaged image" in result.out and "red/7.png" in result.out
     (found,) = results(tmp_path / "out")["images"]["damaged"]
     assert found["name"] == "red/7.png"
     assert results(tmp_path / "out")["images"]["pictures"] == 119

@@ -347,7 +347,7 @@ def test_weak_corruptions_are_used_for_obvious_trials_only_if_there_are_no_other
         shown = obvious_pairs(group_by_source(rows), {"practice": 8}, 0)
         names = {row.corruption for each in shown for row in each.pictures} - {"clean"}
         assert names == expected or len(names) == expected
-        told = [note for note in notes(PAIRS, shown) if "plain" in note]
+        told = [note for note in notes(PAIRS, shown) if "no corruption reaches" in note]
         assert bool(told) == (change is weaker)
 
 

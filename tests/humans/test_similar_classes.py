@@ -86,9 +86,9 @@ def test_what_nobody_tested_is_untested_and_not_unlike_others(name):
 @pytest.mark.parametrize(
     ("kind", "tested", "words"),
     [
-        ("", False, "People under corruptions not tested for likeness: accuracy"),
-        ("", True, "People under corruptions that look like no other tested: accuracy"),
-        ("fog+frost", True, "People under fog+frost, which look alike to them: accuracy"),
+        ("", False, "Humans under corruptions not tested for similarity: accuracy"),
+        ("", True, "Humans under corruptions that look like no other tested: accuracy"),
+        ("fog+frost", True, "Humans under fog+frost, which look alike to them: accuracy"),
     ],
 )
 def test_the_report_calls_untested_what_is_untested(kind, tested, words):
@@ -227,7 +227,7 @@ def test_classes_of_same_different_judgements_are_written_too(run, tmp_path):
             HEAD + "- {name: a, members: [b, c], provenance: study, test: t}\n" * 2,
             "b must be in one class, got 2",
         ),
-        ("a: [", "no YAML"),
+        ("a: [", "invalid YAML"),
         ("[" * 99 + "]" * 99, "nested more than 50 levels deep"),
         (CLASS.format("p: abc"), "p of a must be a number from 0 to 1, got 'abc'"),
         (CLASS.format("p: 2"), "p of a must be a number from 0 to 1, got 2"),

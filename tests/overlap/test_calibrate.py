@@ -364,7 +364,7 @@ def test_bad_input_is_refused_in_one_sentence():
         ("between 0 and 1", lambda: calibrate_with(lower=1.0)),
         ("have no labels", lambda: calibrate(model, unlabelled, [brighter()])),
         ("too few to say", lambda: calibrate(wrong, images, [brighter()])),
-        ("is right on 15 of 15", lambda: calibrate(model, few, [brighter()])),
+        ("is correct on 15 of 15", lambda: calibrate(model, few, [brighter()])),
         ("neither levels nor a path", lambda: calibrate(model, images, [fixed])),
         ("is there twice", lambda: calibrate(model, images, [brighter(), brighter()])),
         ("pictures must be", lambda: calibrate_with(pictures=0)),

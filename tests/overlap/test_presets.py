@@ -131,7 +131,10 @@ def test_the_whole_preset_has_both_benchmarks_of_the_paper():
     [
         (("--start", "net.pt"), "--preset paper trains from scratch: omit --start"),
         (("--preset", "papr"), "Did you mean 'paper'"),
-        (("--images", "small", "--train-images", "small"), "of 1,000, and small has 3"),
+        (
+            ("--images", "small", "--train-images", "small"),
+            "expects 1,000 classes, but small has 3",
+        ),
     ],
 )
 def test_what_the_preset_cannot_do_is_one_sentence(run, home, tmp_path, monkeypatch, more, says):

@@ -117,7 +117,7 @@ def test_a_table_is_looked_up_for_the_suite(whole):
         (Plan("imagenet-c", jpeg=85), "part", "970"),
         (Plan("imagenet-c", jpeg=85), "large", "299"),
         (Plan("vcr", jpeg=85), "whole", "vcr"),
-        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), "whole", "drawn otherwise"),
+        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), "whole", "sampled differently"),
         (Plan("imagenet-c", jpeg=85, labels="entry16"), "whole", "16 categories"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_table_holds_only_where_every_picture_is_shown_equally_often(whole):
     for n, name in ((50_000, "noc-alexnet"), (100_000, "noc-alexnet"), (100, ""), (75_000, "")):
         assert choose_baseline("auto", Plan("imagenet-noc", n), whole, []).name == name
     given = choose_baseline("auto", Plan("imagenet-noc"), whole, [], has_testset=True)
-    assert given.name == "" and "drawn otherwise" in given.note
+    assert given.name == "" and "sampled differently" in given.note
 
 
 def estimate(value: float) -> Estimate:

@@ -431,7 +431,7 @@ def test_folders_of_something_else_are_refused(images, tmp_path):
         open_run(tmp_path / "file", settings)
     (tmp_path / "out" / "predictions").mkdir(parents=True)
     (tmp_path / "out" / "predictions" / "mine.txt").write_text("mine")
-    with pytest.raises(ec.UsageError, match="of no run"):
+    with pytest.raises(ec.UsageError, match="not from this run"):
         open_run(tmp_path / "out", settings)
 
 

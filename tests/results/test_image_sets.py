@@ -35,7 +35,7 @@ def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_
 @pytest.mark.parametrize(
     ("words", "changes"),
     [
-        ("50,000 pictures .* these are 970", {"names": ["a.JPEG"] * 970}),
+        ("50,000 images .* these are 970", {"names": ["a.JPEG"] * 970}),
         ("these have other names", {"names": ["a.JPEG"] * 50_000}),
         ("these have others", {"labels_per_class": {"n0": 50_000}}),
         ("other labels", {"labels_per_class": dict.fromkeys(range(1000), 49)}),

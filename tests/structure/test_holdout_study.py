@@ -518,7 +518,7 @@ def test_out_may_be_no_file_no_other_run_and_not_the_pictures(home, run, tmp_pat
     assert_refused(run(*words_of(home, "style", tmp_path / "run")), "run.json cannot be read")
     (tmp_path / "other" / "models").mkdir(parents=True)
     told = run(*words_of(home, "style", tmp_path / "other"))
-    assert_refused(told, "of no study: choose another --out")
+    assert_refused(told, "not from this study: choose another --out")
     folder = tmp_path / "set"
     for number, row in enumerate(colours(2)):
         (folder / row.label / row.subclass).mkdir(parents=True, exist_ok=True)

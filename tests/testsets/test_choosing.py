@@ -106,9 +106,7 @@ def test_only_the_chosen_pictures_are_read_and_the_run_says_so(run, tmp_path):
     assert_refused(run(*given, *small, "--pictures", 7), "holds another run", "pictures: 8, now 7")
     assert_refused(run(*given, *small, "--pictures", 13), "pictures must be at most 12, got 13")
     assert_refused(run(*given, *small, "--pictures", 0), "pictures must be a whole number")
-    assert_refused(
-        run(*given, *small, "--pictures", 3, "--testset", "t.parquet"), "its own pictures"
-    )
+    assert_refused(run(*given, *small, "--pictures", 3, "--testset", "t.parquet"), "its own images")
 
 
 def test_loaded_pictures_are_chosen_from_too(tmp_path):

@@ -374,7 +374,7 @@ def refused(evaluate, cheap, clean, what):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 Image.new("RGB", (20, 20)).save(target)
         return evaluate(cheap, "--clean", cheap.parent / "twice"), ("have the same name",)
-    return evaluate(clean, "--clean", clean), ("--clean is for published corrupted pictures",)
+    return evaluate(clean, "--clean", clean), ("--clean is for published corrupted images",)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(evaluate, cheap, clean, tmp_p
 
 def test_a_test_set_is_not_drawn_from_corrupted_pictures(run, cheap, tmp_path):
     made = run("testset", "make", cheap, "--out", tmp_path / "t.parquet")
-    assert_refused(made, "holds corrupted pictures", "evaluate --images")
+    assert_refused(made, "holds corrupted images", "evaluate --images")
 
 
 # What cannot be read

@@ -97,7 +97,7 @@ def test_an_evaluation_takes_it_and_marks_what_it_was_trained_on(home, trained, 
         *("--stimulus", "native", "--humans", "none", "--n", 60, "--bins", 3, "--least", 2),
         *("--replicates", 20, "--out", tmp_path / "out"),
     )  # fmt: skip
-    assert_refused(run(*words), "made with textures:network", "--trust")
+    assert_refused(run(*words), "trained with textures:network", "--trust")
     told = run(*words, "--trust")
     assert told.status == 0, told.err
     assert "trained on" in told.out.lower()
@@ -116,7 +116,7 @@ def test_an_evaluation_takes_it_and_marks_what_it_was_trained_on(home, trained, 
 
 def test_without_corruptions_it_is_trained_on_clean_pictures(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "net.pt"))
-    assert told.status == 0 and "trained on clean pictures" in told.out
+    assert told.status == 0 and "trained on clean images" in told.out
     assert "Accuracy" not in told.out
     assert load_model(str(tmp_path / "net.pt"), CPU, trust=True).trained_on == ()
 

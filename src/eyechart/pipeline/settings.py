@@ -233,8 +233,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float],
         Option(
-            help="Exit with status 1 if a mean score is worse (lower; ece: higher), as in"
-            " hmri_a=0.8; repeatable.",
+            help="Exit with status 1 if a mean score is worse than this, in the score's own"
+            " direction, as in hmri_a=0.8; repeatable.",
             group="Output",
             python="Raises CheckFailed instead; also a dictionary.",
             metavar="NAME=NUMBER",
