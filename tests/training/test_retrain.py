@@ -24,6 +24,7 @@ from eyechart.images.imageset import load_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
+from eyechart.pipeline.human_references import find_humans
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.reports.terminal.retraining_tables import (
     BeforeAfter,
@@ -36,6 +37,7 @@ from eyechart.stats.p_values import paired_difference
 from eyechart.suites.apply import corrupt
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
+from eyechart.training import retrain as retraining
 from eyechart.training.changes import ScoreChange
 from eyechart.training.data import training_data
 from eyechart.training.recipe import RETRAINING, Recipe
@@ -47,10 +49,11 @@ from tinted_contrasts import save_contrasts
 
 CPU = torch.device("cpu")
 NOISE, BLUR = "vcr/gaussian_noise", "vcr/gaussian_blur"
-SMALL = (
-    *("--stimulus", "native", "--humans", "none", "--n", 240, "--bins", 9, "--least", 6),
+TEST = (
+    *("--stimulus", "native", "--n", 240, "--bins", 9, "--least", 6),
     *("--replicates", 100, "--corruption", "gaussian_noise"),
 )
+SMALL = (*TEST, "--humans", "none")
 
 
 def words_of(home: Path, out: Path, *more: object, model: object = None) -> list[str]:
@@ -405,13 +408,26 @@ def test_torchscript_is_refused(home, run, tmp_path):
         (("--n", "3"), "n = 3 is too small"),
         (("--labels", "mine"), "label space"),
         (("--device", "tpu"), "tpu"),
-        (("--humans", "martians"), "martians"),
+        (("--humans", "geirhos"), "--humans none must be the only one"),
         (("--label-map", "background-first"), "1,001 lines"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(home, run, tmp_path, words, said):
     assert_refused(run(*words_of(home, tmp_path / "out", *SMALL, *words)), said)
     assert not (tmp_path / "out").exists()
+
+
+def test_human_references_are_taken_in_order_of_precedence(home, run, tmp_path, monkeypatch):
+    sought = []
+
+    def find(settings):
+        sought.append(settings.human_names)
+        return find_humans(settings)
+
+    monkeypatch.setattr(retraining, "find_humans", find)
+    words = words_of(home, tmp_path / "out", *TEST, "--humans", "geirhos", "--humans", "martians")
+    assert_refused(run(*words), "martians")
+    assert sought == [("geirhos", "martians")]
 
 
 def test_a_folder_that_is_a_file_is_refused(home, run, tmp_path):

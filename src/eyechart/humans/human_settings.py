@@ -18,6 +18,17 @@ Paths: TypeAlias = FilePath | Sequence[FilePath]
 
 NO_HUMANS = "none"
 
+HumanReferences = Annotated[
+    Paths | None,
+    Option(
+        help="Human reference: geirhos (default), a file, a study or none; repeatable, in order"
+        " of precedence.",
+        group="Human reference",
+        typed=list[str],
+    ),
+]
+"""The option of commands that compare models with humans, for every record that has it."""
+
 CLEAN_RESPONSES = ("given", "majority", "random")
 """Which response to the clean image counts: the one in the file, the most common response of other
 humans, or one of theirs drawn at random.
@@ -52,15 +63,7 @@ class ComparisonSettings(HumanSettings):
             is_advanced=True,
         ),
     ] = DEFAULT_RULE
-    humans: Annotated[
-        Paths | None,
-        Option(
-            help="Human reference: geirhos (default), a file, a study or none; repeatable, in order"
-            " of precedence.",
-            group="Human reference",
-            typed=list[str],
-        ),
-    ] = "geirhos"
+    humans: HumanReferences = "geirhos"
     similar: Annotated[
         Paths,
         Option(

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.humans.human_settings import HumanReferences
 from eyechart.labels.space_names import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.scores.baseline_names import ALEXNET
@@ -23,6 +24,16 @@ Range = tuple[float, float]
 
 CHECKPOINT_SUFFIXES = (".pt", ".pth")
 """Suffixes of files for trained networks."""
+
+
+MAX_SEEDS = 1000
+"""Maximum number of repetitions of a study."""
+
+
+def check_seeds(n_seeds: int) -> None:
+    """Raise a UsageError unless a study can have this number of repetitions."""
+    if not 1 <= n_seeds <= MAX_SEEDS:
+        raise UsageError(f"seeds must be a whole number from 1 to {MAX_SEEDS:,}, got {n_seeds}.")
 
 
 def parse_range(name: str, text: str) -> Range:
@@ -200,13 +211,7 @@ class RetrainSettings:
     severity: SeverityRange = None
     delta_v: ChangeRange = None
     n: Annotated[int, Option(help="Test samples per corruption.", group="Corruptions")] = N_SAMPLES
-    humans: Annotated[
-        str,
-        Option(
-            help="Human reference: geirhos, a file, or none.",
-            group="Human reference",
-        ),
-    ] = "geirhos"
+    humans: HumanReferences = "geirhos"
     device: Device = "cpu"
     out: OutFolder = Path("eyechart-retrained")
 
