@@ -133,6 +133,28 @@ def test_a_gallery_has_a_largest_side(run, tmp_path):
     assert_refused(run(*asked), "size must be at most 8,192")
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "number", "words"),
+    [
+        ("gallery image.png --out out.png", "--columns", 10**8, "columns must be at most 50"),
+        ("overlap run --images images --out out", "--seeds", 10**9, "from 1 to 1,000, got"),
+        ("structure style --images images --out out", "--seeds", 10**9, "from 1 to 1,000, got"),
+        ("overlap run --images images --out out", "--epochs", 10**12, "from 1 to 100,000, got"),
+        ("train style-transfer --images images --styles images --out out.pt", "--steps", 10**12,
+         "from 1 to 10,000,000, got"),
+    ],
+)  # fmt: skip
+def test_what_never_ended_or_needed_too_much_memory_has_a_maximum(
+    run, tmp_path, monkeypatch, command, option, number, words
+):
+    monkeypatch.chdir(tmp_path)
+    picture(tmp_path / "image.png")
+    small_models.save_pictures(tmp_path / "images", each=4)
+    told = run(*command.split(), option, number)
+    assert_refused(told, option.removeprefix("--") + " must be", words)
+    assert {path.name for path in tmp_path.iterdir()} <= {"image.png", "images", "out"}
+
+
 @pytest.mark.parametrize(("crop", "is_refused"), [(0, False), (23, False), (24, True), (100, True)])
 def test_a_crop_leaves_some_of_the_image(crop, is_refused):
     recipe = Recipe(crop=crop)

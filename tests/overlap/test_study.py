@@ -549,7 +549,7 @@ def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
         (("--arch", "resnet_9"), "Did you mean 'resnet9'"),
         (("--arch", "textures:counts"), "returns a torch.nn.Module"),
         (("--arch", "textures:many_dimensions"), "class scores (B, K)"),
-        (("--seeds", 0), "seeds must be a whole number from 1, got 0"),
+        (("--seeds", 0), "seeds must be a whole number from 1 to 1,000, got 0"),
         (("--epochs", 0), "epochs must be a whole number from 1"),
         (("--batch", 1), "batch must be a whole number from 2"),
         (("--share", 1.5), "share must be in [0, 1]"),

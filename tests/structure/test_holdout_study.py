@@ -449,7 +449,7 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
     [
         ("style", ("--hold", "pail"), ("Unknown style 'pail'", "'pale'")),
         ("style", ("--hold", "pale", "--hold", "blue"), ("Unknown style 'blue'",)),
-        ("style", ("--seeds", 0), ("seeds must be a whole number from 1, got 0",)),
+        ("style", ("--seeds", 0), ("seeds must be a whole number from 1 to 1,000, got 0",)),
         ("style", ("--batch", 1), ("batch must be a whole number from 2",)),
         ("style", ("--schedule", "cosin"), ("Unknown schedule", "cosine")),
         ("style", ("--device", "gpu"), ("gpu",)),
@@ -457,7 +457,7 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
         ("style", ("--arch", "resnet99"), ("Unknown network 'resnet99'", "resnet9")),
         ("style", ("--arch", "textures:fails"), ("'textures:fails' failed: no luck",)),
         ("subclass", ("--arch", "resnet99"), ("Unknown network 'resnet99'", "resnet9")),
-        ("subclass", ("--seeds", -1), ("seeds must be a whole number from 1, got -1",)),
+        ("subclass", ("--seeds", -1), ("seeds must be a whole number from 1 to 1,000, got -1",)),
         ("subclass", ("--folds", 0), ("folds must be a whole number from 1, got 0",)),
         ("subclass", ("--per-class", 0), ("whole number from 1, got 0",)),
         ("subclass", ("--per-class", 2), ("'blue' has 2 subclasses, so 2 cannot be held out",)),

@@ -19,6 +19,7 @@ from eyechart.training.training_settings import (
     Every,
     OutFolder,
     Stimulus,
+    check_seeds,
     images_option,
 )
 
@@ -158,8 +159,7 @@ class OverlapSettings:
         # A checkpoint determines its architecture.
         if self.arch is not None and self.start is not None:
             raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
-        if self.seeds < 1:
-            raise UsageError(f"seeds must be a whole number from 1, got {self.seeds}.")
+        check_seeds(self.seeds)
 
     @property
     def network(self) -> str:

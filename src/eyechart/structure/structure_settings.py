@@ -13,7 +13,7 @@ from eyechart.core.options import Device, Option
 from eyechart.core.registry import unknown_name
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import GROUP, Recipe
-from eyechart.training.training_settings import OutFolder, Stimulus, images_option
+from eyechart.training.training_settings import OutFolder, Stimulus, check_seeds, images_option
 
 # As in the authors' code: 50 epochs, batch 128, Nesterov momentum, cosine schedule, crop with 4 px
 # padding.
@@ -41,8 +41,7 @@ class HoldoutSettings:
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
-        if self.seeds < 1:
-            raise UsageError(f"seeds must be a whole number from 1, got {self.seeds}.")
+        check_seeds(self.seeds)
 
     @property
     def all_seeds(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed
 from eyechart.core.registry import unknown_name
@@ -14,6 +15,9 @@ TUNED = ("all", "last")
 GROUP = "Training"
 DECAY = 0.1
 """Factor of the learning rate at each milestone."""
+
+MAX_EPOCHS, MAX_STEPS, MAX_BATCH, MAX_CROP = 100_000, 10_000_000, 1_000_000, 8192
+"""Maxima: of more, a training would not end or not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class Recipe:
         # Slow to import, and the command line is built from this record.
         from eyechart.core.randomness import check_seed
 
-        _check_whole(self, epochs=1, batch=2, crop=0)
+        _check_whole(self, epochs=(1, MAX_EPOCHS), batch=(2, MAX_BATCH), crop=(0, MAX_CROP))
         for name, low, high in LIMITS:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not low <= value <= high:
@@ -230,7 +234,7 @@ class StyleRecipe:
 
     def check(self) -> None:
         """Raise a UsageError unless the recipe is valid."""
-        _check_whole(self, steps=1, batch=2, side=64)
+        _check_whole(self, steps=(1, MAX_STEPS), batch=(2, MAX_BATCH), side=(64, MAX_CROP))
         if self.side % 4:
             raise UsageError(f"side must be a multiple of 4, got {self.side}.")
         if not self.rate > 0:
@@ -239,9 +243,11 @@ class StyleRecipe:
             raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
 
 
-def _check_whole(recipe: Recipe | StyleRecipe, **minima: int) -> None:
-    """Raise a UsageError unless these settings are integers and at least their minimum."""
-    for name, minimum in minima.items():
+def _check_whole(recipe: Recipe | StyleRecipe, **ranges: tuple[int, int]) -> None:
+    """Raise a UsageError unless these settings are integers in their ranges."""
+    for name, (low, high) in ranges.items():
         value = getattr(recipe, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-            raise UsageError(f"{name} must be a whole number from {minimum}, got {value!r}.")
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise UsageError(
+                f"{name} must be a whole number from {low} to {high:,}, got {brief(value)}."
+            )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from eyechart.core.arguments import as_whole
-from eyechart.core.errors import UsageError
 from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
@@ -23,6 +22,9 @@ from eyechart.suites.suite import Entry, Suite
 
 UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "percent": " %"}
 """Units that are short enough for a caption."""
+
+MAX_COLUMNS = 50
+"""Maximum number of severities side by side."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,7 @@ def make_gallery(
 
     `name` is the title of the image; `key` identifies it for the random numbers.
     """
-    if columns < 1:
-        raise UsageError(f"columns must be at least 1, got {columns}.")
+    as_whole(columns, "columns", 1, MAX_COLUMNS)
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
     clean = ImageOps.fit(picture, (size, size), Image.Resampling.LANCZOS)
     rows: dict[str, list[GalleryRow]] = {}
