@@ -200,16 +200,19 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
     """Resize on the CPU and round to 8 bits, so that every device uses the same texture."""
     if texture.shape[1:] == (height, width):
         return texture
+    # torch resizes along rows first, for every row of the texture, however low the image is;
+    # and it fills a single column with one value
+    is_wide = width > LONGEST_SHAPE * height and height > 1
     planes = []
     for plane in texture:  # one at a time, because float64 takes eight times the memory
         large = torch.nn.functional.interpolate(
-            plane[None, None].to(torch.float64),
-            (height, width),
+            (plane.T if is_wide else plane)[None, None].to(torch.float64),
+            (width, height) if is_wide else (height, width),
             mode=mode,
             antialias=mode == "bicubic",
-        )
+        )[0, 0]
         # bicubic interpolation overshoots
-        planes.append(_from_grid(large[0, 0].clamp_(0, 255).mul_(GRID)))
+        planes.append(_from_grid((large.T if is_wide else large).clamp_(0, 255).mul_(GRID)))
     return torch.stack(planes)
 
 
