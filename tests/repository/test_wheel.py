@@ -103,11 +103,15 @@ def test_pages_that_are_missing_or_old_are_built_first(checkout, tmp_path, old):
     assert all((checkout / STATIC / name).stat().st_mtime > 1 for name in PAGES)
 
 
+def free_environment():
+    """The environment without any help of this checkout."""
+    return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+
+
 def call(*command, cwd):
     """Run a command without any help of this checkout, and return what it printed."""
-    free = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     texts = [str(each) for each in command]
-    done = subprocess.run(texts, cwd=cwd, env=free, capture_output=True, text=True)
+    done = subprocess.run(texts, cwd=cwd, env=free_environment(), capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(texts)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
@@ -159,12 +163,30 @@ def test_a_wheel_of_a_fresh_clone_evaluates_reports_and_serves_a_study(tmp_path)
     serve_and_open(eyechart, tmp_path)
 
 
+def serve(eyechart, folder):
+    """Start to serve the study, without any help of this checkout."""
+    return subprocess.Popen(
+        [eyechart, "experiment", "serve", "study", "--port", "0"],
+        cwd=folder, env=free_environment(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [call, serve])
+def test_the_installed_wheel_runs_without_this_checkout_on_its_path(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    program = tmp_path / "eyechart"
+    program.write_text("#!/bin/sh\necho ${PYTHONPATH-none}\n")
+    program.chmod(0o755)
+    if start is call:
+        printed = call(program, cwd=tmp_path)
+    else:
+        printed, _ = serve(program, tmp_path).communicate()
+    assert printed == "none\n"
+
+
 def serve_and_open(eyechart, folder):
     """Serve the study and open its first page, in Chromium."""
-    server = subprocess.Popen(
-        [eyechart, "experiment", "serve", "study", "--port", "0"],
-        cwd=folder, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    server = serve(eyechart, folder)
     try:
         address = server.stdout.readline().split()[-1]
         with launched() as browser:
