@@ -86,6 +86,23 @@ def test_a_matrix_is_printed_written_and_drawn(run, table):
     assert run("overlap", "matrix", table, "--picture", "overlap.png").status == 0
 
 
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+@pytest.mark.parametrize(
+    "options",
+    [("matrix",), ("select", "--threshold", "0.8"), ("select", "--all"), ("balance",)],
+    ids=" ".join,
+)
+def test_every_figure_is_drawn_in_every_format(run, table, options, ending):
+    command, *more = options
+    target = table.parent / f"figure{ending}"
+    # our own figure is replaced
+    for _ in range(2):
+        told = run("overlap", command, table, *more, "--picture", target)
+        assert told.status == 0, told.err
+    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[ending]
+    assert target.read_bytes().startswith(start) and str(target) in told.out
+
+
 def test_a_smaller_gain_can_be_enough(run, table):
     told = run("overlap", "matrix", table, "--least-gain", "0.01")
     assert told.status == 0 and "undetermined" not in told.out
@@ -237,8 +254,8 @@ def test_coverage_of_a_matrix_has_no_direct_test(run, both, tmp_path):
         (("matrix", "."), ""),
         (("matrix", "accuracies.csv", "--out", "x.txt"), "must end in .csv"),
         (("matrix", "accuracies.csv", "--out", "no/x.csv"), "No such folder"),
-        (("matrix", "accuracies.csv", "--picture", "x.jpg"), "must end in .png"),
-        (("matrix", "accuracies.csv", "--picture", "other.png"), "not a figure of overlaps"),
+        (("matrix", "accuracies.csv", "--picture", "x.jpg"), "must end in .svg, .pdf or .png"),
+        (("matrix", "accuracies.csv", "--picture", "other.png"), "was not written by eyechart"),
         (("matrix", "accuracies.csv", "--intervals", "i.csv"), "needs a study folder"),
         (("matrix", "accuracies.csv", "--least-gain", "-1"), "must be in [0, 1)"),
         (("matrix", "missing.csv"), "none for rain"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,9 +70,9 @@ class BalanceSettings:
     picture: Annotated[
         Path | None,
         Option(
-            help="Draw the means as a bar chart.",
+            help="Draw the means, as .png, .svg or .pdf.",
             group="Output",
-            metavar="FILE.png",
+            metavar="FILE",
             path="folder or file",
         ),
     ] = None
@@ -122,9 +123,11 @@ def balance(settings: BalanceSettings) -> None:
         rows = [balance_cells(name, errors) for name, errors in balances]
         write_cells(settings.out, [BALANCE_HEAD, *(row for part in rows for row in part)])
     if settings.picture is not None:
+        from eyechart.reports.figures.figure_files import write_figure
         from eyechart.reports.figures.overlap_figure import draw_balance
 
-        draw_balance(forms[relative], settings.picture)
+        caption = "Mean corruption error of every model trained on one corruption, by benchmark."
+        write_figure(partial(draw_balance, forms[relative]), settings.picture, caption)
     if settings.latex is not None:
         from eyechart.reports.figures.overlap_latex import balance_latex
 

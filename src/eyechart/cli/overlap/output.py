@@ -1,17 +1,26 @@
 """Shared by the overlap commands: options, tables on the terminal, checks of output files."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
+if TYPE_CHECKING:
+    from eyechart.reports.series.overlap import OverlapPanel
+
 Picture = Annotated[
     Path | None,
-    Option(help="Also draw the result.", group="Output", metavar="FILE.png", path="folder or file"),
+    Option(
+        help="Also draw the result, as .png, .svg or .pdf.",
+        group="Output",
+        metavar="FILE",
+        path="folder or file",
+    ),
 ]
 Latex = Annotated[
     Path | None,
@@ -75,16 +84,22 @@ def print_written(paths: Iterable[Path | None]) -> None:
 
 
 def check_picture(path: Path | None) -> None:
-    """Raise a UsageError unless a PNG file of ours can be written there."""
+    """Raise a UsageError unless a figure of ours can be written there."""
     if path is None:
         return
-    from eyechart.reports.figures.overlap_figure import is_drawn
+    from eyechart.reports.figures.figure_files import check_figure
 
     check_file_to_write(path)
-    if path.suffix.lower() != ".png":
-        raise UsageError(f"--picture must end in .png, got '{path.suffix}'.")
-    if path.exists() and not is_drawn(path):
-        raise UsageError(f"{path} already exists and is not a figure of overlaps: choose another.")
+    check_figure(path)
+
+
+def draw_panel(overlap: "OverlapPanel", path: Path) -> None:
+    """Write the heat map, with overlapping corruptions adjacent and selected ones highlighted."""
+    from eyechart.reports.figures.figure_files import write_figure
+    from eyechart.reports.figures.overlap_figure import draw_heat_map, heat_map_caption
+    from eyechart.reports.series.overlap import clustered
+
+    write_figure(partial(draw_heat_map, clustered(overlap)), path, heat_map_caption(overlap))
 
 
 def check_table(path: Path | None, source: Path | None) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.overlap.output import print_notes, print_written
+from eyechart.cli.overlap.output import check_picture, print_notes, print_written
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.paths import folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,12 +55,11 @@ def plot(
     ] = None,
 ) -> None:
     """Draw overlap matrices as heat maps, side by side."""
-    from eyechart.reports.figures.figure_files import check_figure, write_figure
+    from eyechart.reports.figures.figure_files import write_figure
     from eyechart.reports.figures.overlap_figure import draw_side_by_side
     from eyechart.reports.series.overlap import in_order
 
-    check_file_to_write(out)
-    check_figure(out)
+    check_picture(out)
     if len(matrices) > MOST:
         raise UsageError(f"At most {MOST} matrices fit side by side, got {len(matrices)}.")
     titles = list(title or [path.stem or path.name for path in map(Path, matrices)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from eyechart.cli.overlap.output import (
     Picture,
     check_picture,
     check_table,
+    draw_panel,
     print_notes,
     print_table,
     print_written,
@@ -227,10 +229,13 @@ def _draw_selection(
     steps: "Sequence[ThresholdRange[str]]",
     picture: Path,
 ) -> None:
-    from eyechart.reports.figures.overlap_figure import draw_overlap, draw_sizes
+    from eyechart.reports.figures.figure_files import write_figure
+    from eyechart.reports.figures.overlap_figure import draw_sizes
     from eyechart.reports.series.overlap import as_overlap
 
     if steps:
-        draw_sizes(steps, picture, None if selection is None else selection.threshold)
+        threshold = None if selection is None else selection.threshold
+        caption = "Size and mean overlap of the largest benchmark for every threshold."
+        write_figure(partial(draw_sizes, steps, threshold), picture, caption)
     elif selection is not None:
-        draw_overlap(as_overlap(matrix, selection.members, selection.threshold), picture)
+        draw_panel(as_overlap(matrix, selection.members, selection.threshold), picture)

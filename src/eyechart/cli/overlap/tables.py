@@ -8,6 +8,7 @@ from eyechart.cli.overlap.output import (
     Picture,
     check_picture,
     check_table,
+    draw_panel,
     print_notes,
     print_table,
     print_written,
@@ -129,10 +130,9 @@ def _make(files: MatrixFiles, settings: MatrixSettings) -> None:
 
         write_cells(files.intervals, interval_cells(sure))
     if files.picture is not None:
-        from eyechart.reports.figures.overlap_figure import draw_overlap
         from eyechart.reports.series.overlap import as_overlap
 
-        draw_overlap(as_overlap(overlaps), files.picture)
+        draw_panel(as_overlap(overlaps), files.picture)
     print_written((files.out, files.intervals, files.picture))
 
 

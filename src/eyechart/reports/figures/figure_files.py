@@ -138,7 +138,8 @@ def _check(folder: Path, targets: Sequence[Path]) -> None:
         # `exists` is False for a broken symbolic link, which writing would replace.
         if (path.exists() or path.is_symlink()) and not is_ours(path):
             raise UsageError(
-                f"{path} already exists and was not written by eyechart: choose another folder."
+                f"{path} already exists and was not written by eyechart: choose another folder or"
+                " name."
             )
 
 

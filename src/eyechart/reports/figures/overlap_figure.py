@@ -1,11 +1,10 @@
 """Overlap of corruptions: heat maps, benchmark size over threshold, balance.
 
-Used for figures of papers and for the PNG files of `eyechart overlap`.
+Used for the figures of reports and of `eyechart overlap`.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,10 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 
-from eyechart.core.files import atomic_file
-from eyechart.images.image_files import UNREADABLE
 from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.selection import ThresholdRange
@@ -33,10 +29,9 @@ from eyechart.reports.figures.paper_style import (
     PAGE,
     SMALL,
     drawable,
-    paper_style,
 )
 from eyechart.reports.number_text import MISSING
-from eyechart.reports.series.overlap import OverlapPanel, clustered, overlap_titles
+from eyechart.reports.series.overlap import OverlapPanel, overlap_titles
 
 CELL = 0.17
 """Minimum side of a cell that contains a number, in inches."""
@@ -55,9 +50,6 @@ NOTHING = "#f2f2f2"
 DARK = 0.6
 """Score from which numbers are white."""
 
-SOFTWARE = "eyechart overlap"
-"""Written into the file's metadata, by which our own files are recognized."""
-
 BARS, LINE = "#0072B2", "#C1272D"
 ROW = 0.17
 """Height of a labeled row, in inches."""
@@ -68,14 +60,17 @@ def plan_overlap(overlap: OverlapPanel | None) -> Planned:
     """Return the heat map, if there are scores."""
     if overlap is None or not overlap.names:
         return
+    yield Drawing(("overlap",), heat_map_caption(overlap), partial(draw_heat_map, overlap))
+
+
+def heat_map_caption(overlap: OverlapPanel) -> str:
+    """Return what a heat map shows, with the meaning of bold names and hatched cells."""
     caption = f"Overlapping scores of {len(overlap.names)} corruptions, in hundredths."
     if overlap.selected:
         caption += " Set in bold: the corruptions that were selected."
     if overlap.has_undetermined:
         caption += " Hatched: undetermined, because training on a corruption gained too little."
-    yield Drawing(
-        ("overlap",), f"{caption} {overlap.note}".strip(), partial(draw_heat_map, overlap)
-    )
+    return f"{caption} {overlap.note}".strip()
 
 
 def draw_heat_map(overlap: OverlapPanel) -> Figure:
@@ -156,96 +151,72 @@ def _set_off(labels: list[Text], overlap: OverlapPanel) -> None:
             label.set_fontweight("bold")
 
 
-def draw_overlap(overlap: OverlapPanel, path: Path) -> None:
-    """Write the heat map, with overlapping corruptions adjacent and selected ones highlighted."""
-    with paper_style():
-        _save(draw_heat_map(clustered(overlap)), path)
-
-
-def draw_sizes(
-    steps: Sequence[ThresholdRange[str]], path: Path, threshold: float | None = None
-) -> None:
-    """Write the size and the overlap of the benchmark at every threshold."""
-    with paper_style():
-        figure = Figure(figsize=(COLUMN, 3.4))
-        sizes, means = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        # Scores, and so thresholds, can exceed 1.
-        end = max(1.0, steps[-1].low * 1.02)
-        edges = [*(step.low for step in steps), end]
-        for axes, values in (
-            (sizes, [len(step.selection) for step in steps]),
-            (means, [step.selection.mean_overlap for step in steps]),
-        ):
-            axes.stairs(values, edges, color=BARS, linewidth=1.4, baseline=None)
-            if threshold is not None:
-                axes.axvline(threshold, color=LINE, linewidth=0.9, linestyle="--")
-        sizes.set_ylabel("corruptions")
-        sizes.set_ylim(0, 1.05 * len(steps[-1].selection))
-        sizes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        means.set_ylabel("mean overlap")
-        means.set_ylim(bottom=0)
-        means.set_xlim(0, end)
-        means.set_xlabel("threshold: overlap allowed")
-        sizes.set_title("Largest benchmark for every threshold")
+def draw_sizes(steps: Sequence[ThresholdRange[str]], threshold: float | None = None) -> Figure:
+    """Return the size and the overlap of the benchmark at every threshold."""
+    figure = Figure(figsize=(COLUMN, 3.4))
+    sizes, means = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    # Scores, and so thresholds, can exceed 1.
+    end = max(1.0, steps[-1].low * 1.02)
+    edges = [*(step.low for step in steps), end]
+    for axes, values in (
+        (sizes, [len(step.selection) for step in steps]),
+        (means, [step.selection.mean_overlap for step in steps]),
+    ):
+        axes.stairs(values, edges, color=BARS, linewidth=1.4, baseline=None)
         if threshold is not None:
-            size = next((len(s.selection) for s in steps if s.low <= threshold < s.high), 1)
-            text = f"{threshold:g}: {size} corruptions"
-            left = threshold < end / 2
-            sizes.annotate(
-                text, (threshold, 0.04), xycoords=("data", "axes fraction"), color=LINE,
-                xytext=(3 if left else -3, 0), textcoords="offset points",
-                ha="left" if left else "right",
-            )  # fmt: skip
-        _save(figure, path)
-
-
-def draw_balance(balances: Mapping[str, Balance], path: Path) -> None:
-    """Write the mean error of every single-corruption model as dots, a panel per benchmark."""
-    with paper_style():
-        counts = [len(balance.benchmark) for balance in balances.values()]
-        height = sum(ROW * count + 0.65 for count in counts) + 0.2
-        figure = Figure(figsize=(PAGE if max(counts) > 30 else COLUMN * 1.35, height))
-        grid = figure.subplots(len(balances), 1, squeeze=False, sharex=True, height_ratios=counts)
-        for axes, (name, balance) in zip(grid[:, 0], balances.items(), strict=True):
-            means = [100 * balance.means[item] for item in balance.benchmark]
-            order = np.argsort(means, kind="stable")
-            titles = overlap_titles(balance.benchmark)
-            names = [drawable(titles[index]) for index in order]
-            values = [means[index] for index in order]
-            places = np.arange(len(values))
-            middle, side = 100 * balance.spread.mean, 100 * balance.spread.deviation
-            axes.axvspan(
-                middle - side, middle + side, color=MUTED, alpha=0.18, linewidth=0,
-                label="mean ± standard deviation",
-            )  # fmt: skip
-            axes.axvline(middle, color=INK, linewidth=0.8)
-            axes.axvline(100 * balance.means[STANDARD], color=LINE, linewidth=0.8, linestyle="--",
-                         label="standard model")  # fmt: skip
-            axes.plot(values, places, "o", color=BARS, markersize=4)
-            axes.set_yticks(places, names)
-            axes.set_ylim(len(values) - 0.4, -0.6)
-            axes.tick_params(axis="y", length=0)
-            axes.set_title(
-                f"{drawable(name)}: deviation {side:.1f}, range {100 * balance.spread.range:.0f}"
-            )
-        figure.legend(
-            *grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2,
-            frameon=False,
+            axes.axvline(threshold, color=LINE, linewidth=0.9, linestyle="--")
+    sizes.set_ylabel("corruptions")
+    sizes.set_ylim(0, 1.05 * len(steps[-1].selection))
+    sizes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    means.set_ylabel("mean overlap")
+    means.set_ylim(bottom=0)
+    means.set_xlim(0, end)
+    means.set_xlabel("threshold: overlap allowed")
+    sizes.set_title("Largest benchmark for every threshold")
+    if threshold is not None:
+        size = next((len(s.selection) for s in steps if s.low <= threshold < s.high), 1)
+        text = f"{threshold:g}: {size} corruptions"
+        left = threshold < end / 2
+        sizes.annotate(
+            text, (threshold, 0.04), xycoords=("data", "axes fraction"), color=LINE,
+            xytext=(3 if left else -3, 0), textcoords="offset points",
+            ha="left" if left else "right",
         )  # fmt: skip
-        first = next(iter(balances.values()))
-        grid[-1, 0].set_xlabel(f"{first.title} of the model trained on it, %")
-        _save(figure, path)
+    return figure
 
 
-def is_drawn(path: Path) -> bool:
-    """Return whether a file is an image that this module wrote."""
-    try:
-        with Image.open(path) as picture:
-            return picture.info.get("Software") == SOFTWARE
-    except UNREADABLE:
-        return False
-
-
-def _save(figure: Figure, path: Path) -> None:
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, dpi=220, format="png", metadata={"Software": SOFTWARE})
+def draw_balance(balances: Mapping[str, Balance]) -> Figure:
+    """Return the mean error of every single-corruption model as dots, a panel per benchmark."""
+    counts = [len(balance.benchmark) for balance in balances.values()]
+    height = sum(ROW * count + 0.65 for count in counts) + 0.2
+    figure = Figure(figsize=(PAGE if max(counts) > 30 else COLUMN * 1.35, height))
+    grid = figure.subplots(len(balances), 1, squeeze=False, sharex=True, height_ratios=counts)
+    for axes, (name, balance) in zip(grid[:, 0], balances.items(), strict=True):
+        means = [100 * balance.means[item] for item in balance.benchmark]
+        order = np.argsort(means, kind="stable")
+        titles = overlap_titles(balance.benchmark)
+        names = [drawable(titles[index]) for index in order]
+        values = [means[index] for index in order]
+        places = np.arange(len(values))
+        middle, side = 100 * balance.spread.mean, 100 * balance.spread.deviation
+        axes.axvspan(
+            middle - side, middle + side, color=MUTED, alpha=0.18, linewidth=0,
+            label="mean ± standard deviation",
+        )  # fmt: skip
+        axes.axvline(middle, color=INK, linewidth=0.8)
+        axes.axvline(100 * balance.means[STANDARD], color=LINE, linewidth=0.8, linestyle="--",
+                     label="standard model")  # fmt: skip
+        axes.plot(values, places, "o", color=BARS, markersize=4)
+        axes.set_yticks(places, names)
+        axes.set_ylim(len(values) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(
+            f"{drawable(name)}: deviation {side:.1f}, range {100 * balance.spread.range:.0f}"
+        )
+    figure.legend(
+        *grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2,
+        frameon=False,
+    )  # fmt: skip
+    first = next(iter(balances.values()))
+    grid[-1, 0].set_xlabel(f"{first.title} of the model trained on it, %")
+    return figure
