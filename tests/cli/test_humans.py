@@ -9,7 +9,9 @@ from PIL import Image
 from commands import assert_refused, picture
 from eyechart.humans.human_responses import read_responses
 from eyechart.humans.reference import find_reference
-from eyechart.reports.figures.human_curve_figure import draw_by_class
+from eyechart.humans.transfer import CorruptionClass, SimilarClasses, write_classes
+from eyechart.reports.figures import human_curve_figure
+from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_human_panels
 from eyechart.reports.figures.paper_style import paper_style
 from eyechart.scores.scoring import Fit
 from photographs import photographs
@@ -246,6 +248,32 @@ def test_human_curves_are_drawn_for_papers(run, tmp_path, ending):
     out = tmp_path / f"humans.{ending}"
     assert run("humans", "plot", "--by-class", "--level", 83, "--out", out).status == 0
     assert out.stat().st_size > 5000
+
+
+def test_custom_classes_are_drawn(run, tmp_path, monkeypatch):
+    pair = CorruptionClass("grainy or pale", ("noise", "contrast"), "study", "curves")
+    write_classes(
+        tmp_path / "own.yaml", SimilarClasses("own", (pair,), ("noise", "contrast", "lowpass"))
+    )
+    titles = []
+
+    def draw(panels, *arguments):
+        titles.append([panel.short_title for panel in panels])
+        return draw_human_panels(panels, *arguments)
+
+    monkeypatch.setattr(human_curve_figure, "draw_human_panels", draw)
+    asked = ("humans", "plot", "--by-class", "--out", tmp_path / "a.svg", "--similar")
+    for classes in (tmp_path / "own.yaml", "published", "none"):
+        told = run(*asked, classes)
+        assert told.status == 0, told.err
+    assert titles == [
+        ["similar: grainy or pale", "dissimilar"],
+        ["similar: noise", "similar: blur", "untested"],
+        ["untested"],
+    ]
+    assert_refused(run(*asked, tmp_path / "none.yaml"), "none.yaml")
+    told = run("humans", "plot", "--out", tmp_path / "a.svg", "--similar", "none")
+    assert_refused(told, "--similar needs --by-class")
 
 
 def test_what_cannot_be_plotted_is_said(run, tmp_path):

@@ -1,5 +1,6 @@
 """`eyechart humans plot`: human curves with their bands, as a figure."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +12,12 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import CurveSettings
-from eyechart.humans.human_settings import HumanSettings
+from eyechart.humans.human_settings import ComparisonSettings
 
 
 @examples(
     "eyechart humans plot --out humans.svg",
-    "eyechart humans plot study.parquet --by-class --out classes.pdf",
+    "eyechart humans plot study.parquet --by-class --similar own.yaml --out a.pdf",
 )
 @derived_options
 def plot(
@@ -43,11 +44,12 @@ def plot(
         ),
     ] = False,
     *,
-    humans: HumanSettings,
+    humans: Annotated[ComparisonSettings, Only("clean_responses", "similar")],
     curves: Annotated[CurveSettings, Only("bins", "least", "binning", "method", "right_anchor")],
 ) -> None:
     """Draw human curves with their confidence bands."""
     from eyechart.humans.reference import find_reference
+    from eyechart.humans.transfer import PUBLISHED, find_classes
     from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
     from eyechart.scores.scoring import make_fit
@@ -55,13 +57,16 @@ def plot(
 
     if consistency and not by_class:
         raise UsageError("--consistency needs --by-class: add it, or omit --consistency.")
+    if humans.similar_names != (PUBLISHED,) and not by_class:
+        raise UsageError("--similar needs --by-class: add it, or omit --similar.")
     percent = 100 * (PUBLISHED_LEVEL if by_class else CONFIDENCE) if level is None else level
     if not 0 < percent < 100:
         raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")
     check_file_to_write(out)
     check_figure(out)
     fit = make_fit(curves)
-    chosen = find_reference(reference, humans.clean_responses)
+    similar = find_classes(humans.similar_names)
+    chosen = replace(find_reference(reference, humans.clean_responses), similar=similar)
     caption = f"Human curves of {chosen.name} over visual change; bands: {percent:g} %."
     metric = "consistency" if consistency else "accuracy"
     drawn = chosen.experiments
