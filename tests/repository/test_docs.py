@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+import yaml
 from PIL import Image
 
 from eyechart.cli.app import app, main
 from eyechart.models.defences.registry import DEFENCES
 from eyechart.models.network_registry import NETWORKS
-from eyechart.suites.suite import all_entries
+from eyechart.suites.published import PUBLISHED
+from eyechart.suites.suite import all_entries, load_suite
 from places import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -154,3 +156,63 @@ def test_commands_that_are_named_exist_with_their_options(page):
 
 def test_many_commands_are_named():
     assert sum(len(named_commands(page)) for page in PAGES) > 80
+
+
+def plain_text(page: Path) -> str:
+    """The words of a page in one line, without emphasis."""
+    return " ".join(page.read_text("utf-8").replace("**", "").split())
+
+
+def test_that_human_consistency_compares_participants_is_called_an_inference():
+    (point,) = re.findall(r"- Consistency\. .*?(?= - |$)", plain_text(ROOT / "docs" / "humans.md"))
+    sentences = [text for text in point.split(". ") if "different participants" in text]
+    assert len(sentences) == 1
+    assert "is an inference, not a statement of the VCR paper" in sentences[0]
+
+
+SAME_PIXELS = (
+    "The same image, corruption, strength and seed give the same pixels.",
+    "at most 0.1 % of values may differ, by one gray level",
+)
+"""What is promised of pixels, on one type of device and across them."""
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/reproducibility.md"])
+def test_pages_promise_the_same_of_pixels(name):
+    text = plain_text(ROOT / name)
+    for promise in SAME_PIXELS:
+        assert text.count(promise) == 1, promise
+    assert re.findall(r"([\d.]+) % of (?:the )?values", text) == ["0.1"]
+    assert re.search(r"On one type of device (?:they|pixels) are identical", text)
+
+
+def cited_papers() -> dict[str, tuple[list[str], str]]:
+    """Surnames and year of the BibTeX entries in the documentation, by title in lower case."""
+    papers = {}
+    for entry in re.findall(
+        r"^@\w+\{.*?^\}", "".join(blocks(ROOT / "docs" / "papers.md", "bibtex")), re.M | re.S
+    ):
+        fields = dict(re.findall(r"^ *(\w+) *= \{(.*)\},?$", entry, re.M))
+        surnames = [author.split(",")[0] for author in fields["author"].split(" and ")]
+        papers[fields["title"].lower()] = surnames, fields["year"]
+    return papers
+
+
+def papers_in_citation_file() -> dict[str, tuple[list[str], str]]:
+    """The same of the papers that CITATION.cff refers to."""
+    content = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    return {
+        paper["title"].lower(): (
+            [author["family-names"] for author in paper["authors"]],
+            str(paper["year"]),
+        )
+        for paper in content["references"]
+    }
+
+
+@pytest.mark.parametrize("suite", PUBLISHED)
+@pytest.mark.parametrize("papers", [cited_papers, papers_in_citation_file])
+def test_the_paper_of_each_suite_is_cited_with_its_authors(suite, papers):
+    authors, title, rest = load_suite(suite).source.split(". ", maxsplit=2)
+    (year,) = re.findall(r"\b20\d\d\b", rest)
+    assert papers()[title.lower()] == (authors.split(", "), year)
