@@ -26,6 +26,7 @@ from eyechart.cli.experiment import group as experiment
 from eyechart.cli.humans import group as humans
 from eyechart.cli.overlap import group as overlap
 from eyechart.cli.shared.help import CommandLine
+from eyechart.cli.shared.image_notes import print_image_notes
 from eyechart.cli.shared.stop import Stop
 from eyechart.cli.structure import group as structure
 from eyechart.cli.train import group as train
@@ -104,7 +105,8 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> 
 def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = command(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
+        with print_image_notes():
+            status = command(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
     except Stop as stop:
         return _say(str(stop), stop.status)
     except UsageError as error:

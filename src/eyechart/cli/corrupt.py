@@ -211,7 +211,7 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     images, left_out = search(options.pictures, out)
     jobs = plan(images, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
-    _say_left_out(left_out, options)
+    _say_left_out(left_out)
     done = Tally()
     work = corrupt_files(jobs, settings, overwrite=overwrite, replacing=replacing, done=done)
     _work(work, done, settings.corruption, len(jobs), out)
@@ -236,7 +236,7 @@ def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     images, left_out = search(options.pictures, out)
     layouts.check_classes(images)
     layouts.claim_folders(out, parts)
-    _say_left_out(left_out, options)
+    _say_left_out(left_out)
     done = Tally()
     work = layouts.corrupt_folders(images, parts, out, done)
     _work(work, done, out.name, len(images) * len(parts), out)
@@ -269,12 +269,7 @@ def _write_arrays(pictures: Sequence[Path], parts: "Sequence[Settings]", out: Pa
     )
 
 
-def _say_left_out(left_out: dict[Path, int], options: CorruptSettings) -> None:
-    from eyechart.images.image_files import unread_notes
-
-    for path in options.pictures:
-        for note in unread_notes(path, options.out):
-            print(note, file=sys.stderr)
+def _say_left_out(left_out: dict[Path, int]) -> None:
     for folder, number in left_out.items():
         print(f"Skipped {_count(number)} in {folder}, which eyechart wrote.", file=sys.stderr)
 

@@ -6,7 +6,6 @@ What the columns mean belongs to the package that reads the table.
 import csv
 import gzip
 import io
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,12 +176,8 @@ def write_cells(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write rows to a CSV file atomically."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    try:
-        with atomic_file(path) as temporary:
-            temporary.write_text(text.getvalue(), encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or os.strerror(error.errno or 0)
-        raise UsageError(f"Cannot write {path}: {reason}.") from None
+    with atomic_file(path) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")
 
 
 def check_width(path: Path, row: Sequence[str], width: int) -> None:

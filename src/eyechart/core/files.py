@@ -15,14 +15,38 @@ LEFTOVER = re.compile(
 """Names of temporary files written by `atomic_file`, with the id of the process."""
 
 
+class WriteError(UsageError, OSError):
+    """A file that cannot be written: an OSError whose message names the file.
+
+    Callers that know more, such as how to resume, catch it as an OSError.
+    """
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        # pyarrow sets only the number of an error, Pillow only the text
+        reason = error.strerror or (os.strerror(error.errno) if error.errno else str(error))
+        OSError.__init__(self, error.errno, reason.rstrip("."), str(path))
+
+    def __str__(self) -> str:
+        return f"Cannot write {self.filename}: {self.strerror}."
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; what is written there replaces `path` at the end."""
+    """Yield a temporary path beside `path`; what is written there replaces `path` at the end.
+
+    Raises:
+        WriteError: the file cannot be written.
+    """
     # in the same folder, because os.replace is atomic only within one file system
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        # errors of other files, such as one that is read meanwhile, have a name of their own
+        if error.filename is None or str(error.filename) == str(temporary):
+            raise WriteError(path, error) from None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -31,15 +55,12 @@ def write_torch(held: Mapping[str, object], path: Path) -> None:
     """Write plain values and tensors with torch.save, atomically."""
     import torch  # slow to import, and most users of this module do not need it
 
-    try:
-        with atomic_file(path) as temporary, temporary.open("wb") as file:
-            target = _Target(file)
-            torch.save(dict(held), target)  # type: ignore[arg-type]
-            # torch.save returned normally although the disk was full
-            if target.error is not None:
-                raise target.error
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
+        target = _Target(file)
+        torch.save(dict(held), target)  # type: ignore[arg-type]
+        # torch.save returned normally although the disk was full
+        if target.error is not None:
+            raise target.error
 
 
 class _Target:

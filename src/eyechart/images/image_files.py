@@ -3,6 +3,7 @@
 Resizing and cropping are decided elsewhere (`stimulus`).
 """
 
+import logging
 import os
 import struct
 import zlib
@@ -27,6 +28,9 @@ do may disagree on pixel values. Files with these suffixes are reported, so that
 skipped silently.
 """
 
+LOG = logging.getLogger("eyechart.images")
+"""What users should know about their images; the command line prints it, see `cli/shared`."""
+
 GREY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
@@ -50,7 +54,8 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
     """Return the image files among `paths` and, sorted, those in the folders among them.
 
     Files that are named individually are accepted whatever their suffix. Hidden files and
-    everything in `leave_out` (the output folder) are skipped.
+    everything in `leave_out` (the output folder) are skipped. Images in formats that are not read
+    are logged, which every command prints.
 
     Raises:
         UsageError: If a path does not exist or a folder contains no images.
@@ -58,11 +63,12 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
     images: list[ImageFile] = []
     for path in paths:
         if path.is_dir():
-            inside = pictures_in(path, leave_out)
+            inside, notes = _split_by_format(path, leave_out)
             if not inside:
                 searched = f"looked for files ending in {', '.join(IMAGE_SUFFIXES)}."
-                notes = unread_notes(path, leave_out)
                 raise UsageError(" ".join((f"No images in {path}: {searched}", *notes)))
+            for note in notes:
+                LOG.info(note)
             images += inside
         elif path.exists():
             images.append(ImageFile(path, Path(path.name)))
@@ -73,8 +79,7 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
 
 def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
     """Return the image files in a folder, sorted; the list may be empty."""
-    paths = _files_in(folder, IMAGE_SUFFIXES, leave_out)
-    return [ImageFile(path, path.relative_to(folder)) for path in paths]
+    return _split_by_format(folder, leave_out)[0]
 
 
 def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]:
@@ -82,15 +87,31 @@ def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]
 
     The result is empty if there are none, or if `folder` is a file.
     """
-    unread = _files_in(folder, UNREAD, leave_out) if folder.is_dir() else []
+    return _split_by_format(folder, leave_out)[1] if folder.is_dir() else ()
+
+
+def _split_by_format(
+    folder: Path, leave_out: Path | None
+) -> tuple[list[ImageFile], tuple[str, ...]]:
+    """Return the image files in a folder, sorted, and a note on those that are not read."""
+    # one walk for both, as folders can have millions of files
+    paths = _files_in(folder, (*IMAGE_SUFFIXES, *UNREAD), leave_out)
+    images: list[ImageFile] = []
+    unread: list[Path] = []
+    for path in paths:
+        if path.name.lower().endswith(UNREAD):
+            unread.append(path)
+        else:
+            images.append(ImageFile(path, path.relative_to(folder)))
     if not unread:
-        return ()
+        return images, ()
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
     count = "1 file is" if len(unread) == 1 else f"{len(unread)} files are"
-    return (
+    note = (
         f"{count} skipped because the format is not supported ({kinds}), such as {unread[0]}:"
-        " convert them to PNG to use them.",
+        " convert them to PNG to use them."
     )
+    return images, (note,)
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -> list[Path]:

@@ -189,11 +189,9 @@ def load_pictures(
         listed: The image files.
         source: Name of the source, for messages and results.
         stimulus: See `find_stimulus`.
-        advance: Called for every image and for every note.
+        advance: Called for every image.
         notes: Sentences on the source, kept with the image set.
     """
-    for note in notes:
-        advance(0, note)
     how = find_stimulus(stimulus)
     good: list[tuple[Picture, str, tuple[int, int]]] = []
     damaged: list[Damaged] = []
