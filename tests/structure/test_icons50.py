@@ -1,6 +1,7 @@
 """The original ICONS-50: class folders whose file names say everything, or one .npy file."""
 
 import csv
+import json
 import pickle
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 from PIL import Image
 
 from commands import assert_refused
+from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.structure.icons.icons50 import read_name
+from eyechart.structure.icons.icons50 import is_icons50, read_name
+from kinds_data import colours, tinted, write_rows
 
 
 def listed(folder):
@@ -80,6 +83,46 @@ def test_the_file_of_numpy_gives_the_same(run, tmp_path):
     ]
     made = np.asarray(Image.open(tmp_path / "out" / "books" / "books.google.2.png"))
     assert np.array_equal(made, picture(4))
+
+
+@pytest.fixture(scope="module")
+def icons50(tmp_path_factory):
+    """Icons of 40 px as the command imports them."""
+    folder = tmp_path_factory.mktemp("icons50")
+    names = {"plain": "apple", "pale": "google"}
+    for number, row in enumerate(colours(3, tuple(names))):
+        name = f"{names[row.style]}_{number}_{row.subclass}.png"
+        path = folder / "original" / row.label / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(tinted(row, number)).resize((40, 40)).save(path)
+    with pytest.raises(SystemExit) as stop:
+        main(["structure", "icons", "original", f"{folder}/original", "--out", f"{folder}/icons"])
+    assert stop.value.code == 0
+    return folder / "icons"
+
+
+@pytest.mark.parametrize(
+    ("options", "stimulus", "size"),
+    [((), "32x32", "32 × 32"), (("--stimulus", "native"), "native", "40 × 40")],
+)
+@pytest.mark.parametrize("kind", [("style", "--hold", "apple"), ("subclass", "--folds", 1)])
+def test_the_original_icons_are_resized_as_in_the_paper_unless_one_says_otherwise(
+    run, icons50, tmp_path, kind, options, stimulus, size
+):
+    words = ("--arch", "textures:network", "--epochs", 1, "--batch", 8, "--out", tmp_path / "out")
+    told = run("structure", *kind, "--images", icons50 / "icons.csv", *options, *words)
+    assert told.status == 0, told.err
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == stimulus
+    assert f"36 images ({size} px) of 3 classes" in told.out
+
+
+def test_only_the_original_icons_are_taken_for_them(icons50, tmp_path):
+    assert is_icons50(icons50) and is_icons50(icons50 / "icons.csv")
+    other = write_rows(tmp_path / "other", colours(1), tinted)
+    assert not is_icons50(other)
+    for text in ("", "[]", '{"icons": "others", "side": 32}'):
+        (other.parent / "build.json").write_text(text)
+        assert not is_icons50(other)
 
 
 class Evil:

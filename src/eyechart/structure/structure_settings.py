@@ -28,6 +28,18 @@ HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
 PUBLISHED_STIMULUS = "32x32"
 """Stimulus of ICONS-50, whose authors resize every icon to this size."""
 
+HoldoutStimulus = Annotated[
+    str | None,
+    Option(
+        help="Of --images: 224 (shorter side 256, center crop 224) or another side, 32x32 (resize"
+        f" only) or another WIDTHxHEIGHT, or native; default: {PUBLISHED_STIMULUS} for the original"
+        " ICONS-50 and its published hold-out, native otherwise.",
+        group="Data",
+        metavar="SIZE",
+        is_advanced=True,
+    ),
+]
+
 ORDERS = ("random", "published")
 
 
@@ -60,7 +72,7 @@ class StyleSettings(HoldoutSettings):
             " build writes."
         ),
     ]
-    stimulus: Stimulus = "native"
+    stimulus: HoldoutStimulus = None
     hold: Annotated[
         tuple[str, ...],
         Option(
@@ -96,16 +108,7 @@ class SubclassSettings(HoldoutSettings):
             path="folder",
         ),
     ] = None
-    stimulus: Annotated[
-        str | None,
-        Option(
-            help="Of --images: 224 (shorter side 256, middle 224) or another side, 32x32 (plain"
-            " resize) or another WIDTHxHEIGHT, or native, which is the default.",
-            group="Data",
-            metavar="SIZE",
-            is_advanced=True,
-        ),
-    ] = None
+    stimulus: HoldoutStimulus = None
     per_class: Annotated[
         int, Option(help="Number of subclasses per class to hold out.", group="Data")
     ] = 1
@@ -191,11 +194,6 @@ class SubclassSettings(HoldoutSettings):
     def network(self) -> str:
         """Architecture."""
         return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
-
-    @property
-    def stimulus_name(self) -> str:
-        """How images are resized."""
-        return self.stimulus or (PUBLISHED_STIMULUS if self.is_published else "native")
 
     def complete(self, recipe: Recipe) -> Recipe:
         """Return a recipe with the given values, or the defaults for these images."""

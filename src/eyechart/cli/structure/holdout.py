@@ -9,6 +9,7 @@ from eyechart.cli.shared.stop import stopped
 from eyechart.core.errors import UsageError
 from eyechart.structure.structure_settings import (
     HOLDOUT_RECIPE,
+    PUBLISHED_STIMULUS,
     StyleSettings,
     SubclassSettings,
 )
@@ -51,7 +52,8 @@ def style(
     recipe.check()
 
     def load(progress: "Progress") -> "HoldoutImages":
-        return _load(settings.images, "style", settings.stimulus, settings.out, progress)
+        stimulus = settings.stimulus or _usual_stimulus(settings.images)
+        return _load(settings.images, "style", stimulus, settings.out, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
         folds = style_folds(kinds, settings.hold, settings.seed)
@@ -93,7 +95,8 @@ def subclass(
         if settings.cifar100 is not None:
             return load_cifar100(settings.cifar100, progress)
         assert settings.images is not None
-        return _load(settings.images, "subclass", settings.stimulus_name, settings.out, progress)
+        stimulus = settings.stimulus or _usual_stimulus(settings.images, settings.is_published)
+        return _load(settings.images, "subclass", stimulus, settings.out, progress)
 
     def plan(kinds: "HoldoutImages") -> "HoldoutStudy":
         folds, notes = _subclass_folds(kinds, settings, names)
@@ -133,6 +136,13 @@ def _subclass_folds(
         seed=settings.seed,
     )
     return folds, ()
+
+
+def _usual_stimulus(images: Path, is_published: bool = False) -> str:
+    """Return how images are resized by default: icons of ICONS-50 as its authors resize them."""
+    from eyechart.structure.icons.icons50 import is_icons50
+
+    return PUBLISHED_STIMULUS if is_published or is_icons50(images) else "native"
 
 
 def _load(
@@ -176,11 +186,15 @@ def _run(
 
 
 def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
-    """Return a sentence on how many images, classes and styles or subclasses there are."""
+    """Return how many images, classes and styles or subclasses there are, and their size."""
     n_kinds = len(set(kinds.names(kind)))
     noun = "styles" if kind == "style" else "subclasses"
     classes = len(kinds.data.class_names)
-    return f"{len(kinds.data):,} images of {classes:,} classes and {n_kinds:,} {noun}."
+    height, width = kinds.data.size
+    return (
+        f"{len(kinds.data):,} images ({width} × {height} px) of {classes:,} classes and"
+        f" {n_kinds:,} {noun}."
+    )
 
 
 def show_results(results: "HoldoutResults") -> None:

@@ -16,10 +16,11 @@ from numpy.lib import format as npy
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
+from eyechart.core.run_folder import read_settings
 from eyechart.images.image_files import find_pictures, read_picture
 from eyechart.structure.array_pickles import read_pickle
 from eyechart.structure.duplicates import Pixels
-from eyechart.structure.icons.icon_builder import Icon, check_folder, write_icons
+from eyechart.structure.icons.icon_builder import RECORD, Icon, check_folder, write_icons
 
 ORIGINAL_STYLES = (
     "apple", "microsoft", "google", "samsung", "facebook", "messenger", "twitter", "whatsapp",
@@ -69,6 +70,15 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
         raise UsageError(f"{source} has two images that would both be {twice[0]}: rename one.")
     write_icons(icons, out, LICENCE, SETTINGS, progress)
     return len(icons)
+
+
+def is_icons50(images: Path) -> bool:
+    """Whether a list or folder of images is one that `import_icons50` wrote."""
+    folder = images.parent if images.is_file() else images
+    try:
+        return read_settings(folder / RECORD) == SETTINGS
+    except UsageError:
+        return False
 
 
 def read_icons50(source: Path) -> Iterator[Icon]:
