@@ -17,8 +17,9 @@ from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.reports.terminal.leaderboard import board_tables, bracketed
+from eyechart.reports.terminal.leaderboard_latex import comparison_latex
 from eyechart.reports.words import short_names
-from eyechart.results.ranking_comparison import fixed_against_continuous, two_benchmarks
+from eyechart.results.ranking_comparison import Rankings, fixed_against_continuous, two_benchmarks
 from eyechart.results.runs import make_boards, read_run
 from eyechart.results.standings import stand
 from eyechart.scores.registry import SCORES
@@ -162,6 +163,45 @@ def test_two_benchmarks_are_compared_by_one_metric_at_a_time(runs):
     # of two corruptions each there is no mCE
     assert [each.subject for each in found] == ["error"]
     assert list(found[0].ranks) == ["imagenet-c", "imagenet-noc"]
+
+
+def test_leaderboards_are_written_as_latex(run, runs, tmp_path):
+    out = tmp_path / "table.tex"
+    asked = ("compare", runs / "imagenet-c", runs / "imagenet-noc", "--latex", out)
+    told = run(*asked)
+    assert told.status == 0 and f"Written:\n  {out}" in told.out, told.err
+    text = out.read_text()
+    assert text.startswith("% Made by eyechart.") and "?" not in text
+    boards, both = text.split(r"\begin{tabular}")[1:3], text.split(r"\begin{tabular}")[3]
+    printed = make_boards([read_run(runs / name) for name in ("imagenet-c", "imagenet-noc")])
+    for board, table in zip(printed, boards, strict=True):
+        standings = stand(board)
+        rows = [line.split(" & ") for line in table.splitlines() if line.startswith("small")]
+        names = short_names(standings.order)
+        assert [row[0].replace("\\_", "_") for row in rows] == names
+        for row, model in zip(rows, standings.order, strict=True):
+            cell = bracketed(standings.scores[standings.by][model], SCORES[standings.by])
+            assert cell.replace("–", "--") in " & ".join(row)
+    # Table 3 of the paper on ImageNet-NOC: a row per model, each metric on both benchmarks
+    lines = both.splitlines()
+    assert lines[2:4] == [
+        r" & \multicolumn{2}{c}{error} \\", r"Model & imagenet-c & imagenet-noc \\"
+    ]  # fmt: skip
+    (good,) = (line.split(" & ") for line in lines if "pale" in line)
+    for board, cell in zip(printed, good[1:], strict=True):
+        error = board.overall("native", "error")[GOOD].value
+        assert cell.split()[0] == SCORES["error"].text(error)
+    # part of a suite has no mCE
+    suites = two_benchmarks(printed)[0].scores
+    metrics = [Rankings(name, suites, {}, ()) for name in ("mce", "relative_mce")]
+    head = r" & \multicolumn{2}{c}{mCE} & \multicolumn{2}{c}{relative mCE} \\"
+    assert head in comparison_latex([], metrics)
+    assert run(*asked).status == 0  # our own file is replaced
+    out.write_text("mine")
+    assert_refused(run(*asked), "was not written by eyechart")
+    published = ("compare", "--published", "imagenet-c", "--latex", tmp_path / "b.tex")
+    assert_refused(run(*published), "give at least one run folder")
+    assert_refused(run("compare", runs / "vcr", "--latex", tmp_path / "a.txt"), "end in .tex")
 
 
 def test_the_command_prints_boards_and_writes_files(run, runs, tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+from eyechart.cli.overlap.output import Latex, check_latex, print_written, write_latex
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
@@ -79,6 +80,7 @@ class CompareSettings:
             path="folder",
         ),
     ] = None
+    latex: Latex = None
 
     def check(self) -> None:
         """Raise a UsageError unless there is something to compare and it can be written."""
@@ -92,6 +94,9 @@ class CompareSettings:
             check_rankable(self.by)
         if self.out is not None and self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
+        if self.latex is not None and not self.runs:
+            raise UsageError("--latex writes leaderboards of runs: give at least one run folder.")
+        check_latex(self.latex)
 
 
 @examples(
@@ -117,22 +122,28 @@ def compare(settings: CompareSettings) -> None:
     check_baseline(boards, settings.baseline)
     standings = [stand(board, settings.labels, settings.by) for board in boards]
     console = wide_console(settings.markdown)
-    written = _print_runs(console, standings, settings) if standings else {}
+    written, benchmarks = _print_runs(console, standings, settings) if standings else ({}, [])
     if tables:
         written |= _print_published(console, standings, tables, settings.markdown)
+    paths = []
     if settings.out is not None:
         from eyechart.core.files import write_text
 
         paths = [write_text(settings.out / name, text) for name, text in written.items()]
-        print("Written:")
-        for path in paths:
-            print(f"  {path}")
+    if settings.latex is not None:
+        from eyechart.reports.terminal.leaderboard_latex import comparison_latex
+
+        write_latex(settings.latex, comparison_latex(standings, benchmarks))
+    print_written((*paths, settings.latex))
 
 
 def _print_runs(
     console: "Console", ranked: "Sequence[Standings]", settings: CompareSettings
-) -> dict[str, str]:
-    """Print the leaderboards and how rankings differ; return the texts of the files by name."""
+) -> "tuple[dict[str, str], list[Rankings]]":
+    """Print the leaderboards and how rankings differ.
+
+    Returns the texts of the files by name, and the rankings of both benchmarks, if there are two.
+    """
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.ranking_comparison import (
         TWO_BENCHMARKS,
@@ -154,7 +165,7 @@ def _print_runs(
         pair = [board for board in boards if board.suite in TWO_BENCHMARKS]
         _print_note(pictures_note(pair))
         _print_rankings(console, benchmarks, markdown)
-    return comparison_texts(ranked, discrete, benchmarks)
+    return comparison_texts(ranked, discrete, benchmarks), benchmarks
 
 
 def _print_published(

@@ -35,15 +35,20 @@ def board_title(standings: Standings) -> str:
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 
+def board_columns(standings: Standings) -> list[Score]:
+    """Return the scores that a board shows, in the order of its columns."""
+    main = [score.name for score in LEADERBOARD if score.is_main]
+    wanted = (*IN_TERMINAL.get(split_variant(standings.board.suite)[0], main), standings.by)
+    return [
+        score for score in LEADERBOARD if score.name in standings.scores and score.name in wanted
+    ]
+
+
 def board_tables(standings: Standings, width: int, markdown: bool = False) -> Iterator["Table"]:
     """Yield the models, best first, with intervals and significant leads."""
     from rich.markup import escape
 
-    main = [score.name for score in LEADERBOARD if score.is_main]
-    wanted = (*IN_TERMINAL.get(split_variant(standings.board.suite)[0], main), standings.by)
-    columns = [
-        score for score in LEADERBOARD if score.name in standings.scores and score.name in wanted
-    ]
+    columns = board_columns(standings)
     positions = {name: str(index + 1) for index, name in enumerate(standings.order)}
     rows = []
     for model, short in zip(standings.order, short_names(standings.order), strict=True):

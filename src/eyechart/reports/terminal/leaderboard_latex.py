@@ -1,0 +1,80 @@
+"""Compared runs as LaTeX tables: a leaderboard per test set, and two benchmarks side by side."""
+
+from collections.abc import Sequence
+
+from eyechart.pipeline.caveats import MEANING
+from eyechart.reports.figures.latex import MADE, plain, table_line, tabular, tex
+from eyechart.reports.number_text import MISSING, estimate_text, rank_text
+from eyechart.reports.terminal.leaderboard import board_columns, board_title, bracketed
+from eyechart.reports.words import short_names
+from eyechart.results.ranking_comparison import Rankings
+from eyechart.results.standings import Standings
+from eyechart.scores.registry import SCORES, Score
+
+
+def comparison_latex(boards: Sequence[Standings], benchmarks: Sequence[Rankings]) -> str:
+    """Return a table per board, then one of both benchmarks (ImageNet-NOC's Table 3) if there are.
+
+    Args:
+        boards: Ranked models of each test set.
+        benchmarks: Rankings of two benchmarks, one per metric; empty if there is only one.
+    """
+    parts = [_board(standings) for standings in boards]
+    if benchmarks:
+        parts.append(_both_benchmarks(benchmarks))
+    head = [f"{MADE} Leaderboards of eyechart compare.", r"% They need \usepackage{booktabs}."]
+    if any(standings.board.marked(name) for standings in boards for name in standings.order):
+        head.append(rf"% $^\dagger$: {MEANING}.")
+    return "\n\n".join(["\n".join(head), *parts]) + "\n"
+
+
+def _board(standings: Standings) -> str:
+    columns = board_columns(standings)
+    rows = []
+    for model, short in zip(standings.order, short_names(standings.order), strict=True):
+        mark = r"$^\dagger$" if standings.board.marked(model) else ""
+        ranks = rank_text(standings.ranks.intervals[model])
+        scores = [bracketed(standings.scores[score.name][model], score) for score in columns]
+        rows.append([tex(short) + mark, *map(_number, (ranks, *scores))])
+    head = table_line(["Model", r"Rank (95\,\%)", *map(_title, columns)])
+    caption = f"{board_title(standings)}; in parentheses 95 % confidence intervals. "
+    return _table(caption + standings.verdict, "lr" + "r" * len(columns), [head], rows)
+
+
+def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
+    """Return a row per model with each metric on both benchmarks."""
+    scores = [SCORES[ranking.subject] for ranking in benchmarks]
+    suites = list(benchmarks[0].scores)
+    models = list(benchmarks[0].scores[suites[0]])
+    spans = [rf"\multicolumn{{{len(suites)}}}{{c}}{{{_title(score)}}}" for score in scores]
+    heads = [
+        table_line(["", *spans]),
+        table_line(["Model", *[tex(suite) for suite in suites] * len(scores)]),
+    ]
+    rows = [
+        [
+            tex(short),
+            *(
+                _number(estimate_text(ranking.scores[suite][model], score))
+                for ranking, score in zip(benchmarks, scores, strict=True)
+                for suite in suites
+            ),
+        ]
+        for model, short in zip(models, short_names(models), strict=True)
+    ]
+    caption = f"The same models on {' and '.join(suites)}. {benchmarks[0].verdict}"
+    return _table(caption, "l" + "r" * len(suites) * len(scores), heads, rows)
+
+
+def _title(score: Score) -> str:
+    # The titles in LaTeX of accuracy and consistency can be the same.
+    return tex(score.title)
+
+
+def _number(text: str) -> str:
+    """Return a number or an interval with the dashes of LaTeX."""
+    return text.replace(MISSING, "--")
+
+
+def _table(caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join([f"% {plain(caption)}", *tabular(columns, heads, rows)])
