@@ -7,11 +7,12 @@ import ast
 import csv
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from places import TESTS
+
+ROOT = TESTS.parent
 SOURCE = ROOT / "src" / "eyechart"
 
 STORED = {
