@@ -21,12 +21,12 @@ const info = {
     /** The categories in the order of the grid, column by column, with their keys. */
     choices: { type: ParameterType.OBJECT, array: true, default: undefined },
     /** Width and height of the image in pixels. */
-    side: { type: ParameterType.INT, default: 224 },
-    fixation_ms: { type: ParameterType.FLOAT, default: 300 },
-    stimulus_ms: { type: ParameterType.FLOAT, default: 200 },
-    mask_ms: { type: ParameterType.FLOAT, default: 200 },
+    side: { type: ParameterType.INT, default: undefined },
+    fixation_ms: { type: ParameterType.FLOAT, default: undefined },
+    stimulus_ms: { type: ParameterType.FLOAT, default: undefined },
+    mask_ms: { type: ParameterType.FLOAT, default: undefined },
     /** 0: until the first response. */
-    response_ms: { type: ParameterType.FLOAT, default: 1500 },
+    response_ms: { type: ParameterType.FLOAT, default: undefined },
     /** Duration of a frame of this screen in ms. */
     period: { type: ParameterType.FLOAT, default: 1000 / 60 },
     /** Called with the name of each phase as it begins. */

@@ -27,17 +27,12 @@ from eyechart.cli.humans import group as humans
 from eyechart.cli.overlap import group as overlap
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.image_notes import print_image_notes
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.stop import BROKEN_PIPE, BUG, INTERRUPTED, USAGE, Stop
 from eyechart.cli.structure import group as structure
 from eyechart.cli.train import group as train
 from eyechart.core.errors import UsageError
 from eyechart.core.signals import interrupted_status, stop_on_termination
 from eyechart.core.version import __version__
-
-USAGE = 2
-INTERRUPTED = 130
-BROKEN_PIPE = 141
-BUG = 70
 
 app = CommandLine(
     name="eyechart",
@@ -81,7 +76,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> NoReturn:
-    """Run a command and exit: 0 on success, 2 for a usage error, 130 on Ctrl-C.
+    """Run a command and exit: with 0 or one of the statuses of `cli/shared/stop.py`.
 
     SIGTERM stops it as Ctrl-C does, with 143.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import one_of
@@ -258,7 +258,7 @@ def _write_arrays(pictures: Sequence[Path], parts: "Sequence[Settings]", out: Pa
             step = bars.begin(out.name, len(stack.images) * len(parts))
             written = write_arrays(stack, parts, out, step)
     except KeyboardInterrupt:
-        raise Stop("Stopped: run the same command again to resume.", 130) from None
+        raise Stop("Stopped: run the same command again to resume.") from None
     for damaged in stack.images.damaged:
         print(f"Skipped: {damaged.why}", file=sys.stderr)
     total = len({cell.corruption for cell in parts})
@@ -288,8 +288,7 @@ def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int,
     except KeyboardInterrupt:
         raise Stop(
             f"Stopped: {done.count} of {_count(total)} are done;"
-            " run the same command again to resume.",
-            130,
+            " run the same command again to resume."
         ) from None
     except UsageError as error:
         so_far = f"{_count(done.count)} in {out} kept"
@@ -297,7 +296,7 @@ def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int,
     already = f" ({kept} already exist)" if kept else ""
     print(f"{_count(written)} written into {out}{already}.")
     if left_out:
-        raise Stop(f"{_count(left_out)} of {total} skipped, for the reasons above.", 2)
+        raise Stop(f"{_count(left_out)} of {total} skipped, for the reasons above.", USAGE)
 
 
 def _count(number: int) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import Stop, stopped
+from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINS
 from eyechart.pipeline.settings import EvaluateSettings
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.results.schema import Results
-
-FAILED = 1
 
 
 @examples(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import CommandLine, examples
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.pipeline.settings import LoadingSettings, ModelCheckSettings
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from eyechart.models.model import Model
     from eyechart.pipeline.model_check import ModelCheck
 
-FAILED = 1
 
 app = CommandLine(help="Check models before evaluating them.")
 

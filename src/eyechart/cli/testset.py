@@ -79,8 +79,7 @@ def make(
             drawn = keep_testset(images, plan, where, parts, out, step=step)
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: finished samples are in {parts}; run the same command again to resume.",
-                130,
+                f"Stopped: finished samples are in {parts}; run the same command again to resume."
             ) from None
         except UsageError:
             if not any(parts.glob("*.parquet")):
@@ -231,6 +230,6 @@ def render(settings: RenderSettings) -> None:
             count = render_testset(chosen, pictures, where, out, step)
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: finished images are in {out}; run the same command again to resume.", 130
+                f"Stopped: finished images are in {out}; run the same command again to resume."
             ) from None
     print(f"{count} images in {out}, identical to those of the test set.")

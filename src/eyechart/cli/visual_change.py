@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
-from eyechart.cli.shared.stop import Stop
+from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.visual_change.measure_settings import MeasureSettings
@@ -100,7 +100,7 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
     _print(rows)
     left_out = len(outcomes) - len(rows)
     if left_out:
-        raise Stop(f"{_count(left_out)} of {len(pairs)} skipped, for the reasons above.", 2)
+        raise Stop(f"{_count(left_out)} of {len(pairs)} skipped, for the reasons above.", USAGE)
 
 
 def _work(
@@ -138,7 +138,7 @@ def _work(
             "run the same command again to resume" if table else "runs with --csv can be resumed"
         )
         done = f"{len(outcomes)} of {_count(len(pairs))} measured"
-        raise Stop(f"Stopped: {done}; {advice}.", 130) from None
+        raise Stop(f"Stopped: {done}; {advice}.") from None
     if table is not None:
         order = {pair.name: index for index, pair in enumerate(pairs)}
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
@@ -221,8 +221,13 @@ def _print_summary(values: list[float], of_scales: str) -> None:
 
 def _kinds(row: "Row") -> list[str]:
     """Return how the row's ruler differs from the default."""
-    kinds = [] if row.definition == "vcr" else [row.definition]
-    return kinds if row.scales == 4 else [*kinds, f"{row.scales} scales instead of 4"]
+    from eyechart.visual_change.registry import DEFAULT_RULER
+    from eyechart.visual_change.vif.pyramid import MOST_SCALES
+
+    kinds = [] if row.definition == DEFAULT_RULER else [row.definition]
+    if row.scales != MOST_SCALES:
+        kinds.append(f"{row.scales} scales instead of {MOST_SCALES}")
+    return kinds
 
 
 def _notes(row: "Row") -> str:

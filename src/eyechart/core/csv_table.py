@@ -16,6 +16,12 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 
 
+class Dialect(csv.excel):
+    """How all tables that users give are separated and quoted."""
+
+    strict = True
+
+
 @dataclass(frozen=True)
 class CsvRow:
     """One row of a table: its cells by lower-case column name, the file and the row number."""
@@ -91,7 +97,7 @@ def read_rows(
     Raises:
         UsageError: the file cannot be read, lacks a column, or has no rows.
     """
-    lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
     count = 0
     try:
         head = [name.strip().lower() for name in next(lines, [])]
@@ -123,7 +129,7 @@ def read_rows(
 
 def column_names(path: Path) -> set[str]:
     """Return the names of a CSV file's columns, in lower case."""
-    first = next(csv.reader(io.StringIO(read_text(path), newline="")), [])
+    first = next(csv.reader(io.StringIO(read_text(path), newline=""), Dialect), [])
     return {name.strip().lower() for name in first}
 
 
@@ -155,7 +161,7 @@ def read_cells(path: Path, content: str) -> list[list[str]]:
     """Return the stripped cells of all non-empty rows; `content` names the table in errors."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file, Dialect)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a CSV file in UTF-8"
         raise UsageError(f"{path} cannot be read as {content}: {reason}.") from None

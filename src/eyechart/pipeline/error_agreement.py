@@ -33,6 +33,7 @@ STEPS = 10
 """Number of ranges of Δv that κ is computed within, where there are no severities."""
 
 MOST_REPLICATES = 200
+"""Each replicate recomputes κ of every pair of models within every range, which takes long."""
 
 SAME_CHANGE = 1e6
 """Δv of the same image and corruption that agree to 1e-6 belong to the same stimulus."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
+from eyechart.curves.curve_settings import REPLICATES
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
 from eyechart.humans.transfer import (
@@ -33,7 +34,6 @@ SIMILAR, DIFFERENT, UNDECIDED = "similar", "different", "undecided"
 
 GRID = np.linspace(0, 1, 1001)
 
-REPLICATES = 1000
 MARGIN = 0.2
 """Curves are similar only if the upper limit of their largest difference is at most this.
 

@@ -30,6 +30,8 @@ from eyechart.structure.study_results import (
 )
 
 N_REPLICATES = 2000
+"""More than the default of curves, because rates cost little to resample."""
+
 MAX_CONFUSIONS = 20
 """Number of confusions stored per fold, most frequent first."""
 

@@ -92,8 +92,7 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: finished stimuli are in {order.folder}; run the same command"
-                " again to resume.",
-                130,
+                " again to resume."
             ) from None
     if begun.is_finished:
         print(f"{order.folder} already exists; all of its {count} stimuli are valid.")

@@ -237,7 +237,8 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
     """Print where along Δv the 83 % intervals of two human curves are apart."""
-    from eyechart.scores.similar_pairs import REPLICATES, bands_apart
+    from eyechart.curves.curve_settings import REPLICATES
+    from eyechart.scores.similar_pairs import bands_apart
 
     for metric in properties:
         one, two = (reference.curve(name, metric, replicates=REPLICATES) for name in (a, b))

@@ -190,8 +190,7 @@ def _calibrate(
     except KeyboardInterrupt:
         raise Stop(
             f"Stopped: {len(calibrated)} of {len(chosen)} corruptions are in {record.path};"
-            " run the same command again to resume.",
-            130,
+            " run the same command again to resume."
         ) from None
     return calibrated
 

@@ -1,14 +1,29 @@
-"""How a subcommand ends early: with a sentence for the user and an exit status."""
+"""How a subcommand ends early: with a sentence for the user and one of these exit statuses."""
 
 from pathlib import Path
 
 from eyechart.core.locks import LOCK
 
+FAILED = 1
+"""Exit status if what was asked for does not hold: `--fail-under`, `models check`."""
+
+USAGE = 2
+"""Exit status of bad input."""
+
+BUG = 70
+"""Exit status of an error that is none of the user's (EX_SOFTWARE of sysexits.h)."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
+BROKEN_PIPE = 141
+"""Exit status if the reader of a pipe has gone."""
+
 
 class Stop(Exception):
     """Ends the command; finished work is kept."""
 
-    def __init__(self, sentence: str, status: int) -> None:
+    def __init__(self, sentence: str, status: int = INTERRUPTED) -> None:
         super().__init__(sentence)
         self.status = status
 
@@ -21,4 +36,4 @@ def stopped(where: Path, result: str) -> Stop:
         sentence = f"Stopped: {result} is in {where}; run the same command again to resume."
     else:
         sentence = "Stopped before anything was written; run the same command again to start over."
-    return Stop(sentence, 130)
+    return Stop(sentence)

@@ -71,7 +71,7 @@ def build(
                 progress=bars,
             )
         except KeyboardInterrupt:
-            raise Stop("Stopped: run the same command again to resume.", 130) from None
+            raise Stop("Stopped: run the same command again to resume.") from None
     print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
     _tell(built)
     print(f"Authors and licences: {out / LICENCES}.")
@@ -104,7 +104,7 @@ def original(
         try:
             count = import_icons50(source, out, bars)
         except KeyboardInterrupt:
-            raise Stop("Stopped: run the same command again to resume.", 130) from None
+            raise Stop("Stopped: run the same command again to resume.") from None
     print(f"Written: {count:,} icons to {out / LIST}.")
 
 

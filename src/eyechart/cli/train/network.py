@@ -56,8 +56,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: the training state is beside {out}; run the same command again to"
-                " resume.",
-                130,
+                " resume."
             ) from None
     if not is_first_process():
         return

@@ -61,8 +61,7 @@ def style_transfer(
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: the training state is beside {out}; run the same command again to"
-                " resume.",
-                130,
+                " resume."
             ) from None
         write_styles(styles, out)
         out.with_suffix(".state").unlink(missing_ok=True)

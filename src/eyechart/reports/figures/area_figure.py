@@ -17,7 +17,7 @@ from eyechart.reports.figures.panels import (
 )
 from eyechart.reports.figures.paper_style import SMALL, drawable, legend
 from eyechart.reports.series.areas import AreaPanel, area_panels_of
-from eyechart.reports.series.palette import AREAS, PEOPLE_COLOUR
+from eyechart.reports.series.palette import AREA_TINTS, AREAS, PEOPLE_COLOUR
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import suite_title
 from eyechart.scores.registry import PROPERTIES
@@ -25,8 +25,6 @@ from eyechart.scores.registry import PROPERTIES
 HEIGHT = 1.6
 DIGIT = 4.8
 """Width reserved per digit of the numbers before their labels, in points."""
-BOTH = "#e4e4e4"
-TINTS = {"people": "#fbe9c6", "model": "#cfe4f1"}
 HATCHES = {"people": "/" * 5, "model": "\\" * 5}
 
 
@@ -62,10 +60,10 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
         [
             key("humans", PEOPLE_COLOUR, linewidth=1.6),
             key(drawable(series[0].model.short), AREAS["model"][1], linestyle="--", linewidth=1.6),
-            Patch(facecolor=BOTH, label="below both curves"),
+            Patch(facecolor=AREA_TINTS["both"], label="below both curves"),
             *(
                 Patch(
-                    facecolor=TINTS[side], edgecolor=AREAS[side][1], hatch=HATCHES[side],
+                    facecolor=AREA_TINTS[side], edgecolor=AREAS[side][1], hatch=HATCHES[side],
                     linewidth=0,
                     label=AREAS[side][0],
                 )
@@ -82,10 +80,10 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     change = real(human_line.delta_v)
     human, model = real(human_line.values), real(model_line.values)
     lower = [min(pair) for pair in zip(human, model, strict=True)]
-    axes.fill_between(change, lower, color=BOTH, linewidth=0)
+    axes.fill_between(change, lower, color=AREA_TINTS["both"], linewidth=0)
     for side, top, bottom in (("people", human, model), ("model", model, human)):
         axes.fill_between(
-            change, bottom, top, where=top >= bottom, interpolate=True, facecolor=TINTS[side],
+            change, bottom, top, where=top >= bottom, interpolate=True, facecolor=AREA_TINTS[side],
             edgecolor=AREAS[side][1], hatch=HATCHES[side], linewidth=0,
         )  # fmt: skip
     axes.plot(change, human, color=PEOPLE_COLOUR, linewidth=1.6)

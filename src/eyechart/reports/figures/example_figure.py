@@ -13,7 +13,7 @@ from PIL import Image
 from eyechart.humans.transfer import bare_name
 from eyechart.images.image_files import UNREADABLE
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.paper_style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
+from eyechart.reports.figures.paper_style import INK, MUTED, PAGE, SMALL, drawable
 from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.image_strips import (
     ImageStrip,
@@ -21,6 +21,7 @@ from eyechart.reports.series.image_strips import (
     StripPrediction,
     image_strip,
 )
+from eyechart.reports.series.palette import CORRECT, INCORRECT
 from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import corruption_title, suite_title
 
@@ -118,7 +119,7 @@ def _draw_prediction(axes: Axes, prediction: StripPrediction | None, x: float, y
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)
         return
     failed = prediction.has_failed
-    colour = WRONG if failed else RIGHT
+    colour = INCORRECT if failed else CORRECT
     text = drawable(prediction.prediction.said, FITS)
     _text(axes, middle, y, text, ha="center", color=colour)
     confidence = prediction.prediction.confidence
@@ -129,7 +130,7 @@ def _draw_prediction(axes: Axes, prediction: StripPrediction | None, x: float, y
 
 def _frame(axes: Axes, x: float, y: float) -> None:
     corner, wide, high = (x - 0.01, y - 0.65 * LINE), SIDE + 0.02, 2.3 * LINE
-    axes.add_patch(Rectangle(corner, wide, high, fill=False, edgecolor=WRONG, linewidth=1))
+    axes.add_patch(Rectangle(corner, wide, high, fill=False, edgecolor=INCORRECT, linewidth=1))
 
 
 def _text(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:

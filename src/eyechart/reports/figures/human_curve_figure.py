@@ -22,14 +22,13 @@ from eyechart.reports.series.human_curves import (
     reference_line,
     reference_panels,
 )
-from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.palette import COLOURS, PEOPLE_COLOUR, PROPERTY_COLOURS
 from eyechart.reports.series.report import Report
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 HEIGHT = 2.3
-PROPERTY_COLOURS = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
 GREY = "#777777"
 PER_ROW = 3
 WIDTH, TALL = 4.2, 4.1
@@ -179,7 +178,7 @@ def _draw_experiment(
         (0.03, 0.12),
         xycoords="axes fraction",
         fontsize=7,
-        color="#444444",
+        color=PEOPLE_COLOUR,
         va="bottom",
     )
     if len(axes.get_legend_handles_labels()[1]) > 1:

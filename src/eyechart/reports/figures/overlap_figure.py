@@ -32,6 +32,7 @@ from eyechart.reports.figures.paper_style import (
 )
 from eyechart.reports.number_text import MISSING
 from eyechart.reports.series.overlap import OverlapPanel, overlap_titles
+from eyechart.reports.series.palette import BLUE, RED
 
 CELL = 0.17
 """Minimum side of a cell that contains a number, in inches."""
@@ -39,7 +40,7 @@ CELL = 0.17
 LEGIBLE = 0.1
 """Minimum side of a cell whose row is labeled, in inches."""
 
-COLOURS = "Blues"
+COLORMAP = "Blues"
 
 NAMES, SCALE = 1.3, 0.5
 """Space for the labels and for the color scale, in inches."""
@@ -50,7 +51,7 @@ NOTHING = "#f2f2f2"
 DARK = 0.6
 """Score from which numbers are white."""
 
-BARS, LINE = "#0072B2", "#C1272D"
+BARS, LINE = BLUE, RED
 ROW = 0.17
 """Height of a labeled row, in inches."""
 
@@ -107,7 +108,7 @@ def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -
 def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
     """Draw the scores into axes, with numbers where cells (side in inches) are large enough."""
     scores = np.array(overlap.scores, dtype=np.float64)
-    axes.imshow(scores, cmap=COLOURS, vmin=0, vmax=1, interpolation="nearest")
+    axes.imshow(scores, cmap=COLORMAP, vmin=0, vmax=1, interpolation="nearest")
     names = [drawable(title, 24) for title in overlap_titles(overlap.names)]
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_yticks(range(len(names)), names)
@@ -131,7 +132,7 @@ def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
 
 
 def _scale(figure: Figure, axes: list[Axes]) -> None:
-    shades = ScalarMappable(Normalize(0, 1), COLOURS)
+    shades = ScalarMappable(Normalize(0, 1), COLORMAP)
     bar = figure.colorbar(shades, ax=axes, shrink=0.5, label="overlapping score (hundredths)")
     bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
     bar.outline.set_visible(False)

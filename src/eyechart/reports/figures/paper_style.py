@@ -26,7 +26,6 @@ SIZE, SMALL = 7.0, 6.5
 """Regular and smallest text size, in points."""
 
 INK, MUTED, GRID = "#222222", "#666666", "#d9d9d9"
-RIGHT, WRONG = "#0072B2", "#C1272D"
 LETTER = 0.056
 """Width of a letter of the smallest text, in inches."""
 

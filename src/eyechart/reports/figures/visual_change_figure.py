@@ -12,13 +12,14 @@ from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_w
 from eyechart.reports.figures.latex import latex_table
 from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.paper_style import COLUMN, INK, SMALL, drawable, legend
+from eyechart.reports.series.palette import BLUE, VERMILION
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.visual_change import Spread, SpreadGrid, spread_grids
 from eyechart.reports.words import corruption_title
 
 HEIGHT = 1.25
 ROW = 0.16
-LOOKS = (("#D55E00", "/////", 0.0), ("#0072B2", "", 0.45))
+LOOKS = ((VERMILION, "/////", 0.0), (BLUE, "", 0.45))
 """Color, hatch and opacity of fixed and of continuous severities."""
 
 

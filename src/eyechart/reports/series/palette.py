@@ -1,22 +1,34 @@
-"""Colors, dash patterns and hatches of charts and figures, safe for all color vision."""
+"""Colors, dash patterns and hatches of data in charts and figures, safe for all color vision.
+
+Ink, grids and paper are in `reports/figures/paper_style.py` and `reports/html/templates`.
+"""
 
 from collections.abc import Iterable, Mapping
 
 from eyechart.suites.published import WITH_LEVELS
 
+BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+RED = "#C1272D"
+
 COLOURS = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *(BLUE, VERMILION, GREEN, "#CC79A7", ORANGE, "#56B4E9"),
     *("#882255", "#999933", "#332288", "#117733"),
 )
 """Colors of models: those of Okabe and Ito, then of Tol."""
 
+CORRECT, INCORRECT = BLUE, RED
+"""Colors of a correct and of an incorrect prediction."""
+
+PROPERTY_COLOURS: Mapping[str, str] = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
+"""Colors of human curves."""
+
 CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
     "people": ("Humans", "#444444"),
     "ViT": ("Vision transformer", "#842A8C"),
-    "supervised": ("Supervised", "#0072B2"),
-    "SWSL": ("Semi-weakly supervised (SWSL)", "#E69F00"),
-    "adversarial": ("Adversarial training", "#009E73"),
-    "CLIP": ("CLIP", "#D55E00"),
+    "supervised": ("Supervised", BLUE),
+    "SWSL": ("Semi-weakly supervised (SWSL)", ORANGE),
+    "adversarial": ("Adversarial training", GREEN),
+    "CLIP": ("CLIP", VERMILION),
     "": ("No category given", "#999999"),
 }
 """Title and color of humans and of each of `models.published_study.CATEGORIES`; vision transformers
@@ -41,24 +53,27 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """Dash patterns of models' curves, in plotly's names; with ten colors, 30 models differ."""
 
 AREAS: Mapping[str, tuple[str, str]] = {
-    "people": ("humans ahead", "#E69F00"),
-    "model": ("model ahead", "#0072B2"),
-    "both": ("both", "#009E73"),
+    "people": ("humans ahead", ORANGE),
+    "model": ("model ahead", BLUE),
+    "both": ("both", GREEN),
 }
 """Colors as in Fig. 2 of the study: yellow only humans', blue only the model's, green both."""
 
+AREA_TINTS: Mapping[str, str] = {"people": "#fbe9c6", "model": "#cfe4f1", "both": "#e4e4e4"}
+"""Light fills of the same areas between two curves."""
+
 
 SUITE_COLOURS: Mapping[str, tuple[str, str]] = {
-    "vcr": ("#0072B2", ""),
-    **dict.fromkeys(WITH_LEVELS, ("#D55E00", "/")),
+    "vcr": (BLUE, ""),
+    **dict.fromkeys(WITH_LEVELS, (VERMILION, "/")),
     "": ("#7F7F7F", ""),
 }
 """Color and hatch of a suite's bars where two suites are side by side."""
 
-WAYS = (("#D55E00", "/"), ("#0072B2", ""), ("#E69F00", "."))
+WAYS = ((VERMILION, "/"), (BLUE, ""), (ORANGE, "."))
 """Color and hatch of three ways to rank models: ImageNet-C's accuracy, R_a, R_p."""
 
-CHANGE = "#C1272D"
+CHANGE = RED
 """Color of the triangles beside models that change ranks."""
 
 

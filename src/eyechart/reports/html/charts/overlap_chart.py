@@ -15,17 +15,17 @@ from eyechart.reports.html.charts.chart import (
 )
 from eyechart.reports.number_text import MISSING
 from eyechart.reports.series.overlap import OverlapPanel, overlap_in_words, overlap_labels
+from eyechart.reports.series.palette import BLUE
 
 FEW = 16
 """Maximum number of corruptions for which a cell has room for its score."""
 
-DEEP = "#0072B2"
 GREY = f"{MUTED}/0.25"
 
 
 def overlap_chart(overlap: OverlapPanel) -> Chart:
     """Return the heat map."""
-    heat = _cells(overlap, PAPER, DEEP, "%{z:.2f}") | {
+    heat = _cells(overlap, PAPER, BLUE, "%{z:.2f}") | {
         "z": [
             numbers(None if math.isnan(score) else score for score in row) for row in overlap.scores
         ],
