@@ -48,20 +48,20 @@ export async function send(request: Asked): Promise<Response> {
   const timer = setTimeout(() => aborter.abort(), PATIENCE);
   try {
     const response = await fetch(request.path, { ...init, signal: aborter.signal });
-    if (!response.ok) throw await refusal(response);
+    if (!response.ok) throw await rejection(response);
     return response;
   } finally {
     clearTimeout(timer);
   }
 }
 
-async function refusal(response: Response): Promise<ApiError> {
+async function rejection(response: Response): Promise<ApiError> {
   const wait = Number(response.headers.get("Retry-After"));
   const retryAfter = Number.isFinite(wait) && wait > 0 ? wait * 1000 : null;
   try {
-    const said = (await response.json()) as Partial<Record<keyof Problem, unknown>>;
-    const code = typeof said.code === "string" ? said.code : "unknown";
-    const message = typeof said.message === "string" ? said.message : response.statusText;
+    const problem = (await response.json()) as Partial<Record<keyof Problem, unknown>>;
+    const code = typeof problem.code === "string" ? problem.code : "unknown";
+    const message = typeof problem.message === "string" ? problem.message : response.statusText;
     return new ApiError(response.status, code, message, retryAfter);
   } catch {
     return new ApiError(response.status, "unknown", response.statusText, retryAfter);

@@ -67,10 +67,10 @@ export class Easel {
     this.context.strokeRect((width - box) / 2, (height - box) / 2, box, box);
   }
 
-  show(pictures: readonly ImageBitmap[]): void {
+  show(images: readonly ImageBitmap[]): void {
     this.clear();
-    pictures.forEach((picture, place) => {
-      this.context.drawImage(picture, place * (this.side + this.gap), 0, this.side, this.side);
+    images.forEach((image, place) => {
+      this.context.drawImage(image, place * (this.side + this.gap), 0, this.side, this.side);
     });
   }
 }

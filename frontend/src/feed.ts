@@ -3,7 +3,7 @@
 import { ApiError } from "./api";
 import type { Gate } from "./gate";
 import { uuid } from "./keep";
-import { pictureFrom } from "./pictures";
+import { imageFrom } from "./images";
 import { pause } from "./retry";
 import type { Session } from "./session";
 import type { NextTrial, TrialInfo, TrialKey } from "./wire";
@@ -16,7 +16,7 @@ const MOMENT = 1_000;
 
 export interface Ready {
   trial: TrialInfo;
-  pictures: ImageBitmap[];
+  images: ImageBitmap[];
 }
 
 export type Ending = Exclude<Next, "trial" | "wait">;
@@ -40,8 +40,8 @@ export class Feed {
   poke(): void {
     if (this.ready.length >= AHEAD) return;
     this.fetch().then(
-      (said) => {
-        if (said === "trial") this.poke();
+      (reply) => {
+        if (reply === "trial") this.poke();
       },
       // An error here recurs when the trial is needed, and is reported then.
       () => undefined,
@@ -66,9 +66,9 @@ export class Feed {
     for (let asked = 0; ; asked += 1) {
       const first = this.ready.shift();
       if (first) return first;
-      const said = await this.fetch();
-      if (said === "trial") continue;
-      if (said !== "wait") return said;
+      const reply = await this.fetch();
+      if (reply === "trial") continue;
+      if (reply !== "wait") return reply;
       await this.flush();
       if (asked > 0) await pause(MOMENT);
     }
@@ -90,27 +90,27 @@ export class Feed {
     await this.gate.passed();
     const body: TrialKey = { key: this.key };
     const call = { method: "POST" as const, path: "/api/trials", body, tab: true };
-    const said = await this.session.json<NextTrial>(call);
-    if (!said.trial || life !== this.life) return life === this.life ? said.next : "wait";
-    const ready = await this.fetchPictures(said.trial);
+    const reply = await this.session.json<NextTrial>(call);
+    if (!reply.trial || life !== this.life) return life === this.life ? reply.next : "wait";
+    const ready = await this.fetchImages(reply.trial);
     if (life !== this.life) return "wait";
     this.key = uuid();
     if (ready) this.ready.push(ready);
     return "trial";
   }
 
-  private async fetchPictures(trial: TrialInfo): Promise<Ready | null> {
+  private async fetchImages(trial: TrialInfo): Promise<Ready | null> {
     try {
-      const pictures: ImageBitmap[] = [];
-      for (const id of trial.pictures) {
-        const bytes = await this.session.bytes(`/api/pictures/${encodeURIComponent(id)}`);
+      const images: ImageBitmap[] = [];
+      for (const id of trial.images) {
+        const bytes = await this.session.bytes(`/api/images/${encodeURIComponent(id)}`);
         await this.gate.passed();
-        pictures.push(await pictureFrom(bytes, this.side));
+        images.push(await imageFrom(bytes, this.side));
       }
-      return { trial, pictures };
+      return { trial, images };
     } catch (error) {
       // Its lease expired before its image arrived: the server gave it to another participant.
-      if (error instanceof ApiError && error.code === "no_picture") return null;
+      if (error instanceof ApiError && error.code === "no_image") return null;
       throw error;
     }
   }

@@ -4,7 +4,7 @@ import { ApiError, send } from "./api";
 import { Participation } from "./participation";
 import { RECRUITERS } from "./recruiters";
 import { persist } from "./retry";
-import { isSuitable, isTouchOnly, phone, preview, refused } from "./screens/arrival";
+import { isSuitable, isTouchOnly, phone, preview, rejected } from "./screens/arrival";
 import { anotherTab } from "./screens/end";
 import { show, type Steps, type World } from "./steps";
 import type { StudyInfo } from "./wire";
@@ -28,7 +28,7 @@ export async function* visit(world: World): Steps<void> {
       return;
     }
     if (!(error instanceof ApiError)) console.error(error);
-    yield show(refused(error instanceof ApiError ? error.code : "problem"));
+    yield show(rejected(error instanceof ApiError ? error.code : "problem"));
   }
 }
 

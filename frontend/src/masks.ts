@@ -1,6 +1,6 @@
 // Masks computed in advance: one takes about a frame to compute.
 
-import { emptyFields, fieldSize, greyBytes, pinkFields, type Fields } from "./noise";
+import { emptyFields, fieldSize, grayBytes, pinkFields, type Fields } from "./noise";
 
 /** Returns a new mask for every trial; each is used once. */
 export class Masks {
@@ -20,7 +20,7 @@ export class Masks {
   async prepare(): Promise<void> {
     if (this.ready.length > 0) return;
     for (const field of pinkFields(this.size, this.random, this.space)) {
-      const image = new ImageData(greyBytes(field, this.size, this.side), this.side, this.side);
+      const image = new ImageData(grayBytes(field, this.size, this.side), this.side, this.side);
       this.ready.push(await createImageBitmap(image));
     }
   }

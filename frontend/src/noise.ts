@@ -94,10 +94,10 @@ export function pinkFields(
     }
   }
   transformBoth(re, im, size);
-  return [standardised(re), standardised(im)];
+  return [standardized(re), standardized(im)];
 }
 
-function standardised(field: Float64Array): Float64Array {
+function standardized(field: Float64Array): Float64Array {
   let squares = 0;
   for (const value of field) squares += value * value;
   const deviation = Math.sqrt(squares / field.length);
@@ -109,7 +109,7 @@ function standardised(field: Float64Array): Float64Array {
  * Return side × side opaque RGBA bytes, the upper left of a field. Two standard deviations on each
  * side of mid-gray fill the range, so that black and white are both reached.
  */
-export function greyBytes(
+export function grayBytes(
   field: Float64Array,
   size: number,
   side: number,

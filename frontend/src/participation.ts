@@ -11,10 +11,10 @@ import { choicesOf } from "./keys";
 import { Masks } from "./masks";
 import type { Outcome } from "./plugins/outcome";
 import type { Page } from "./plugins/screen";
-import { AnswerQueue } from "./queue";
+import { ResponseQueue } from "./queue";
 import { RECRUITERS } from "./recruiters";
 import { pause } from "./retry";
-import { consent, refused } from "./screens/arrival";
+import { consent, rejected } from "./screens/arrival";
 import { beforeMain, beforeTest, goOn, instructions, rest } from "./screens/begin";
 import { anotherTab, debrief, failed } from "./screens/end";
 import { feedback } from "./screens/feedback";
@@ -29,7 +29,7 @@ const CALM_MS = 250;
 
 export class Participation {
   private readonly session: Session;
-  private readonly queue: AnswerQueue;
+  private readonly queue: ResponseQueue;
   private readonly gate = new Gate();
   private readonly feed: Feed;
   private readonly masks: Masks;
@@ -44,8 +44,8 @@ export class Participation {
     private readonly study: StudyInfo,
   ) {
     this.session = world.session;
-    this.queue = new AnswerQueue(world.pending, this.session.owner, (trial, body) =>
-      this.session.answer(trial, body),
+    this.queue = new ResponseQueue(world.pending, this.session.owner, (trial, body) =>
+      this.session.respond(trial, body),
     );
     this.feed = new Feed(this.session, study.side, this.gate, () => this.queue.flush());
     this.masks = new Masks(study.side);
@@ -60,7 +60,7 @@ export class Participation {
     let state = await this.resume();
     if (!state) {
       if (!this.study.open) {
-        yield show(refused("full"));
+        yield show(rejected("full"));
         return;
       }
       yield show(consent(this.study));
@@ -125,7 +125,7 @@ export class Participation {
         if (this.world.interrupted) yield* this.ready(goOn(state, "The connection is back"));
         await this.calm();
         const { outcome } = yield this.trial(next);
-        if (outcome) state = yield* this.answered(next.trial, outcome, state);
+        if (outcome) state = yield* this.handle(next.trial, outcome, state);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         if (error.code === "unfinished") {
@@ -160,7 +160,7 @@ export class Participation {
       period: this.period,
       onPhase: (phase) => {
         const { kind, timing } = this.study;
-        const calm = phase === "answer" || (kind === "same-different" && timing.show_ms === 0);
+        const calm = phase === "response" || (kind === "same-different" && timing.show_ms === 0);
         if (!calm) return this.gate.close();
         this.gate.open();
         this.feed.poke();
@@ -168,7 +168,7 @@ export class Participation {
     };
   }
 
-  private async *answered(
+  private async *handle(
     trial: TrialInfo,
     outcome: Outcome,
     before: SessionState,
@@ -182,14 +182,14 @@ export class Participation {
       flags: outcome.flags,
     };
     let state = before;
-    const sent = this.queue.add(trial.id, body).then((said) => {
+    const sent = this.queue.add(trial.id, body).then((reply) => {
       this.feed.poke();
-      if (said) state = said.state;
-      return said;
+      if (reply) state = reply.state;
+      return reply;
     });
     if (trial.phase === "practice") {
-      const said = await sent;
-      if (said?.feedback) yield show(feedback(this.study, said.feedback, outcome.choice));
+      const reply = await sent;
+      if (reply?.feedback) yield show(feedback(this.study, reply.feedback, outcome.choice));
     } else {
       // The session continues, and what cannot be sent now is sent later.
       sent.catch(() => undefined);
@@ -207,7 +207,7 @@ export class Participation {
   // The server counts: a response that it could not use must not cause the break twice.
   private count(state: SessionState): void {
     const { block } = this.study;
-    this.done = state.answered.main;
+    this.done = state.responded.main;
     this.breakAt = (Math.round(this.done / block) + 1) * block;
   }
 
@@ -225,7 +225,7 @@ export class Participation {
 }
 
 function isFresh(state: SessionState): boolean {
-  return Object.values(state.answered).every((count) => count === 0);
+  return Object.values(state.responded).every((count) => count === 0);
 }
 
 function phaseOf(state: SessionState): TrialInfo["phase"] | null {

@@ -11,12 +11,13 @@ export interface Pending {
 }
 
 export interface PendingStore {
-  put(answer: Pending): Promise<void>;
+  put(pending: Pending): Promise<void>;
   remove(trial: string): Promise<void>;
   of(owner: string): Promise<Pending[]>;
 }
 
 const DATABASE = "eyechart";
+// Named as in version 1, so that responses that a page of version 1 left unsent are found.
 const STORE = "answers";
 const PATIENCE = 2_000;
 
@@ -57,7 +58,7 @@ function inDatabase(database: IDBDatabase): PendingStore {
     await over;
   };
   return {
-    put: (answer) => change((store) => void store.put(answer)).catch(() => spare.put(answer)),
+    put: (pending) => change((store) => void store.put(pending)).catch(() => spare.put(pending)),
     remove: async (trial) => {
       await spare.remove(trial);
       await change((store) => void store.delete(trial)).catch(() => undefined);
@@ -89,12 +90,12 @@ function finished(transaction: IDBTransaction): Promise<void> {
 export function inMemory(): PendingStore {
   const kept = new Map<string, Pending>();
   return {
-    put: async (answer) => void kept.set(answer.trial, answer),
+    put: async (pending) => void kept.set(pending.trial, pending),
     remove: async (trial) => void kept.delete(trial),
     of: async (owner) => inOrder([...kept.values()].filter((each) => each.owner === owner)),
   };
 }
 
-function inOrder(answers: Pending[]): Pending[] {
-  return answers.sort((a, b) => a.order - b.order);
+function inOrder(responses: Pending[]): Pending[] {
+  return responses.sort((a, b) => a.order - b.order);
 }

@@ -7,7 +7,7 @@ import type { Acknowledgement, ResponseBody } from "./wire";
 type Send = (trial: string, body: ResponseBody) => Promise<Acknowledgement>;
 
 /** Responses of one participant in one study. `size`: number not yet confirmed. */
-export class AnswerQueue {
+export class ResponseQueue {
   size = 0;
   private line: Promise<unknown> = Promise.resolve();
 
@@ -20,16 +20,16 @@ export class AnswerQueue {
 
   /** Store a response and send it; null if the server can no longer use it. */
   add(trial: string, body: ResponseBody): Promise<Acknowledgement | null> {
-    const answer: Pending = { trial, owner: this.owner, order: Date.now(), body };
+    const pending: Pending = { trial, owner: this.owner, order: Date.now(), body };
     this.size += 1;
-    return this.deliver(answer, this.store.put(answer));
+    return this.deliver(pending, this.store.put(pending));
   }
 
   /** Send responses that an earlier page left unsent. */
   async sendKept(): Promise<void> {
     const kept = await this.store.of(this.owner);
     this.size += kept.length;
-    const sent = await Promise.allSettled(kept.map((answer) => this.deliver(answer)));
+    const sent = await Promise.allSettled(kept.map((pending) => this.deliver(pending)));
     const failed = sent.filter((each) => each.status === "rejected");
     // They stay stored, and are counted when they are sent the next time.
     this.size -= failed.length;
@@ -46,27 +46,27 @@ export class AnswerQueue {
   }
 
   // Enqueue immediately, so that a flush from now on waits for it.
-  private deliver(answer: Pending, kept?: Promise<void>): Promise<Acknowledgement | null> {
-    const sent = this.line.then(() => kept).then(() => this.trySend(answer));
+  private deliver(pending: Pending, kept?: Promise<void>): Promise<Acknowledgement | null> {
+    const sent = this.line.then(() => kept).then(() => this.trySend(pending));
     this.line = sent.catch(() => undefined);
     return sent;
   }
 
-  private async trySend(answer: Pending): Promise<Acknowledgement | null> {
+  private async trySend(pending: Pending): Promise<Acknowledgement | null> {
     try {
-      const said = await this.send(answer.trial, answer.body);
-      await this.forget(answer);
-      return said;
+      const reply = await this.send(pending.trial, pending.body);
+      await this.forget(pending);
+      return reply;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 401) throw error;
-      // Expired, of an unknown session, or already answered: retrying would change nothing.
-      await this.forget(answer);
+      // Expired, of an unknown session, or already responded to: retrying would change nothing.
+      await this.forget(pending);
       return null;
     }
   }
 
-  private async forget(answer: Pending): Promise<void> {
-    await this.store.remove(answer.trial);
+  private async forget(pending: Pending): Promise<void> {
+    await this.store.remove(pending.trial);
     this.size -= 1;
   }
 }

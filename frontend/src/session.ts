@@ -77,7 +77,7 @@ export class Session {
     return this.json<SessionState>({ method: "GET", path: "/api/session" });
   }
 
-  answer(trial: string, body: ResponseBody): Promise<Acknowledgement> {
+  respond(trial: string, body: ResponseBody): Promise<Acknowledgement> {
     const path = `/api/trials/${encodeURIComponent(trial)}/response`;
     return this.json<Acknowledgement>({ method: "PUT", path, body });
   }

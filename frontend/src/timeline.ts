@@ -53,7 +53,7 @@ export async function run(
   const flash = {
     type: FlashPlugin,
     ...shared,
-    picture: () => trial().ready.pictures[0],
+    image: () => trial().ready.images[0],
     mask: () => trial().mask,
     stimulus_ms: timing("stimulus_ms"),
     mask_ms: timing("mask_ms"),
@@ -61,7 +61,7 @@ export async function run(
   const compare = {
     type: ComparePlugin,
     ...shared,
-    pictures: () => trial().ready.pictures,
+    images: () => trial().ready.images,
     show_ms: timing("show_ms"),
   };
 

@@ -6,13 +6,13 @@ import { make } from "./dom";
 import { note, sheet } from "./screens/layout";
 
 const UNNOTICED = 600;
-const GREY = ["trial", "feedback"];
+const GRAY = ["trial", "feedback"];
 
 /** Start showing a wait; returns a function that ends it. */
 export function waiting(display: HTMLElement, world: World, root: HTMLElement): () => void {
   const shown = make("div", {});
   // Between two trials, a short wait must not be visible.
-  if (!GREY.includes(root.dataset["screen"] ?? "")) root.dataset["screen"] = "waiting";
+  if (!GRAY.includes(root.dataset["screen"] ?? "")) root.dataset["screen"] = "waiting";
   const look = (): void => {
     if (world.connection.lost) world.interrupted = true;
     root.dataset["screen"] = world.connection.lost ? "offline" : "waiting";
@@ -36,7 +36,7 @@ function patience(): HTMLElement {
 function offline(): HTMLElement {
   const page = sheet("The connection is lost", [
     note(
-      "Nothing is lost: your answers are kept here. This page keeps trying, and the study goes on as soon as the server can be reached again.",
+      "Nothing is lost: your responses are kept here. This page keeps trying, and the study continues as soon as the server can be reached again.",
     ),
     note("You need not do anything. If it takes long, check whether this computer is online."),
   ]);

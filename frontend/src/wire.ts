@@ -18,7 +18,7 @@ export interface Completion {
 
 /** Feedback on a practice trial: whether the response was correct, and the correct one. */
 export interface Feedback {
-  right: boolean;
+  correct: boolean;
   truth: string;
 }
 
@@ -85,13 +85,13 @@ export interface ScreenSize {
   ratio?: number;
 }
 
-/** The progress of a session. `right_share`: only at the end of a block. */
+/** The progress of a session. `responded`: with a response; `accuracy`: at a block's end. */
 export interface SessionState {
   state: "active" | "failed" | "finished";
   phase: Phase | "finish" | "done";
-  answered: PhaseCounts;
+  responded: PhaseCounts;
   planned: PhaseCounts;
-  right_share: number | null;
+  accuracy: number | null;
   participant: string;
   completion: Completion | null;
 }
@@ -125,7 +125,7 @@ export interface TabClaim {
 export interface TrialInfo {
   id: string;
   phase: Phase;
-  pictures: string[];
+  images: string[];
   number: number;
   of: number;
 }

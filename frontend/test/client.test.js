@@ -4,11 +4,11 @@ import { load } from "./load.js";
 
 const { arrival } = await load("recruit");
 const { backOff } = await load("retry");
-const { withAlpha } = await load("pictures");
+const { withAlpha } = await load("images");
 const { scale } = await load("easel");
 const { uuid } = await load("keep");
 const { BLOCK, placeOf } = await load("keys");
-const { AnswerQueue } = await load("queue");
+const { ResponseQueue } = await load("queue");
 const { inMemory } = await load("pending");
 
 test("a plain link is known by the browser's own name", () => {
@@ -58,7 +58,7 @@ test("red, green and blue stay where they are", () => {
   );
 });
 
-test("a picture's pixels are whole numbers of the screen's, and it fits into the window", () => {
+test("an image's pixels are whole numbers of the screen's, and it fits into the window", () => {
   const square = { width: 224, height: 224 };
   assert.equal(scale(square, { width: 1024, height: 700 }, 1), 1);
   assert.equal(scale(square, { width: 3840, height: 2160 }, 1), 3);
@@ -90,11 +90,11 @@ test("keys count by their place, not with others held, and not when they repeat"
   assert.equal(press({ code: "KeyQ", repeat: true }), -1);
 });
 
-test("an answer is kept before it is sent, forgotten once confirmed, and a flush waits for it", async () => {
+test("a response is kept before it is sent, forgotten once confirmed, and a flush waits for it", async () => {
   const store = inMemory();
   const seen = [];
   let confirm;
-  const queue = new AnswerQueue(store, "me", async (trial) => {
+  const queue = new ResponseQueue(store, "me", async (trial) => {
     seen.push([trial, (await store.of("me")).map((each) => each.trial)]);
     await new Promise((resolve) => (confirm = resolve));
     return { stored: true };
@@ -119,7 +119,7 @@ test("what an earlier page kept is sent in its order, and only one's own", async
   await store.put({ trial: "a", owner: "me", order: 1, body: {} });
   await store.put({ trial: "c", owner: "you", order: 0, body: {} });
   const sent = [];
-  const queue = new AnswerQueue(store, "me", async (trial) => {
+  const queue = new ResponseQueue(store, "me", async (trial) => {
     sent.push(trial);
     return { stored: true };
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { load } from "./load.js";
 
-const { transform, pinkFields, greyBytes, fieldSize } = await load("noise");
+const { transform, pinkFields, grayBytes, fieldSize } = await load("noise");
 
 // a generator with a seed (mulberry32), so that a failure can be had again
 function seeded(seed) {
@@ -92,11 +92,11 @@ test("two fields made at once have mean 0, variance 1, and nothing in common", (
   assert.ok(error < 0.05);
 });
 
-test("a mask is grey, opaque, of high contrast, and reaches black and white", () => {
+test("a mask is gray, opaque, of high contrast, and reaches black and white", () => {
   const size = fieldSize(224);
   assert.equal(size, 256);
   const [field] = pinkFields(size, seeded(4));
-  const bytes = greyBytes(field, size, 224);
+  const bytes = grayBytes(field, size, 224);
   assert.equal(bytes.length, 224 * 224 * 4);
   const levels = [];
   for (let at = 0; at < bytes.length; at += 4) {

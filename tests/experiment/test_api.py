@@ -35,7 +35,7 @@ SIGNED = [
     ("GET", "/api/session"),
     ("POST", "/api/session/tab"),
     ("POST", "/api/trials"),
-    ("GET", "/api/pictures/{picture}"),
+    ("GET", "/api/images/{image}"),
     ("PUT", "/api/trials/{trial}/response"),
     ("POST", "/api/session/finish"),
 ]
@@ -75,7 +75,7 @@ def ask(api, operation, how_long, visitor):
         # within the case, so that a request is not thought broken for headers it does not have
         case.headers.update(visitor.headers)
         reply = case.call()
-        # too large is a refusal as good as any, but not one that the last check knows
+        # too large is a rejection as good as any, but not one that the last check knows
         case.validate_response(reply, checks=SOUND[:-1] if reply.status_code == 413 else SOUND)
 
     try_out(api, operation, how_long, check)
@@ -88,11 +88,11 @@ def ask_of_what_is_there(api, operation, how_long, visitor):
         visitor.claim()
         step = visitor.next()
         if step["trial"] is None:
-            # all photographs were seen: another person comes
+            # all images were seen: another person comes
             visitor.ids = None
             step = visitor.begin().next()
         trial = step["trial"]
-        own = {"trial": trial["id"], "picture": trial["pictures"][0], "name": "small"}
+        own = {"trial": trial["id"], "image": trial["images"][0], "name": "small"}
         case.path_parameters = {name: own[name] for name in case.path_parameters}
         reply = case.call_and_validate(headers=visitor.headers, checks=SOUND[:-1])
         replies.append(reply.status_code)
@@ -110,12 +110,14 @@ def test_every_route_is_asked(api):
 
 
 @pytest.mark.parametrize("operation", OPEN + SIGNED)
-def test_whatever_is_asked_the_server_answers_as_it_says(api, operation, visitor):
+def test_whatever_is_asked_the_server_responses_as_it_says(api, operation, visitor):
     ask(api, operation, QUICK, visitor)
 
 
 @pytest.mark.parametrize("operation", DEEP)
-def test_whatever_is_asked_of_what_is_there_the_server_answers_as_it_says(api, operation, visitor):
+def test_whatever_is_asked_of_what_is_there_the_server_responses_as_it_says(
+    api, operation, visitor
+):
     ask_of_what_is_there(api, operation, QUICK, visitor)
 
 
@@ -123,7 +125,7 @@ def test_whatever_is_asked_of_what_is_there_the_server_answers_as_it_says(api, o
 def test_nothing_is_told_to_whoever_has_no_token(api, operation):
     def check(case):
         reply = case.call_and_validate(checks=[*SOUND[:-1], ignored_auth])
-        # 422: a body that is no JSON is refused before anybody looks who sent it
+        # 422: a body that is no JSON is rejected before anybody looks who sent it
         assert reply.status_code in (401, 422)
 
     try_out(api, operation, QUICK, check)
@@ -131,7 +133,7 @@ def test_nothing_is_told_to_whoever_has_no_token(api, operation):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPEN + SIGNED)
-def test_whatever_is_asked_for_long_the_server_answers_as_it_says(api, operation, visitor):
+def test_whatever_is_asked_for_long_the_server_responses_as_it_says(api, operation, visitor):
     ask(api, operation, LONG, visitor)
 
 

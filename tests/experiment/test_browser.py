@@ -20,9 +20,9 @@ from eyechart.experiment.simulate.psychometric import Psychometric  # noqa: E402
 from eyechart.experiment.simulate.robots import Robot  # noqa: E402
 from eyechart.experiment.storage.database_tables import (  # noqa: E402
     ParticipantRow,
-    PictureRow,
     ResponseRow,
     SessionRow,
+    StimulusImageRow,
     StimulusRow,
     StudyRow,
     TrialRow,
@@ -61,7 +61,7 @@ class Place:
         return f"{self.base}/s/{self.folder.config.name}" + (f"?{urlencode(ids)}" if ids else "")
 
     def watch(self, page):
-        """Note whatever goes wrong in a page; the policy's refusals are errors of the console."""
+        """Note whatever goes wrong in a page; the policy's rejections are errors of the console."""
         page.set_default_timeout(20_000)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on(
@@ -78,24 +78,24 @@ class Place:
         with self.database.reading() as db:
             return db.scalar(select(func.count()).select_from(table).where(*conditions))
 
-    def check(self, planned=PLANNED, people=1):
-        """Every answer is there once, and nobody saw a photograph twice."""
-        assert self.count(TrialRow, TrialRow.state == "answered") == planned * people
+    def check(self, planned=PLANNED, humans=1):
+        """Every response is there once, and nobody saw an image twice."""
+        assert self.count(TrialRow, TrialRow.state == "responded") == planned * humans
         assert self.count(TrialRow, TrialRow.state == "live") == 0
-        assert self.count(ResponseRow) == planned * people
+        assert self.count(ResponseRow) == planned * humans
         with self.database.reading() as db:
             rows = db.execute(
-                select(SessionRow.participant_id, PictureRow.source_id)
+                select(SessionRow.participant_id, StimulusImageRow.source_id)
                 .select_from(TrialRow)
                 .join(SessionRow)
-                .join(PictureRow, PictureRow.stimulus_id == TrialRow.stimulus_id)
+                .join(StimulusImageRow, StimulusImageRow.stimulus_id == TrialRow.stimulus_id)
             ).all()
         assert len(rows) == len(set(rows))
         assert not self.problems
 
 
 def is_problem(said):
-    # a reply that is lost or refused is noted by the browser itself
+    # a reply that is lost or rejected is noted by the browser itself
     return said.type in ("error", "warning") and "Failed to load resource" not in said.text
 
 
@@ -148,7 +148,7 @@ def test_mechanical_turk_frames_the_study_and_gets_its_form_once(browser, tmp_pa
         frame.locator("[data-action='complete']").dblclick()
         frame.wait_for_selector("#result")
         assert frame.inner_text("#result") == "Thank you"
-        assert turk.submitted["A1"]["outcome"] == "complete" and not turk.refused
+        assert turk.submitted["A1"]["outcome"] == "complete" and not turk.rejected
 
 
 def test_a_preview_shows_what_awaits_and_creates_nothing(browser, tmp_path):
@@ -176,7 +176,7 @@ def test_a_form_may_not_go_to_any_other_host(browser, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_prolific_gets_its_participants_back_when_every_answer_is_stored(browser, tmp_path, kind):
+def test_prolific_gets_its_participants_back_when_every_response_is_stored(browser, tmp_path, kind):
     with place(tmp_path, kind=kind) as here, new_page(browser, here) as page:
         visited = []
 
@@ -232,7 +232,7 @@ def test_a_reload_at_every_kind_of_moment_loses_and_repeats_nothing(browser, tmp
         assert {"consent", "instructions", "trial", "feedback", "break", "debrief"} <= screens
         for part in parts:
             phases = {phase for screen, own, phase in done if own == part}
-            assert {"fixation", "picture", "mask", "answer", ""} <= phases
+            assert {"fixation", "stimulus", "mask", "response", ""} <= phases
         assert here.count(ParticipantRow) == 1
 
 
@@ -243,13 +243,13 @@ def test_a_second_tab_goes_on_and_the_first_can_take_it_back(browser, tmp_path):
         moved, opened = [], []
 
         def open_second(seen):
-            if seen["phase"] == "answer" and not moved and here.count(ResponseRow) >= 3:
+            if seen["phase"] == "response" and not moved and here.count(ResponseRow) >= 3:
                 moved.append(seen["trial"])
                 second = here.watch(first.context.new_page())
                 opened.append(second)
                 second.goto(here.address())
                 second.locator("[data-action='continue'], [data-action='start']").first.click()
-                second.wait_for_selector("[data-phase='answer']")
+                second.wait_for_selector("[data-phase='response']")
                 # a tab that is not in front draws a frame a second
                 first.bring_to_front()
                 return True
@@ -276,7 +276,7 @@ def offline(browser, tmp_path, seconds):
         cut = []
 
         def cut_off(seen):
-            if not cut and seen["phase"] == "answer" and here.count(ResponseRow) >= 3:
+            if not cut and seen["phase"] == "response" and here.count(ResponseRow) >= 3:
                 cut.append(monotonic())
                 page.context.set_offline(True)
             if cut and cut[-1] and monotonic() - cut[0] > seconds:
@@ -298,7 +298,7 @@ def test_without_a_connection_for_thirty_seconds_nothing_is_lost(browser, tmp_pa
     offline(browser, tmp_path, 30)
 
 
-def test_an_answer_whose_reply_is_lost_is_sent_again_and_stored_once(browser, tmp_path):
+def test_a_response_whose_reply_is_lost_is_sent_again_and_stored_once(browser, tmp_path):
     with place(tmp_path) as here, new_page(browser, here) as page:
         lost = Counter()
 
@@ -325,7 +325,7 @@ def test_whoever_fails_the_qualification_is_sent_back_kindly(browser, tmp_path):
         robot = Robot("one-button", (5,), SURE)
         robot._favourite = "oven"
         with here.database.reading() as db:
-            ovens = db.scalar(select(func.count()).select_from(PictureRow))
+            ovens = db.scalar(select(func.count()).select_from(StimulusImageRow))
         assert ovens
         assert here.go(page, robot) == "failed"
         assert here.count(TrialRow, TrialRow.role == "main") == 0
@@ -339,7 +339,7 @@ def test_the_keyboard_is_enough(browser, tmp_path):
         pressed, since = 0, monotonic()
         while (seen := page.evaluate(LOOK))["screen"] not in ("debrief", "failed"):
             assert monotonic() - since < 60
-            if seen["phase"] == "answer":
+            if seen["phase"] == "response":
                 page.keyboard.press("q")
                 pressed += 1
                 page.wait_for_timeout(50)
@@ -356,7 +356,7 @@ def test_the_keyboard_is_enough(browser, tmp_path):
         assert "airplane" in chosen and chosen <= {"airplane", ""}
 
 
-def test_phones_are_refused_kindly(browser, tmp_path):
+def test_phones_are_rejected_kindly(browser, tmp_path):
     with place(tmp_path) as here:
         context = browser.new_context(
             viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True
@@ -374,7 +374,7 @@ def test_a_full_study_says_so(browser, tmp_path):
             db.execute(update(StimulusRow).values(taken=50))
         page.goto(here.address())
         page.wait_for_selector("[data-screen='full']")
-        assert "No more answers are needed" in page.inner_text("h1")
+        assert "No more responses are needed" in page.inner_text("h1")
         assert here.count(ParticipantRow) == 0 and not here.problems
 
 
@@ -439,7 +439,7 @@ def test_whoever_cannot_take_part_is_told_why(browser, tmp_path):
             page.locator("[data-action=agree]").click()
             sees(page, "closed", "closed")
             page.reload()
-            sees(page, "full", "No more answers")
+            sees(page, "full", "No more responses")
         assert not here.problems
 
 

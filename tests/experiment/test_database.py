@@ -20,14 +20,14 @@ from eyechart.experiment.storage.database import MIGRATIONS, open_database
 from eyechart.experiment.storage.database_tables import Base, ResponseRow, SessionRow, TrialRow
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 
-SECOND = '''
+MORE = '''
 """A column more in a table that others point to, and one that is named anew."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade() -> None:
@@ -58,7 +58,7 @@ def connected(server):
 def url(request, tmp_path):
     """Give the URL of a database that is empty."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'answers.sqlite'}"
+        return f"sqlite:///{tmp_path / 'responses.sqlite'}"
     own = request.getfixturevalue("server")
     name = f"d{uuid4().hex}"
     with connected(own) as one:
@@ -71,16 +71,16 @@ def newer(tmp_path):
     """Give a folder of migrations with one more than there is."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0002_more.py").write_text(SECOND)
+    (folder / "versions" / "0003_more.py").write_text(MORE)
     return folder
 
 
-def answered(folder):
-    """Let somebody give three answers; return their token and what they said."""
+def with_responses(folder):
+    """Let somebody give three responses; return their token and what they said."""
     with in_process(folder) as client:
         visitor = Visitor(client).begin()
         for choice in ("cat", "dog", ""):
-            assert visitor.answer(visitor.next()["trial"]["id"], choice).status_code == 200
+            assert visitor.response(visitor.next()["trial"]["id"], choice).status_code == 200
     return visitor
 
 
@@ -93,8 +93,8 @@ def found(url, query):
     return rows
 
 
-def refusal(do, *given, **named):
-    """Return the sentence with which something is refused."""
+def rejection(do, *given, **named):
+    """Return the sentence with which something is rejected."""
     with pytest.raises(UsageError) as error:
         do(*given, **named)
     sentence = str(error.value)
@@ -113,12 +113,12 @@ def test_migrations_make_the_tables_that_the_code_means(url):
 
 def test_an_older_database_is_migrated_and_keeps_what_it_holds(tmp_path, url, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
-    answered(folder)
+    with_responses(folder)
     sessions = "SELECT id, participant_id, seed FROM session"
     before = found(url, sessions)
     database = open_database(url, migrations=newer)
     with database.reading() as db:
-        assert db.execute(text("SELECT version_num FROM alembic_version")).all() == [("0002",)]
+        assert db.execute(text("SELECT version_num FROM alembic_version")).all() == [("0003",)]
         assert db.execute(text(sessions)).all() == before
         assert db.execute(text("SELECT note FROM session")).all() == [("none",)]
         chosen = db.execute(text("SELECT chosen FROM response ORDER BY trial_id")).all()
@@ -127,17 +127,17 @@ def test_an_older_database_is_migrated_and_keeps_what_it_holds(tmp_path, url, ne
     with pytest.raises(Exception, match=r"(?i)foreign key"), database.writing() as db:
         db.execute(text("DELETE FROM session"))
     database.close()
-    # once it is migrated it is what it is: again nothing happens, and what is older refuses it
+    # once it is migrated it is what it is: again nothing happens, and what is older rejects it
     open_database(url, migrations=newer).close()
-    sentence = refusal(open_database, url)
-    assert "0002" in sentence and "newer" in sentence
+    sentence = rejection(open_database, url)
+    assert "0003" in sentence and "newer" in sentence
 
 
 def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL)
-    answered(folder)
+    with_responses(folder)
     open_database(folder.database_url, migrations=newer).close()
-    copy = tmp_path / "study" / "answers.sqlite.0001"
+    copy = tmp_path / "study" / "responses.sqlite.0002"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     database = open_database(f"sqlite:///{copy}")
     with database.reading() as db:
@@ -151,26 +151,26 @@ def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
 
 def test_a_migration_that_fails_changes_nothing(tmp_path, url, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
-    visitor = answered(folder)
-    broken = newer / "versions" / "0003_broken.py"
+    visitor = with_responses(folder)
+    broken = newer / "versions" / "0004_broken.py"
     broken.write_text(
-        'from alembic import op\nrevision = "0003"\ndown_revision = "0002"\n\n'
+        'from alembic import op\nrevision = "0004"\ndown_revision = "0003"\n\n'
         'def upgrade():\n    op.drop_table("response")\n    raise OSError("the disk is full")\n'
     )
     with pytest.raises(OSError, match="full"):
         open_database(url, migrations=newer)
     with in_process(folder) as client:
         visitor.client = client
-        assert sum(visitor.state()["answered"].values()) == 3
+        assert sum(visitor.state()["responded"].values()) == 3
         with client.database.reading() as db:
             assert db.scalar(select(func.count(ResponseRow.trial_id))) == 3
 
 
 def test_a_migration_that_loses_what_others_point_to_is_undone(tmp_path, newer):
     folder = make_study(tmp_path / "study", sizes=SMALL)
-    answered(folder)
-    (newer / "versions" / "0002_more.py").write_text(
-        'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n'
+    with_responses(folder)
+    (newer / "versions" / "0003_more.py").write_text(
+        'from alembic import op\nrevision = "0003"\ndown_revision = "0002"\n\n'
         'def upgrade():\n    op.execute("DELETE FROM session")\n'
     )
     with pytest.raises(RuntimeError, match="points to nothing"):
@@ -179,7 +179,7 @@ def test_a_migration_that_loses_what_others_point_to_is_undone(tmp_path, newer):
 
 
 def test_a_new_file_is_for_its_owner_alone(tmp_path):
-    path = tmp_path / "answers.sqlite"
+    path = tmp_path / "responses.sqlite"
     database = open_database(f"sqlite:///{path}", create=True)
     with database.writing() as db:
         db.execute(text("INSERT INTO installation (secret) VALUES ('x')"))
@@ -189,7 +189,7 @@ def test_a_new_file_is_for_its_owner_alone(tmp_path):
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_files_of_others_are_refused_and_left_as_they_are(tmp_path, create):
+def test_files_of_others_are_rejected_and_left_as_they_are(tmp_path, create):
     def made(name, *statements):
         with sqlite3.connect(tmp_path / name) as one:
             for each in statements:
@@ -204,41 +204,41 @@ def test_files_of_others_are_refused_and_left_as_they_are(tmp_path, create):
     two = made("two", version, "INSERT INTO alembic_version VALUES ('a'), ('b')")
     odd = made("odd", "CREATE TABLE alembic_version (something)")
     for url in (foreign, alike, other, two, odd):
-        assert "another program" in refusal(open_database, url, create)
+        assert "another program" in rejection(open_database, url, create)
     with sqlite3.connect(tmp_path / "foreign") as one:
         assert one.execute("SELECT name FROM sqlite_master").fetchall() == [("birds",)]
     one.close()
     (tmp_path / "text").write_text("hello " * 1000)
-    assert "not a database" in refusal(open_database, f"sqlite:///{tmp_path / 'text'}", create)
+    assert "not a database" in rejection(open_database, f"sqlite:///{tmp_path / 'text'}", create)
     assert (tmp_path / "text").read_text() == "hello " * 1000
     (tmp_path / "folder").mkdir()
-    assert "unable to open" in refusal(open_database, f"sqlite:///{tmp_path / 'folder'}", create)
+    assert "unable to open" in rejection(open_database, f"sqlite:///{tmp_path / 'folder'}", create)
 
 
 def test_what_is_not_there_is_said_so(tmp_path):
-    assert "There is no database" in refusal(open_database, f"sqlite:///{tmp_path}/none")
+    assert "There is no database" in rejection(open_database, f"sqlite:///{tmp_path}/none")
     assert not (tmp_path / "none").exists()
-    assert "No such folder" in refusal(open_database, f"sqlite:///{tmp_path}/a/b", create=True)
+    assert "No such folder" in rejection(open_database, f"sqlite:///{tmp_path}/a/b", create=True)
     (tmp_path / "empty").touch()
-    assert "no study" in refusal(open_database, f"sqlite:///{tmp_path}/empty")
+    assert "no study" in rejection(open_database, f"sqlite:///{tmp_path}/empty")
 
 
 @pytest.mark.parametrize(
     "url",
-    ["", "answers.sqlite", "http://example.org", "mysql://u@h/d", "postgresql+asyncpg://u@h/d",
+    ["", "responses.sqlite", "http://example.org", "mysql://u@h/d", "postgresql+asyncpg://u@h/d",
      "sqlite+aiosqlite:///x", "sqlite://", "sqlite:///:memory:", "sqlite:///file:x?uri=true",
      "postgresql+psycopg://u@h:port/d", "sqlite:///a\0b"],
 )  # fmt: skip
-def test_what_is_no_address_of_a_database_is_refused(tmp_path, monkeypatch, url):
+def test_what_is_no_address_of_a_database_is_rejected(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
-    sentence = refusal(open_database, url, create=True)
+    sentence = rejection(open_database, url, create=True)
     assert "sqlite:///" in sentence
     assert not list(tmp_path.iterdir())
 
 
 def test_a_postgresql_that_is_not_there_is_said_so_without_the_password(tmp_path):
     for address in ("u:hush@127.0.0.1:1/d", f"u:hush@/d?host={tmp_path}", "u:hush@h.invalid/d"):
-        sentence = refusal(open_database, f"postgresql+psycopg://{address}")
+        sentence = rejection(open_database, f"postgresql+psycopg://{address}")
         assert "Cannot open the database" in sentence and "hush" not in sentence
 
 
@@ -251,34 +251,34 @@ def test_a_missing_driver_is_said_with_how_to_get_it(monkeypatch):
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    sentence = refusal(open_database, "postgresql+psycopg://u@h/d")
+    sentence = rejection(open_database, "postgresql+psycopg://u@h/d")
     assert "pip install 'eyechart[postgresql]'" in sentence
 
 
-def test_a_database_without_the_study_is_refused_and_so_is_another_secret(tmp_path, url):
+def test_a_database_without_the_study_is_rejected_and_so_is_another_secret(tmp_path, url):
     folder = make_study(tmp_path / "one", "one", SMALL, url=url)
     other = make_study(tmp_path / "two", "two", SMALL, secret=folder.secret.hex())
     (tmp_path / "two" / "database.txt").write_text(url)
-    assert "no study 'two'" in refusal(connect_study, open_study(tmp_path / "two"))
+    assert "no study 'two'" in rejection(connect_study, open_study(tmp_path / "two"))
     (tmp_path / "one" / "secret").write_text("ab" * 32)
-    assert "secret" in refusal(connect_study, open_study(tmp_path / "one"))
+    assert "secret" in rejection(connect_study, open_study(tmp_path / "one"))
     assert other.config.name == "two"
 
 
-def test_a_study_that_was_changed_afterwards_is_refused(tmp_path):
+def test_a_study_that_was_changed_afterwards_is_rejected(tmp_path):
     make_study(tmp_path / "study", sizes=SMALL)
     file = tmp_path / "study" / "study.yaml"
     before = file.read_text()
     file.write_text(before.replace("trials: 8", "trials: 7"))
-    assert "changed after" in refusal(connect_study, open_study(tmp_path / "study"))
+    assert "changed after" in rejection(connect_study, open_study(tmp_path / "study"))
     file.write_text(before)
     connect_study(open_study(tmp_path / "study")).database.close()
 
 
-def test_a_port_in_use_and_a_host_of_others_are_refused():
+def test_a_port_in_use_and_a_host_of_others_are_rejected():
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
-        assert f"port {port}" in refusal(listen, "127.0.0.1", port)
+        assert f"port {port}" in rejection(listen, "127.0.0.1", port)
     for host in (
         "192.0.2.1",
         "no.such.host.invalid",
@@ -287,11 +287,11 @@ def test_a_port_in_use_and_a_host_of_others_are_refused():
         "2001:db8::1",
         ""[:0] + "%",
     ):
-        assert f"--host {host} is not an address" in refusal(listen, host, 0)
+        assert f"--host {host} is not an address" in rejection(listen, host, 0)
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-def test_while_a_database_is_away_answers_are_neither_taken_nor_lost(tmp_path, url, server):
+def test_while_a_database_is_away_responses_are_neither_taken_nor_lost(tmp_path, url, server):
     folder = make_study(tmp_path / "study", sizes=SMALL, url=url)
     name = make_url(url).database
     out = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
@@ -319,15 +319,15 @@ def test_text_that_postgresql_cannot_store_never_gets_there(tmp_path, url):
         trial = visitor.next()["trial"]["id"]
         headers = visitor.headers | {"content-type": "application/json"}
         join, own = "/api/studies/small/sessions", '{"client": "c"}'
-        answer = '{"uuid": "ID", "choice": "", "rt_ms": 1, "stamps": {}, "flags": []}'
-        answer = answer.replace("ID", str(uuid4()))
+        response = '{"uuid": "ID", "choice": "", "rt_ms": 1, "stamps": {}, "flags": []}'
+        response = response.replace("ID", str(uuid4()))
         for odd in (r"\u0000", r"\ud800", r"a\u0000b", r"\udfff\ud800"):
             ids = f'{{"PROLIFIC_PID": "p{odd}", "STUDY_ID": "s", "SESSION_ID": "x"}}'
             screen = f'{{"width": "{odd}"}}'
             for path, content in (
-                (f"/api/trials/{trial}/response", answer.replace('""', f'"{odd}"')),
-                (f"/api/trials/{trial}/response", answer.replace("[]", f'["{odd}"]')),
-                (f"/api/trials/{trial}/response", answer.replace("{}", f'{{"{odd}": 1}}')),
+                (f"/api/trials/{trial}/response", response.replace('""', f'"{odd}"')),
+                (f"/api/trials/{trial}/response", response.replace("[]", f'["{odd}"]')),
+                (f"/api/trials/{trial}/response", response.replace("{}", f'{{"{odd}": 1}}')),
                 ("/api/session/tab", f'{{"tab": "{odd}"}}'),
                 ("/api/trials", f'{{"key": "{odd}"}}'),
                 (join, f'{{"platform": "prolific", "consent": true, "ids": {ids}}}'),
@@ -342,7 +342,7 @@ def test_text_that_postgresql_cannot_store_never_gets_there(tmp_path, url):
         # and numbers at the edges of what there is
         stamps = {"fixation": 5e-324, "end": 3_600_000.0, "hz": 0.1 + 0.2, "mask": -0.0}
         assert (
-            visitor.answer(trial, rt_ms=2.2250738585072014e-308, stamps=stamps).status_code == 200
+            visitor.response(trial, rt_ms=2.2250738585072014e-308, stamps=stamps).status_code == 200
         )
         with client.database.reading() as db:
             stored = db.execute(select(ResponseRow.stamps, ResponseRow.rt_ms).join(TrialRow)).one()

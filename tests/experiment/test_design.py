@@ -1,4 +1,4 @@
-"""What a study shows to whom and what it takes: designs, pairs and budgets, without pictures."""
+"""What a study shows to whom and what it takes: designs, pairs and budgets, without images."""
 
 from collections import Counter
 from dataclasses import replace
@@ -45,7 +45,7 @@ NAMES = ("blur", "fog", "noise")
 
 
 def test_set(count, names=NAMES, each=2, seed=0, delta_v=None):
-    """Rows of so many photographs, each corrupted so many times by each of `names`."""
+    """Rows of so many images, each corrupted so many times by each of `names`."""
     random = np.random.default_rng(seed)
     rows = []
     for number in range(count):
@@ -69,32 +69,32 @@ def designed(count=160, config=CONFIG, seed=0, pool=None):
     return design_categories(group_by_source(test_set(count)), config, seed, pool)
 
 
-# Naming pictures
+# Naming images
 
 
-def test_every_main_photograph_is_shown_clean_and_in_all_its_corrupted_pictures():
+def test_every_main_image_is_shown_clean_and_in_all_its_corrupted_images():
     rows, shown = test_set(160), designed()
     main = [each for each in shown if each.role == "main"]
-    sources = {each.pictures[0].digest for each in main}
+    sources = {each.images[0].digest for each in main}
     wanted = {row.row for row in rows if row.digest in sources}
-    assert Counter(each.pictures[0].row for each in main) == Counter(wanted)
+    assert Counter(each.images[0].row for each in main) == Counter(wanted)
     for each in main:
-        assert each.capacity == (CONFIG.clean_k if each.pictures[0].is_clean else CONFIG.k)
-        assert each.truth == each.pictures[0].category and len(each.pictures) == 1
+        assert each.capacity == (CONFIG.clean_k if each.images[0].is_clean else CONFIG.k)
+        assert each.truth == each.images[0].category and len(each.images) == 1
 
 
-def test_clean_pictures_have_their_own_number_of_answers():
+def test_clean_images_have_their_own_number_of_responses():
     shown = designed(config=changed(CONFIG, k=3, clean_k=7))
-    capacities = {each.pictures[0].is_clean: each.capacity for each in shown if each.role == "main"}
+    capacities = {each.images[0].is_clean: each.capacity for each in shown if each.role == "main"}
     assert capacities == {True: 7, False: 3}
     none = designed(config=changed(CONFIG, clean_k=0))
-    assert not any(each.pictures[0].is_clean for each in none if each.role == "main")
+    assert not any(each.images[0].is_clean for each in none if each.role == "main")
 
 
-def test_no_photograph_set_aside_comes_twice_or_in_the_main_part():
+def test_no_image_set_aside_comes_twice_or_in_the_main_part():
     shown = designed()
-    aside = [each.pictures[0].digest for each in shown if each.role != "main"]
-    main = {each.pictures[0].digest for each in shown if each.role == "main"}
+    aside = [each.images[0].digest for each in shown if each.role != "main"]
+    main = {each.images[0].digest for each in shown if each.role == "main"}
     assert len(aside) == len(set(aside)) and not main & set(aside)
     assert all(each.capacity is None for each in shown if each.role != "main")
     roles = Counter(each.role for each in shown)
@@ -104,14 +104,14 @@ def test_no_photograph_set_aside_comes_twice_or_in_the_main_part():
 def test_practice_is_half_clean_and_half_the_mildest_there_is():
     shown = designed(config=changed(CONFIG, practice=16))
     rows = test_set(160)
-    practice = [each.pictures[0] for each in shown if each.role == "practice"]
+    practice = [each.images[0] for each in shown if each.role == "practice"]
     mild = [row for row in practice if not row.is_clean]
     assert len(practice) == 24 and len(mild) == 12
     for row in mild:
         own = [r.change for r in rows if r.digest == row.digest and not r.is_clean]
         assert row.change == min(own)
     for role in ("qualification", "catch"):
-        assert all(each.pictures[0].is_clean for each in shown if each.role == role)
+        assert all(each.images[0].is_clean for each in shown if each.role == role)
 
 
 def test_what_is_set_aside_is_of_all_categories_alike():
@@ -123,22 +123,22 @@ def test_what_is_set_aside_is_of_all_categories_alike():
         assert len(own) == 16 and max(own.values()) - min(own.values()) <= 1
 
 
-def test_a_small_category_keeps_half_of_its_photographs():
+def test_a_small_category_keeps_half_of_its_images():
     rows = [row for row in test_set(320) if row.category != "bear" or int(row.digest[1:]) < 64]
     assert len({row.digest for row in rows if row.category == "bear"}) == 4
     config = changed(CONFIG, qualification=64, practice=0, catch=0)
     shown = design_categories(group_by_source(rows), config, 0, None)
-    main = {each.pictures[0].digest for each in shown if each.role == "main"}
+    main = {each.images[0].digest for each in shown if each.role == "main"}
     assert len([d for d in main if CATEGORIES[int(d[1:]) % 16] == "bear"]) >= 2
 
 
-def test_photographs_with_few_pictures_are_set_aside_first():
+def test_images_with_few_images_are_set_aside_first():
     rows = test_set(160)
     few = {f"d{number}" for number in range(32)}
     rows = [row for row in rows if row.is_clean or row.digest not in few or row.row % 3 == 0]
     config = changed(CONFIG, practice=0, qualification=10, catch=5)
     shown = design_categories(group_by_source(rows), config, 0, None)
-    assert {each.pictures[0].digest for each in shown if each.role != "main"} <= few
+    assert {each.images[0].digest for each in shown if each.role != "main"} <= few
 
 
 def test_the_seed_decides_what_is_set_aside_whatever_the_order_of_rows():
@@ -149,12 +149,12 @@ def test_the_seed_decides_what_is_set_aside_whatever_the_order_of_rows():
 
     def aside(own, seed):
         shown = design_categories(group_by_source(own), CONFIG, seed, None)
-        return {(each.role, each.pictures[0].row) for each in shown if each.role != "main"}
+        return {(each.role, each.images[0].row) for each in shown if each.role != "main"}
 
     assert aside(rows, 3) == aside(turned, 3) != aside(rows, 4)
 
 
-def test_pools_shrink_to_what_is_needed_before_a_study_is_refused():
+def test_pools_shrink_to_what_is_needed_before_a_study_is_rejected():
     assert pool_sizes(CONFIG, None, 1000).total == 9 + 8 + 6
     exact = 30 + 6 + 5 + 6
     assert pool_sizes(CONFIG, None, exact).total == 6 + 5 + 6
@@ -165,20 +165,20 @@ def test_pools_shrink_to_what_is_needed_before_a_study_is_refused():
         pool_sizes(CONFIG, 2, 1000)
 
 
-def test_a_study_of_pairs_needs_two_photographs_for_each_trial():
+def test_a_study_of_pairs_needs_two_images_for_each_trial():
     wanted = 2 * (3 + 4 + 4 + 10)
     assert pool_sizes(PAIRS, None, wanted).total == 11
     with pytest.raises(UsageError, match=f"needs {wanted}: two each"):
         pool_sizes(PAIRS, None, wanted - 1)
 
 
-def test_corrupted_pictures_without_visual_change_are_left_out():
+def test_corrupted_images_without_visual_change_are_left_out():
     rows = [replace(row, delta_v=None) if row.corruption == "fog" else row for row in test_set(160)]
     shown = design_categories(group_by_source(rows), CONFIG, 0, None)
-    assert {row.corruption for each in shown for row in each.pictures} == {"clean", "blur", "noise"}
+    assert {row.corruption for each in shown for row in each.images} == {"clean", "blur", "noise"}
 
 
-def test_the_same_file_under_two_names_is_one_photograph():
+def test_the_same_file_under_two_names_is_one_image():
     rows = test_set(3)
     again = [replace(row, row=100 + row.row, name="again.png") for row in rows[:7]]
     sources = group_by_source([*rows, *again])
@@ -188,7 +188,7 @@ def test_the_same_file_under_two_names_is_one_photograph():
         group_by_source([*rows, *wrong])
 
 
-def test_a_test_set_without_clean_pictures_is_refused():
+def test_a_test_set_without_clean_images_is_rejected():
     with pytest.raises(UsageError, match=r"no clean image of 1\.png"):
         group_by_source([row for row in test_set(3) if not (row.is_clean and row.digest == "d1")])
 
@@ -199,7 +199,7 @@ def test_notes_tell_of_missing_and_uneven_categories_and_of_nothing_else():
     assert any("cat, oven" in note for note in notes(CONFIG, shown))
     few = [
         each for each in designed(320)
-        if each.truth != "dog" or each.role != "main" or each.pictures[0].is_clean
+        if each.truth != "dog" or each.role != "main" or each.images[0].is_clean
     ]  # fmt: skip
     assert any("category" in note and "dog" in note for note in notes(CONFIG, few))
 
@@ -223,7 +223,7 @@ corrupted = st.builds(
 
 
 @given(corrupted, st.integers(1, 12))
-def test_half_are_same_and_a_photograph_never_meets_itself(rows, half):
+def test_half_are_same_and_an_image_never_meets_itself(rows, half):
     try:
         stimuli = pairs_of(rows, per_pair=2 * half)
     except UsageError as error:
@@ -232,7 +232,7 @@ def test_half_are_same_and_a_photograph_never_meets_itself(rows, half):
     assert len(stimuli) == 2 * half
     kinds = Counter()
     for each in stimuli:
-        one, two = each.pictures
+        one, two = each.images
         assert one.digest != two.digest and min(one.change, two.change) >= 0.02
         assert each.pair == "blur|noise" and each.capacity == 5 and each.role == "main"
         assert {one.corruption, two.corruption} <= {"blur", "noise"}
@@ -255,13 +255,13 @@ def test_a_match_is_within_the_tolerance_or_the_best_there_is(count, seed):
         reject()
     assert len(stimuli) >= 4
     for each in stimuli:
-        names = [row.corruption for row in each.pictures]
+        names = [row.corruption for row in each.images]
         best = min(
             abs(one.change - two.change)
             for one, two in product(by_name[names[0]], by_name[names[1]])
             if one.digest != two.digest
         )
-        one, two = each.pictures
+        one, two = each.images
         assert abs(one.change - two.change) <= max(0.02, best) + 1e-4
 
 
@@ -270,7 +270,7 @@ def test_same_and_different_cover_the_same_visual_change():
     stimuli = pairs_of(rows, per_pair=40)
     steps = {}
     for each in stimuli:
-        steps.setdefault(each.truth, []).append(np.mean([row.change for row in each.pictures]))
+        steps.setdefault(each.truth, []).append(np.mean([row.change for row in each.images]))
     own = [row.change for row in rows if row.corruption in ("blur", "noise") and row.change >= 0.02]
     wanted = np.quantile(own, 0) + (np.arange(20) + 0.5) / 20 * (np.max(own) - np.min(own))
     for truth in ("same", "different"):
@@ -282,14 +282,14 @@ def test_left_and_right_and_same_and_different_are_unrelated():
     questions = [Question("blur", "fog"), Question("blur", "noise"), Question("fog", "noise")]
     stimuli = pairs_of(rows, questions, per_pair=80)
     different = [each for each in stimuli if each.truth == "different"]
-    first = sum(each.pictures[0].corruption < each.pictures[1].corruption for each in different)
+    first = sum(each.images[0].corruption < each.images[1].corruption for each in different)
     assert 40 < first < 80  # of 120
 
 
-def test_photographs_are_used_evenly():
+def test_images_are_used_evenly():
     rows = [row for row in test_set(60, each=6, seed=2) if not row.is_clean]
     uses = source_loads(pairs_of(rows, per_pair=120))
-    # 240 places for 60 photographs
+    # 240 places for 60 images
     assert len(uses) == 60 and max(uses.values()) <= 5 * 6
 
 
@@ -298,7 +298,7 @@ def test_pairs_depend_on_the_seed_alone():
     assert pairs_of(rows, seed=1) == pairs_of(rows, seed=1) != pairs_of(rows, seed=2)
 
 
-def test_corruptions_with_no_visual_change_in_common_are_refused():
+def test_corruptions_with_no_visual_change_in_common_are_rejected():
     rows = test_set(20, delta_v=lambda name, random: 0.1 if name == "blur" else 0.8)
     with pytest.raises(UsageError, match="no visual change in common"):
         pairs_of([row for row in rows if not row.is_clean])
@@ -315,23 +315,23 @@ def test_obvious_trials_show_strong_change_that_nobody_confuses():
         ("practice", "same"): 4, ("practice", "different"): 4,
         ("catch", "same"): 5, ("catch", "different"): 4,
     }  # fmt: skip
-    used = [row.digest for each in shown for row in each.pictures]
+    used = [row.digest for each in shown for row in each.images]
     assert len(used) == len(set(used)) == 34
-    assert {row.corruption for each in shown for row in each.pictures} == set(NAMES)
+    assert {row.corruption for each in shown for row in each.images} == set(NAMES)
     for each in shown:
-        names = sorted(row.corruption for row in each.pictures)
+        names = sorted(row.corruption for row in each.images)
         if each.truth == "same":
             assert names[0] == names[1]
         else:
             assert names[0] != names[1]
-        assert all(row.change >= limit[row.corruption] for row in each.pictures)
+        assert all(row.change >= limit[row.corruption] for row in each.images)
 
 
-def test_where_all_corruptions_are_of_one_kind_a_clean_picture_is_what_differs():
+def test_where_all_corruptions_are_of_one_kind_a_clean_image_is_what_differs():
     rows = test_set(100, names=("gaussian_blur", "vcr/median_blur"), seed=3)
     shown = obvious_pairs(group_by_source(rows), {"practice": 8}, 0)
     for each in shown:
-        assert sum(row.is_clean for row in each.pictures) == (each.truth == "different")
+        assert sum(row.is_clean for row in each.images) == (each.truth == "different")
     assert any("all corruptions are of one kind" in note for note in notes(PAIRS, shown))
 
 
@@ -345,7 +345,7 @@ def test_weak_corruptions_are_used_for_obvious_trials_only_if_there_are_no_other
     for change, expected in ((weak, {"fog", "noise"}), (weaker, 1)):
         rows = test_set(100, delta_v=change)
         shown = obvious_pairs(group_by_source(rows), {"practice": 8}, 0)
-        names = {row.corruption for each in shown for row in each.pictures} - {"clean"}
+        names = {row.corruption for each in shown for row in each.images} - {"clean"}
         assert names == expected or len(names) == expected
         told = [note for note in notes(PAIRS, shown) if "no corruption reaches" in note]
         assert bool(told) == (change is weaker)
@@ -356,7 +356,7 @@ def test_a_study_of_pairs_keeps_its_parts_apart():
     questions = [Question("blur", "fog"), Question("fog", "noise")]
     shown = design_pairs(sources, questions, 20, PAIRS, seed=0, catch_pool=None)
     digests = {
-        role: {row.digest for each in shown if each.role == role for row in each.pictures}
+        role: {row.digest for each in shown if each.role == role for row in each.images}
         for role in ("main", "practice", "qualification", "catch")
     }
     assert sum(map(len, digests.values())) == len(set.union(*digests.values()))
@@ -366,9 +366,9 @@ def test_a_study_of_pairs_keeps_its_parts_apart():
     assert all(each.pair is None for each in shown if each.role != "main")
 
 
-def test_a_participant_who_would_run_out_of_photographs_is_foreseen():
+def test_a_participant_who_would_run_out_of_images_is_foreseen():
     rows = test_set(60)
-    # blur is there for three photographs only, so that a person can have three trials with it
+    # blur is there for three images only, so that a person can have three trials with it
     rows = [row for row in rows if row.corruption != "blur" or row.digest in ("d1", "d2", "d3")]
     config = changed(PAIRS, practice=0, qualification=0, catch=0, trials=25)
     with pytest.raises(UsageError, match=r"only \d+ of 25 trials"):
@@ -378,9 +378,7 @@ def test_a_participant_who_would_run_out_of_photographs_is_foreseen():
 
 
 @given(st.integers(2, 9), st.integers(1, 12), st.integers(0, 1000))
-def test_what_a_participant_can_have_is_a_set_of_trials_without_a_common_photograph(
-    count, pairs, seed
-):
+def test_what_a_participant_can_have_is_a_set_of_trials_without_a_common_image(count, pairs, seed):
     rows = [row for row in test_set(count, each=1) if row.corruption == "blur"]
     random = np.random.default_rng(seed)
     chosen = [random.choice(count, 2, replace=False) for _ in range(pairs)]
@@ -420,13 +418,13 @@ def test_a_budget_is_what_one_reckons_by_hand():
     assert plan_budget(changed(config, trials=7), 7, {}, Prices(excluded=0.9)).participants == 10
 
 
-def test_two_pictures_are_looked_at_until_there_is_an_answer():
+def test_two_images_are_looked_at_until_there_is_an_response():
     config = changed(PAIRS, response_ms=0)
     assert trial_seconds(config) == pytest.approx(0.3 + 3)
     assert trial_seconds(changed(config, show_ms=500, response_ms=2000)) == pytest.approx(2.8)
 
 
-def test_a_photograph_that_is_asked_for_often_needs_as_many_people():
+def test_an_image_that_is_asked_for_often_needs_as_many_humans():
     config = changed(CONFIG, trials=50)
     budget = plan_budget(config, 700, {"a": 200, **{str(n): 5 for n in range(100)}}, Prices())
     assert (budget.by_trials, budget.by_source, budget.counting) == (14, 200, 200)
@@ -438,13 +436,13 @@ def test_so_many_participants_suffice_and_one_fewer_does_not(loads, trials):
     config = changed(CONFIG, trials=trials)
     named = {str(place): load for place, load in enumerate(loads)}
     budget = plan_budget(config, sum(loads), named, Prices(excluded=0))
-    left, people = Counter(named), 0
-    # whoever comes is shown the photographs that want the most answers, each once
+    left, humans = Counter(named), 0
+    # whoever comes is shown the images that want the most responses, each once
     while +left:
-        people += 1
+        humans += 1
         for name, _ in left.most_common(trials):
             left[name] -= 1
-    assert people == budget.participants
+    assert humans == budget.participants
 
 
 @given(
@@ -457,11 +455,11 @@ def test_no_order_of_handing_out_needs_fewer_participants(stimuli, trials, seed)
     for source, capacity in stimuli:
         loads[str(source)] += capacity
     budget = plan_budget(changed(CONFIG, trials=trials), loads.total(), loads, Prices(excluded=0))
-    taken, people = np.zeros(len(stimuli), int), 0
+    taken, humans = np.zeros(len(stimuli), int), 0
     wanted = np.array([capacity for _, capacity in stimuli])
     shuffle = random.random(len(stimuli))
     while (taken < wanted).any():
-        people += 1
+        humans += 1
         seen = set()
         for _ in range(trials):
             free = [
@@ -472,7 +470,7 @@ def test_no_order_of_handing_out_needs_fewer_participants(stimuli, trials, seed)
                 chosen = min(free, key=lambda place: (taken[place], shuffle[place]))
                 taken[chosen] += 1
                 seen.add(stimuli[chosen][0])
-    assert people >= budget.participants
+    assert humans >= budget.participants
 
 
 @given(st.integers(1, 5000), st.floats(0, 0.95))
@@ -488,6 +486,6 @@ def test_enough_are_recruited_that_those_left_are_enough(counting, excluded):
     [(Prices(pay=-1), "pay"), (Prices(pay=float("nan")), "pay"), (Prices(fee=-0.1), "fee"),
      (Prices(excluded=1), "expect-excluded"), (Prices(excluded=-0.1), "expect-excluded")],
 )  # fmt: skip
-def test_prices_that_cannot_be_are_refused(prices, word):
+def test_prices_that_cannot_be_are_rejected(prices, word):
     with pytest.raises(UsageError, match=f"{word} must be"):
         prices.check()

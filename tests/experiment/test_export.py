@@ -1,4 +1,4 @@
-"""From a study's database to files, to people's curves, to a model's score beside them."""
+"""From a study's database to files, to human curves, to a model's score beside them."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ import yaml
 from sqlalchemy import select
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from experiment_studies import Sizes, make_study
 from eyechart.experiment.export.export_tables import safe, write_csv
 from eyechart.experiment.export.study_export import export
@@ -28,7 +28,7 @@ from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.imagenet import wordnet_ids
 from filled_studies import START, Robot, always, attentive, fill, right_with
-from small_models import save_pictures
+from small_models import save_images
 
 GOOD = Robot(right_with(attentive))
 FLAGGED = Robot(right_with(attentive), flags=[("timing", 0.08)])
@@ -39,7 +39,7 @@ BUTTONS = ("same", "different")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A study with 10 attentive people, one with an old screen, 2 spammers, one who left early."""
+    """A study of 10 attentive participants, one with an old screen, 2 spammers, one who left."""
     path = tmp_path_factory.mktemp("made") / "small"
     folder = make_study(path, **SHAPE)
     fill(folder, [GOOD] * 10 + [FLAGGED] + [SPAMMER] * 2)
@@ -54,7 +54,7 @@ def study(made, tmp_path):
 
 def query(study, text):
     """Ask the database itself, without anything of ours in between."""
-    with closing(sqlite3.connect(study.path / "answers.sqlite")) as connection:
+    with closing(sqlite3.connect(study.path / "responses.sqlite")) as connection:
         return connection.execute(text).fetchall()
 
 
@@ -66,35 +66,35 @@ def table(path):
 # What counts
 
 
-def test_exported_answers_are_those_that_a_query_of_the_database_counts(study):
+def test_exported_responses_are_those_that_a_query_of_the_database_counts(study):
     told = export(study)
-    answers = read_responses(study.path / "export" / "answers.parquet")
+    responses = read_responses(study.path / "export" / "responses.parquet")
     rows = query(
         study,
         """
         select c.code, s.name, p.corruption, p.delta_v, st.truth, r.choice
         from response r join trial t on t.id = r.trial_id join session e on e.id = t.session_id
         join participant c on c.id = e.participant_id join stimulus st on st.id = t.stimulus_id
-        join picture p on p.stimulus_id = st.id join source_image s on s.id = p.source_id
+        join stimulus_image p on p.stimulus_id = st.id join source_image s on s.id = p.source_id
         where t.role = 'main' and r.flags not like '%timing%' and c.code not in ('P011', 'P012')
         """,
     )
     assert sorted(rows) == sorted(
         zip(
-            answers.subject.tolist(), answers.picture.tolist(), answers.corruption.tolist(),
-            answers.delta_v.tolist(), answers.label.tolist(), answers.answer.tolist(),
+            responses.subject.tolist(), responses.image.tolist(), responses.corruption.tolist(),
+            responses.delta_v.tolist(), responses.label.tolist(), responses.response.tolist(),
             strict=True,
         )
     )  # fmt: skip
-    assert told.counted == len(answers) == len(rows)
-    assert told.people == 12 and told.excluded == 2 and told.left_out > 0
+    assert told.counted == len(responses) == len(rows)
+    assert told.n_participants == 12 and told.excluded == 2 and told.left_out > 0
     main = "select count(*) from response join trial on trial.id = trial_id where role = 'main'"
-    assert told.answers == query(study, main)[0][0]
-    assert (answers.choices, answers.label_space) == (16, "entry16")
-    assert (answers.source, answers.citation) == ("eyechart experiment", "A small study")
+    assert told.n_responses == query(study, main)[0][0]
+    assert (responses.choices, responses.label_space) == (16, "entry16")
+    assert (responses.source, responses.citation) == ("eyechart experiment", "A small study")
 
 
-def test_all_answers_are_in_the_table_of_trials_with_why_they_do_not_count(study):
+def test_all_responses_are_in_the_table_of_trials_with_why_they_do_not_count(study):
     export(study)
     rows = table(study.path / "export" / "trials.csv")
     assert len(rows) == query(study, "select count(*) from response")[0][0]
@@ -131,9 +131,9 @@ def test_exclusions_say_who_by_which_rule_and_figure(study):
 
 def test_the_excluded_can_be_kept(study, tmp_path):
     told = export(study, tmp_path / "all", include_excluded=True)
-    answers = read_responses(tmp_path / "all" / "answers.parquet")
-    assert {"P011", "P012"} <= set(answers.subject.tolist()) and told.people == 14
-    assert "kept all the same" in (tmp_path / "all" / "rules.txt").read_text("utf-8")
+    responses = read_responses(tmp_path / "all" / "responses.parquet")
+    assert {"P011", "P012"} <= set(responses.subject.tolist()) and told.n_participants == 14
+    assert "that break a rule are included" in (tmp_path / "all" / "rules.txt").read_text("utf-8")
 
 
 def test_nothing_is_deleted_by_being_exported(study):
@@ -143,19 +143,19 @@ def test_nothing_is_deleted_by_being_exported(study):
     assert query(study, "select * from response order by trial_id") == before
 
 
-def test_two_photographs_of_one_name_are_kept_apart(study):
-    with closing(sqlite3.connect(study.path / "answers.sqlite")) as connection, connection:
+def test_two_images_of_one_name_are_kept_apart(study):
+    with closing(sqlite3.connect(study.path / "responses.sqlite")) as connection, connection:
         connection.execute("update source_image set name = 'same.png' where id in (1, 2)")
     export(study)
-    answers = read_responses(study.path / "export" / "answers.parquet")
+    responses = read_responses(study.path / "export" / "responses.parquet")
     digests = {row[0] for row in query(study, "select digest from source_image where id < 3")}
-    assert digests <= set(answers.picture.tolist()) and "same.png" not in answers.picture
+    assert digests <= set(responses.image.tolist()) and "same.png" not in responses.image
 
 
 # Other formats
 
 
-def test_tables_of_model_vs_human_are_read_again_as_the_same_answers(study, run, tmp_path):
+def test_tables_of_model_vs_human_are_read_again_as_the_same_responses(study, run, tmp_path):
     export(study)
     files = sorted((study.path / "export" / "model-vs-human").iterdir())
     assert len(files) == 12 and files[0].name == "P000_session_1.csv"
@@ -167,14 +167,17 @@ def test_tables_of_model_vs_human_are_read_again_as_the_same_answers(study, run,
     out = tmp_path / "again.parquet"
     result = run("humans", "import", *files, "--format", "model-vs-human", "--out", out)
     assert result.status == 0, result.err
-    again, answers = read_responses(out), read_responses(study.path / "export" / "answers.parquet")
-    order = np.argsort(answers.subject, kind="stable")
-    for name in ("subject", "corruption", "picture", "label", "answer", "delta_v", "correct"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(answers, name)[order])
+    again, responses = (
+        read_responses(out),
+        read_responses(study.path / "export" / "responses.parquet"),
+    )
+    order = np.argsort(responses.subject, kind="stable")
+    for name in ("subject", "corruption", "image", "label", "response", "delta_v", "correct"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(responses, name)[order])
     assert (again.choices, again.label_space) == (16, "entry16")
 
 
-def test_reaction_times_are_in_seconds_and_no_answer_is_na(study):
+def test_reaction_times_are_in_seconds_and_no_response_is_na(study):
     database = connect_study(study).database
     with database.writing() as db:
         first = db.scalars(
@@ -197,7 +200,7 @@ def test_reaction_times_are_in_seconds_and_no_answer_is_na(study):
     again = import_responses(
         [study.path / "export" / "model-vs-human" / "P000_session_1.csv"], "model-vs-human"
     )
-    assert again.answer[0] == "" and again.correct[0] == 0
+    assert again.response[0] == "" and again.correct[0] == 0
 
 
 def test_a_table_of_model_vs_human_that_does_not_say_what_was_done_still_needs_to_be_told(tmp_path):
@@ -252,7 +255,7 @@ def test_exporting_again_replaces_what_was_there_and_who_withdrew_is_gone(study,
     for path in (study.path / "export").rglob("*"):
         assert "P003" not in path.name
         assert not path.is_file() or b"P003" not in path.read_bytes()
-    assert "P003" not in read_responses(study.path / "export" / "answers.parquet").subject
+    assert "P003" not in read_responses(study.path / "export" / "responses.parquet").subject
 
 
 @pytest.mark.parametrize(
@@ -272,21 +275,21 @@ def test_a_folder_with_other_files_is_left_alone(study, run, tmp_path, prepare, 
     if words is None:
         assert result.status == 0, result.err
         return
-    assert_refused(result, words)
+    assert_rejected(result, words)
     assert {path: path.read_bytes() for path in tmp_path.glob("out/*")} == before
 
 
 def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, run, tmp_path):
-    assert_refused(run("experiment", "export", study.path, "--out", study.path), "other files")
+    assert_rejected(run("experiment", "export", study.path, "--out", study.path), "other files")
     export(study, tmp_path / "out")
     other = make_study(tmp_path / "other", "other", **SHAPE)
     fill(other, [GOOD])
-    assert_refused(
+    assert_rejected(
         run("experiment", "export", other.path, "--out", tmp_path / "out"), "the study small"
     )
     inner = tmp_path / "out" / "model-vs-human" / "notes.txt"
     inner.write_text("mine")
-    assert_refused(run("experiment", "export", study.path, "--out", tmp_path / "out"), "notes.txt")
+    assert_rejected(run("experiment", "export", study.path, "--out", tmp_path / "out"), "notes.txt")
     assert inner.read_text() == "mine"
 
 
@@ -298,16 +301,16 @@ def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, r
         (["--out", ""], "not an empty text"),
     ],
 )
-def test_what_cannot_be_exported_is_refused(study, run, arguments, word):
-    assert_refused(run("experiment", "export", study.path, *arguments), word)
+def test_what_cannot_be_exported_is_rejected(study, run, arguments, word):
+    assert_rejected(run("experiment", "export", study.path, *arguments), word)
     assert not (study.path / "export").exists()
 
 
-def test_a_study_without_answers_is_not_exported(run, tmp_path):
+def test_a_study_without_responses_is_not_exported(run, tmp_path):
     folder = make_study(tmp_path / "empty", "empty")
-    assert_refused(run("experiment", "export", folder.path), "no responses yet")
+    assert_rejected(run("experiment", "export", folder.path), "no responses yet")
     assert not (folder.path / "export").exists()
-    assert_refused(run("experiment", "export", tmp_path), "is not a study")
+    assert_rejected(run("experiment", "export", tmp_path), "is not a study")
 
 
 def test_where_nothing_counts_there_are_tables_but_no_reference(study, run, tmp_path):
@@ -316,14 +319,14 @@ def test_where_nothing_counts_there_are_tables_but_no_reference(study, run, tmp_
     result = run("experiment", "export", folder.path)
     assert result.status == 0 and "No responses are included yet" in result.out
     assert (folder.path / "export" / "trials.csv").exists()
-    assert_refused(run("humans", "list", folder.path), "experiment export")
+    assert_rejected(run("humans", "list", folder.path), "experiment export")
 
 
-# People to compare with
+# Humans to compare with
 
 
 def test_a_studys_folder_is_a_reference_once_it_is_exported(study, run):
-    assert_refused(run("humans", "list", study.path), f"eyechart experiment export {study.path}")
+    assert_rejected(run("humans", "list", study.path), f"eyechart experiment export {study.path}")
     export(study)
     for path in (study.path, study.path / "export"):
         reference = find_reference(str(path))
@@ -333,42 +336,42 @@ def test_a_studys_folder_is_a_reference_once_it_is_exported(study, run):
     assert result.status == 0 and "A small study" in result.out
 
 
-def test_consistency_compares_with_other_people(study):
+def test_consistency_compares_with_other_humans(study):
     export(study)
     reference = find_reference(str(study.path))
-    judged, answers = reference.judged, reference.responses
-    clean = answers.corruption == "clean"
+    judged, responses = reference.judged, reference.responses
+    clean = responses.corruption == "clean"
     known = np.flatnonzero(~np.isnan(judged.consistent))
     assert len(known) > 50
     for row in known.tolist():
         others = (
             clean
-            & (answers.picture == answers.picture[row])
-            & (answers.subject != answers.subject[row])
-            & (answers.answer != "")
+            & (responses.image == responses.image[row])
+            & (responses.subject != responses.subject[row])
+            & (responses.response != "")
         )
-        said, counts = np.unique(answers.answer[others], return_counts=True)
+        said, counts = np.unique(responses.response[others], return_counts=True)
         best = set(said[counts == counts.max()].tolist())
         if len(best) == 1:
-            assert judged.consistent[row] == (answers.answer[row] in best)
+            assert judged.consistent[row] == (responses.response[row] in best)
         else:
-            assert answers.answer[row] in best or judged.consistent[row] == 0
-    # nobody sees a photograph both ways
-    own = set(zip(answers.subject[clean].tolist(), answers.picture[clean].tolist(), strict=True))
-    seen = zip(answers.subject[~clean].tolist(), answers.picture[~clean].tolist(), strict=True)
+            assert responses.response[row] in best or judged.consistent[row] == 0
+    # nobody sees an image both ways
+    own = set(zip(responses.subject[clean].tolist(), responses.image[clean].tolist(), strict=True))
+    seen = zip(responses.subject[~clean].tolist(), responses.image[~clean].tolist(), strict=True)
     assert not own & set(seen)
 
 
-def test_a_model_is_scored_beside_the_people_of_a_study(run, tmp_path):
-    """Test set, study, answers, export, evaluation: each with the command that a user types."""
-    home = save_pictures(tmp_path / "photos", each=8, tints=("blue", "green", "red"))
+def test_a_model_is_scored_beside_the_humans_of_a_study(run, tmp_path):
+    """Test set, study, responses, export, evaluation: each with the command that a user types."""
+    home = save_images(tmp_path / "images", each=8, tints=("blue", "green", "red"))
     for tint, place in (("blue", 281), ("green", 207), ("red", 404)):
         (home / tint).rename(home / wordnet_ids()[place])
-    testset, where = tmp_path / "testset.parquet", tmp_path / "people"
+    testset, where = tmp_path / "testset.parquet", tmp_path / "humans"
     one = ("--corruption", "gaussian_noise")
     said = run(
-        "testset", "make", home, "--out", testset, "--n", 90, *one, "--labels", "entry16",
-        "--stimulus", "native",
+        "testset", "make", "--images", home, "--out", testset, "--n", 90, *one,
+        "--labels", "entry16", "--stimulus", "native",
     )  # fmt: skip
     assert said.status == 0, said.err
     said = run(
@@ -382,20 +385,20 @@ def test_a_model_is_scored_beside_the_people_of_a_study(run, tmp_path):
     assert run("experiment", "export", where).status == 0
     said = run(
         "evaluate", "small_models:thousand", "--images", home, "--testset", testset, "--humans",
-        where, "--labels", "entry16", "--stimulus", "native", "--bins", 9, "--least", 3,
-        "--replicates", 30, "--out", tmp_path / "out",
+        where, "--labels", "entry16", "--stimulus", "native", "--bins", 9, "--min-per-bin", 3,
+        "--n-bootstrap", 30, "--out", tmp_path / "out",
     )  # fmt: skip
     assert said.status == 0, said.err
     found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     own = found["models"][0]["spaces"]["entry16"]["corruptions"]["vcr/gaussian_noise"]
     reference = find_reference(str(where))
     for which, key in (("accuracy", "accuracy"), ("consistency", "consistency")):
-        people = own[key]["people"]
-        curve = reference.curve("vcr/gaussian_noise", which, replicates=30, bins=9, least=3)
-        assert people["areas"]["human"] == pytest.approx(curve.area, abs=1e-9)
-        assert people["kind"] == "direct"
-        assert 0 <= people["hmri"]["value"] <= 1 and people["mrsi"]["value"] >= 0
-    # people's curve is that of the robots, where both were observed
+        humans = own[key]["humans"]
+        curve = reference.curve("vcr/gaussian_noise", which, n_bootstrap=30, bins=9, min_per_bin=3)
+        assert humans["areas"]["human"] == pytest.approx(curve.area, abs=1e-9)
+        assert humans["kind"] == "direct"
+        assert 0 <= humans["hmri"]["value"] <= 1 and humans["mrsi"]["value"] >= 0
+    # the human curve is that of the robots, where both were observed
     start = reference.left_end("vcr/gaussian_noise")
     assert start.rate == pytest.approx(attentive(0.0), abs=0.06)
 
@@ -403,7 +406,7 @@ def test_a_model_is_scored_beside_the_people_of_a_study(run, tmp_path):
 # Same or different
 
 
-def test_same_different_answers_become_judgements_that_similar_reads(run, tmp_path):
+def test_same_different_responses_become_judgements_that_similar_reads(run, tmp_path):
     folder = make_study(
         tmp_path / "pairs", "pairs", Sizes(main=80, stimuli=1, practice=2), kind="same-different",
         qualification=4, catch=4, trials=24, practice=2, k=10, response_ms=0,
@@ -424,7 +427,7 @@ def test_same_different_answers_become_judgements_that_similar_reads(run, tmp_pa
         " join session e on e.id = session_id join participant c on c.id = participant_id"
         " where role = 'main' and c.code != 'S000'",
     )
-    assert [(len(rows), sum(row["shown"] == row["said"] for row in rows))] == right
+    assert [(len(rows), sum(row["shown"] == row["response"] for row in rows))] == right
     for row in rows:
         assert (row["a"], row["b"]) == ("vcr/gaussian_noise", "vcr/median_blur")
         alike = row["corruption_left"] == row["corruption_right"]
@@ -433,7 +436,7 @@ def test_same_different_answers_become_judgements_that_similar_reads(run, tmp_pa
     result = run("humans", "similar", folder.path)
     assert result.status == 0 and "told apart" in result.out
     assert f"{len(rows):,}" in result.out
-    assert_refused(run("humans", "list", folder.path), "eyechart humans similar")
+    assert_rejected(run("humans", "list", folder.path), "eyechart humans similar")
     told = status_of(folder)
     assert told.pairs[0].n_judgements == len(rows) and told.pairs[0].verdict == "told apart"
     said = run("experiment", "status", folder.path)
@@ -449,32 +452,32 @@ def status_of(folder, now=START):
     return found
 
 
-def test_status_counts_answers_people_and_reasons(study):
+def test_status_counts_responses_humans_and_reasons(study):
     told = status_of(study, START + timedelta(minutes=1))
-    answers = {own.name: own.answers for own in told.groups}
+    responses = {own.name: own.n_responses for own in told.groups}
     export(study)
     names, counts = np.unique(
-        read_responses(study.path / "export" / "answers.parquet").corruption, return_counts=True
+        read_responses(study.path / "export" / "responses.parquet").corruption, return_counts=True
     )
-    assert answers == dict(zip(names.tolist(), counts.tolist(), strict=True))
+    assert responses == dict(zip(names.tolist(), counts.tolist(), strict=True))
     wanted = dict(
         query(
             study,
-            "select corruption, sum(capacity) from stimulus s join picture p on s.id ="
+            "select corruption, sum(capacity) from stimulus s join stimulus_image p on s.id ="
             " p.stimulus_id where role = 'main' group by corruption",
         )
     )
     assert {own.name: own.wanted for own in told.groups} == wanted
-    assert told.people == {
+    assert told.participants == {
         "active now": 1, "finished": 13, "not qualified": 0, "dropped out": 0,
     }  # fmt: skip
     assert told.excluded == 2 and told.reasons["catch"] == 2
     assert told.minutes == pytest.approx(6)
     later = status_of(study, START + timedelta(hours=1))
-    assert later.people["dropped out"] == 1 and later.people["active now"] == 0
+    assert later.participants["dropped out"] == 1 and later.participants["active now"] == 0
 
 
-def test_status_shows_the_running_curve_of_the_answers_so_far(tmp_path):
+def test_status_shows_the_running_curve_of_the_responses_so_far(tmp_path):
     folder = make_study(
         tmp_path / "many", "many", Sizes(main=100, stimuli=2), qualification=4, catch=4, trials=50,
         practice=0, k=12,
@@ -524,6 +527,6 @@ def test_watching_ends_with_ctrl_c_and_status_0(study, run, monkeypatch):
     assert looked == [0.5] * 3 and "small, open:" in result.out
 
 
-def test_a_path_with_a_study_that_is_not_made_is_refused(run, tmp_path):
-    assert_refused(run("experiment", "status", tmp_path), "is not a study")
-    assert_refused(run("experiment", "status", Path("nowhere")), "No such folder")
+def test_a_path_with_a_study_that_is_not_made_is_rejected(run, tmp_path):
+    assert_rejected(run("experiment", "status", tmp_path), "is not a study")
+    assert_rejected(run("experiment", "status", Path("nowhere")), "No such folder")

@@ -133,38 +133,38 @@ def stored(folder: StudyFolder, table: Any) -> list[Any]:
 
 
 @needs_pages
-def test_the_last_answer_counts_by_key_or_pointer_and_none_is_none(
+def test_the_last_response_counts_by_key_or_pointer_and_none_is_none(
     study: StudyFolder, browser: Any
 ) -> None:
     with served(study) as address:
         person = Person(browser, address)
         page = person.page
         person.begins()
-        first = person.waits_for("answer")
+        first = person.waits_for("response")
         page.keyboard.press("q")
         page.click('[data-choice="dog"]')
-        second = person.waits_for("answer", first)
+        second = person.waits_for("response", first)
         page.click('[data-choice="dog"]')
         page.keyboard.press("2")
         person.sees("break")
         assert page.locator("progress").get_attribute("value") == "2"
         assert "%" in page.inner_text(".share")
         person.does("continue")
-        third = person.waits_for("answer", second)
+        third = person.waits_for("response", second)
         # too early for the fourth, and then no key of the grid
         person.waits_for("fixation", third)
         page.keyboard.press("1")
-        person.waits_for("answer", third)
+        person.waits_for("response", third)
         page.keyboard.press("p")
         person.sees("debrief")
         codes = page.locator("[data-code]").all_inner_texts()
         person.context.close()
-    answers = sorted(stored(study, ResponseRow), key=lambda row: row.received_at)
-    assert [row.choice for row in answers] == ["dog", "bicycle", "", ""]
-    assert [row.rt_ms is None for row in answers] == [False, False, True, True]
-    assert all(0 <= row.rt_ms <= 900 for row in answers[:2])
+    responses = sorted(stored(study, ResponseRow), key=lambda row: row.received_at)
+    assert [row.choice for row in responses] == ["dog", "bicycle", "", ""]
+    assert [row.rt_ms is None for row in responses] == [False, False, True, True]
+    assert all(0 <= row.rt_ms <= 900 for row in responses[:2])
     assert codes[0] == stored(study, ParticipantRow)[0].code and len(codes[1]) >= 6
-    for row in answers:
+    for row in responses:
         order = [
             row.stamps[name]
             for name in ("fixation", "stimulus", "blank", "mask", "response", "end")
@@ -213,7 +213,7 @@ def test_every_page_can_be_used_by_all_and_nothing_is_fetched_from_elsewhere(
 
 
 @needs_pages
-def test_a_small_screen_or_a_finger_is_refused_kindly_and_nothing_is_made(
+def test_a_small_screen_or_a_finger_is_rejected_kindly_and_nothing_is_made(
     study: StudyFolder, browser: Any
 ) -> None:
     with served(study) as address:

@@ -68,7 +68,7 @@ def test_every_reply_has_the_headers(folder, monkeypatch):
             ("GET", "/healthz/"), ("DELETE", "/healthz"), ("HEAD", "/healthz"), ("OPTIONS", JOIN),
             ("TRACE", "/healthz"), ("POST", JOIN), ("GET", "/api/session"),
             ("GET", "/api/openapi.json"),
-            ("GET", f"/api/pictures/{trial['pictures'][0]}"), ("POST", "/api/session/finish"),
+            ("GET", f"/api/images/{trial['images'][0]}"), ("POST", "/api/session/finish"),
             ("GET", "/api/studies/small"), ("GET", "/api/trials"), ("PROPFIND", "/"),
         ):  # fmt: skip
             reply = client.request(method, path, headers=visitor.headers | origin)
@@ -101,7 +101,7 @@ def test_every_reply_has_the_headers(folder, monkeypatch):
         assert_headers(broken)
 
 
-def test_a_method_that_a_route_has_not_is_refused_with_those_that_it_has(client):
+def test_a_method_that_a_route_has_not_is_rejected_with_those_that_it_has(client):
     for path, allowed in (("/healthz", "GET"), (JOIN, "POST"), ("/api/trials", "POST")):
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
             if method != allowed:
@@ -180,7 +180,7 @@ def test_counting_requests_takes_a_bounded_memory():
         "client": ("1.1.1.1", 1),
         "headers": [(b"authorization", b"Bearer " + b"x" * 9000)],
     }
-    assert guard._refusal(scope) is None
+    assert guard._rejection(scope) is None
     assert max(map(len, guard._tokens._left)) == 64
 
 
@@ -225,7 +225,7 @@ def test_one_address_joins_under_many_names_at_a_slow_pace_only(folder):
     with in_process(folder, joins=Pace(0.01, 3)) as client:
         for _ in range(3):
             Visitor(client).join()
-        refused = Visitor(client).join(expect=429)
-        assert refused["code"] == "too_fast"
+        rejected = Visitor(client).join(expect=429)
+        assert rejected["code"] == "too_fast"
         # who is in goes on
         assert client.get("/api/studies/small").status_code == 200

@@ -55,8 +55,8 @@ def serving(folder, pace=1.0, mode="usual"):
         server.kill()
 
 
-def ask(server, pictures, seconds, **more):
-    return Load(f"http://127.0.0.1:{server.port}", "load", str(pictures.key), seconds, **more)
+def ask(server, images, seconds, **more):
+    return Load(f"http://127.0.0.1:{server.port}", "load", str(images.key), seconds, **more)
 
 
 def check(folder, result):
@@ -65,17 +65,17 @@ def check(folder, result):
     assert [Counter(own).most_common(1) for own in result.seen if len(own) != len(set(own))] == []
 
 
-def answer_every_two_seconds(tmp_path, kind, url, pictures, seconds, kills_at):
+def response_every_two_seconds(tmp_path, kind, url, images, seconds, kills_at):
     """Run 64 participants on 2,000 stimuli, print the figures and check everything."""
     with alone():
         path = tmp_path / kind
-        folder = make_load_study(path, pictures, MANY, url=url, k=5, trials=100, catch=8)
+        folder = make_load_study(path, images, MANY, url=url, k=5, trials=100, catch=8)
         with serving(folder) as server:
-            summary, result = run_load(server, ask(server, pictures, seconds), kills_at)
+            summary, result = run_load(server, ask(server, images, seconds), kills_at)
         print(f"\n{kind}: {summary}")
         check(folder, result)
         assert summary.kills == len(kills_at)
-        # an answer every two seconds of each, less what a restart takes and the beginning
+        # a response every two seconds of each, less what a restart takes and the beginning
         away = 6 + 6 * len(kills_at)
         assert summary.acknowledged > 64 * (seconds - away) / 2 * 0.8
         assert not [status for status in result.statuses if status not in ("200", "201", "lost")]
@@ -83,16 +83,16 @@ def answer_every_two_seconds(tmp_path, kind, url, pictures, seconds, kills_at):
 
 
 @pytest.mark.timeout(600)
-def test_no_answer_is_lost_and_no_stimulus_overfilled_when_64_answer_and_the_server_is_killed(
+def test_no_response_is_lost_and_no_stimulus_overfilled_when_64_response_and_the_server_is_killed(
     tmp_path, fresh
 ):
     # one after the other: together they would have half a core each
-    pictures = draw(tmp_path / "pictures", MANY)
+    images = draw(tmp_path / "images", MANY)
     for kind in ("sqlite", "postgresql"):
         p99 = []
         while not p99 or (p99[-1] >= BOUND_MS and len(p99) < TRIES):
             path = tmp_path / str(len(p99))
-            summary, result = answer_every_two_seconds(path, kind, fresh(kind), pictures, 22, [10])
+            summary, result = response_every_two_seconds(path, kind, fresh(kind), images, 22, [10])
             # it was in the middle of something, and the same 64 went on afterwards
             assert summary.lost > 0
             assert result.ends == {"stopped": 64}
@@ -104,9 +104,9 @@ def test_no_answer_is_lost_and_no_stimulus_overfilled_when_64_answer_and_the_ser
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_same_holds_for_five_minutes_and_two_kills(tmp_path, kind, fresh):
-    pictures = draw(tmp_path / "pictures", MANY)
+    images = draw(tmp_path / "images", MANY)
     url = fresh(kind)
-    summary, result = answer_every_two_seconds(tmp_path, kind, url, pictures, 300, [90, 200])
+    summary, result = response_every_two_seconds(tmp_path, kind, url, images, 300, [90, 200])
     # over so long a time no bad second counts
     assert summary.p99 < BOUND_MS
     # most have finished meanwhile, and others came after them
@@ -119,13 +119,11 @@ def test_the_same_holds_for_five_minutes_and_two_kills(tmp_path, kind, fresh):
 def test_every_stimulus_is_filled_to_exactly_k_whoever_guesses_leaves_or_is_cut_off(
     tmp_path, kind, fresh
 ):
-    pictures = draw(tmp_path / "pictures", FEW)
-    folder = make_load_study(tmp_path / "study", pictures, FEW, url=fresh(kind), k=5, trials=18,
+    images = draw(tmp_path / "images", FEW)
+    folder = make_load_study(tmp_path / "study", images, FEW, url=fresh(kind), k=5, trials=18,
                              catch=4, lease_minutes=0.1)  # fmt: skip
     with serving(folder, pace=1000) as server:
-        load = ask(
-            server, pictures, 400, think_s=0, arrive_s=1, guessers=8, leavers=7, patience_s=10
-        )
+        load = ask(server, images, 400, think_s=0, arrive_s=1, guessers=8, leavers=7, patience_s=10)
         summary, result = run_load(server, load, [6, 15])
     print(f"\n{kind}, filled: {summary}; {dict(result.ends)}")
     check(folder, result)
@@ -141,11 +139,11 @@ def test_every_stimulus_is_filled_to_exactly_k_whoever_guesses_leaves_or_is_cut_
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_an_allocation_that_counts_first_and_chooses_later_is_found_out(tmp_path, kind, fresh):
-    pictures = draw(tmp_path / "pictures", FEW)
-    folder = make_load_study(tmp_path / "study", pictures, FEW, url=fresh(kind), k=1, trials=18,
+    images = draw(tmp_path / "images", FEW)
+    folder = make_load_study(tmp_path / "study", images, FEW, url=fresh(kind), k=1, trials=18,
                              catch=4)  # fmt: skip
     with serving(folder, pace=1000, mode="careless") as server:
-        load = ask(server, pictures, 25, think_s=0, arrive_s=1)
+        load = ask(server, images, 25, think_s=0, arrive_s=1)
         _, result = run_load(server, load)
     found = violations(folder.database_url, result.sent, result.acknowledged)
     assert len(found["above capacity"]) > 10
@@ -182,9 +180,9 @@ def test_what_was_done_but_not_told_before_a_kill_is_told_when_asked_again(tmp_p
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory):
-    """Give a small study on SQLite with answers, and what its participants remember."""
-    folder = make_study(tmp_path_factory.mktemp("answered") / "study", practice=0, qualification=0)
+def with_responses(tmp_path_factory):
+    """Give a small study on SQLite with responses, and what its participants remember."""
+    folder = make_study(tmp_path_factory.mktemp("responses") / "study", practice=0, qualification=0)
     sent = {}
     with in_process(folder) as client:
         for _ in range(3):
@@ -192,7 +190,7 @@ def answered(tmp_path_factory):
             for _ in range(6):
                 trial = visitor.next()["trial"]["id"]
                 uuid = str(uuid4())
-                assert visitor.answer(trial, "cat", uuid=uuid).status_code == 200
+                assert visitor.response(trial, "cat", uuid=uuid).status_code == 200
                 sent[trial] = [uuid, "cat"]
             visitor.next()
     return folder, sent
@@ -200,11 +198,11 @@ def answered(tmp_path_factory):
 
 HARM = {
     "above capacity": "UPDATE trial SET stimulus_id = (SELECT min(id) FROM stimulus)",
-    "photograph twice": """UPDATE trial SET stimulus_id = (SELECT t.stimulus_id FROM trial t
+    "image twice": """UPDATE trial SET stimulus_id = (SELECT t.stimulus_id FROM trial t
         WHERE t.session_id = trial.session_id ORDER BY t.id LIMIT 1) WHERE number = 3""",
     "miscounted": "UPDATE stimulus SET taken = taken + 1 WHERE id = 7",
-    "answered without an answer": "DELETE FROM response WHERE trial_id = 2",
-    "an answer to a trial that is not answered": "UPDATE trial SET state = 'dropped' WHERE id = 2",
+    "responded without a response": "DELETE FROM response WHERE trial_id = 2",
+    "a response to a trial without that state": "UPDATE trial SET state = 'dropped' WHERE id = 2",
     "shown and not noted": "DELETE FROM exposure WHERE rowid = 1",
     "more than three out": "UPDATE trial SET state = 'live' WHERE session_id = 1",
     "acknowledged and lost": "UPDATE response SET choice = 'dog' WHERE trial_id = 2",
@@ -212,17 +210,17 @@ HARM = {
 }
 
 
-def test_a_study_that_went_well_violates_nothing(answered):
-    folder, sent = answered
+def test_a_study_that_went_well_violates_nothing(with_responses):
+    folder, sent = with_responses
     assert violations(folder.database_url, sent, sent) == {}
     assert set(HARM) >= set(NEVER)
 
 
 @pytest.mark.parametrize("what", HARM)
-def test_each_kind_of_harm_to_a_database_is_found(answered, tmp_path, what):
-    folder, sent = answered
+def test_each_kind_of_harm_to_a_database_is_found(with_responses, tmp_path, what):
+    folder, sent = with_responses
     copy = tmp_path / "copy.sqlite"
-    shutil.copy(folder.path / "answers.sqlite", copy)
+    shutil.copy(folder.path / "responses.sqlite", copy)
     one = sqlite3.connect(copy)
     assert one.execute(HARM[what]).rowcount > 0
     one.commit()

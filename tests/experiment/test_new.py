@@ -1,4 +1,4 @@
-"""`eyechart experiment new`: folder, pictures and database of a study, and what it refuses."""
+"""`eyechart experiment new`: folder, images and database of a study, and what it rejects."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from PIL import Image
 from sqlalchemy import create_engine
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from experiment_postgres import postgresql
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
@@ -24,24 +24,24 @@ from eyechart.experiment.design import stimulus_files, study_build
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.experiment.study_config import config_from, read_config
 from eyechart.labels.categories import CATEGORIES
-from study_inputs import SIDE, SMALL, TWO, draw_testset, save_photographs
+from study_inputs import SIDE, SMALL, TWO, draw_testset, save_real_images
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return save_photographs(tmp_path_factory.mktemp("new") / "photos")
+def images(tmp_path_factory):
+    return save_real_images(tmp_path_factory.mktemp("new") / "images")
 
 
 @pytest.fixture(scope="module")
-def manifest(photos):
-    return draw_testset(photos, photos.parent / "t.parquet")
+def manifest(images):
+    return draw_testset(images, images.parent / "t.parquet")
 
 
 @pytest.fixture
-def make(run, photos, manifest, tmp_path):
+def make(run, images, manifest, tmp_path):
     """Make a small study, or one with other options."""
 
-    def call(*arguments, name="study", small=SMALL, images=photos, testset=manifest):
+    def call(*arguments, name="study", small=SMALL, images=images, testset=manifest):
         return run(
             "experiment", "new", tmp_path / name, "--testset", testset, "--images", images,
             *small, *arguments,
@@ -58,7 +58,7 @@ def rows_in(path, query):
 
 SHOWN = """select role, truth, capacity, pair, place, "row", corruption, delta_v, sha256, digest,
     shuffle, taken, category, source_image.name
-    from stimulus join picture on stimulus.id = stimulus_id
+    from stimulus join stimulus_image on stimulus.id = stimulus_id
     join source_image on source_image.id = source_id order by stimulus.id, place"""
 
 
@@ -66,18 +66,18 @@ SHOWN = """select role, truth, capacity, pair, place, "row", corruption, delta_v
 
 
 def test_a_study_holds_the_pixels_of_the_test_set_and_nothing_else(
-    make, photos, manifest, tmp_path
+    make, images, manifest, tmp_path
 ):
     result = make()
     assert result.status == 0, result.err
     study = tmp_path / "study"
     table = {row["row"]: row for row in pq.read_table(manifest).to_pylist()}
-    shown = rows_in(study / "answers.sqlite", SHOWN)
+    shown = rows_in(study / "responses.sqlite", SHOWN)
     assert len(shown) > 100
     for _, _, _, _, _, row, corruption, delta_v, sha256, digest, *_ in shown:
         own = table[row]
         assert (corruption, delta_v, digest) == (own["corruption"], own["delta_v"], own["digest"])
-        with Image.open(photos / own["picture"]) as clean:
+        with Image.open(images / own["image"]) as clean:
             expected = clean.convert("RGB")
         if corruption != "clean":
             expected = ec.corrupt(
@@ -91,7 +91,7 @@ def test_a_study_holds_the_pixels_of_the_test_set_and_nothing_else(
     assert files == {row[8] for row in shown}
 
 
-def test_picture_files_hold_pixels_only(make, tmp_path):
+def test_image_files_hold_pixels_only(make, tmp_path):
     assert make().status == 0
     for path in (tmp_path / "study" / "stimuli").iterdir():
         content, place, kinds = path.read_bytes(), 8, []
@@ -105,7 +105,7 @@ def test_picture_files_hold_pixels_only(make, tmp_path):
 def test_the_database_holds_the_study_and_its_stimuli(make, manifest, tmp_path):
     assert make("--k", 3, "--clean-k", 2, "--title", "Look!").status == 0
     study = tmp_path / "study"
-    file = study / "answers.sqlite"
+    file = study / "responses.sqlite"
     ((name, config, digest, status),) = rows_in(
         file, "select name, config, config_hash, status from study"
     )
@@ -138,20 +138,20 @@ def test_the_plan_is_printed_and_kept_and_agrees_with_the_database(make, tmp_pat
     study = tmp_path / "study"
     plan = (study / "plan.txt").read_text(encoding="utf-8")
     assert result.out.startswith(plan)
-    ((answers,),) = rows_in(study / "answers.sqlite", "select sum(capacity) from stimulus")
+    ((responses,),) = rows_in(study / "responses.sqlite", "select sum(capacity) from stimulus")
     config = read_config(study / "study.yaml")
     loads = rows_in(
-        study / "answers.sqlite",
-        "select sum(capacity) from stimulus join picture on stimulus.id = stimulus_id"
+        study / "responses.sqlite",
+        "select sum(capacity) from stimulus join stimulus_image on stimulus.id = stimulus_id"
         " where role = 'main' group by source_id",
     )
-    counting = max(-(-answers // 20), max(load for (load,) in loads))
-    people = -(-counting * 5 // 4)
-    assert f"Responses wanted: {answers:,}," in plan
-    assert f"Participants to recruit: {people:,}," in plan
-    assert f"Cost: {people * config.minutes / 60 * 10 * 1.5:,.2f} EUR" in plan
+    counting = max(-(-responses // 20), max(load for (load,) in loads))
+    humans = -(-counting * 5 // 4)
+    assert f"Responses wanted: {responses:,}," in plan
+    assert f"Participants to recruit: {humans:,}," in plan
+    assert f"Cost: {humans * config.minutes / 60 * 10 * 1.5:,.2f} EUR" in plan
     for category, count in rows_in(
-        study / "answers.sqlite",
+        study / "responses.sqlite",
         "select truth, count(*) from stimulus where role = 'main' group by truth",
     ):
         assert f"{category} {count}" in plan
@@ -188,14 +188,14 @@ def test_only_the_owner_reads_what_is_secret(make, tmp_path):
 def test_the_same_seed_makes_the_same_study(make, tmp_path):
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         assert make("--seed", seed, "--name", "x", name=name).status == 0
-    one, two, three = (rows_in(tmp_path / name / "answers.sqlite", SHOWN) for name in "abc")
+    one, two, three = (rows_in(tmp_path / name / "responses.sqlite", SHOWN) for name in "abc")
     assert one == two != three
     secrets = {(tmp_path / name / "secret").read_text() for name in "abc"}
     assert len(secrets) == 3
 
 
 def test_a_study_of_pairs_is_made_without_labels(make, run, tmp_path):
-    mixed = save_photographs(tmp_path / "mixed", 50, ("x",))
+    mixed = save_real_images(tmp_path / "mixed", 50, ("x",))
     for path in (mixed / "x").iterdir():
         path.rename(mixed / path.name)
     testset = draw_testset(mixed, tmp_path / "t.parquet", 100, corruptions=(*TWO, "blur"))
@@ -207,7 +207,7 @@ def test_a_study_of_pairs_is_made_without_labels(make, run, tmp_path):
     assert result.status == 0, result.err
     config = open_study(tmp_path / "study").config
     assert config.response_ms == 0 and "changed in the same way" in config.consent
-    shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
+    shown = rows_in(tmp_path / "study" / "responses.sqlite", SHOWN)
     main = [row for row in shown if row[0] == "main"]
     assert len(main) == 24
     for one, two in zip(main[::2], main[1::2], strict=True):
@@ -222,15 +222,15 @@ def test_a_study_of_pairs_is_made_without_labels(make, run, tmp_path):
 
 
 def test_a_category_that_is_missing_is_told(make, tmp_path):
-    few = save_photographs(tmp_path / "few", 6, CATEGORIES[:14])
+    few = save_real_images(tmp_path / "few", 6, CATEGORIES[:14])
     testset = draw_testset(few, tmp_path / "t.parquet")
     result = make(images=few, testset=testset)
     assert result.status == 0, result.err
     assert "Note: no images of oven, truck are in the main part." in result.out
 
 
-def test_pictures_without_visual_change_are_told(make, tmp_path):
-    flat = save_photographs(tmp_path / "flat")
+def test_images_without_visual_change_are_told(make, tmp_path):
+    flat = save_real_images(tmp_path / "flat")
     for level, label in enumerate(CATEGORIES[:8]):
         Image.new("RGB", (SIDE, SIDE), (90, 90, level)).save(flat / label / "0.png")
     testset = draw_testset(flat, tmp_path / "t.parquet")
@@ -240,21 +240,21 @@ def test_pictures_without_visual_change_are_told(make, tmp_path):
     result = make(images=flat, testset=testset)
     assert result.status == 0, result.err
     assert f"Note: {len(blank)} corrupted images are left out" in result.out
-    shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
+    shown = rows_in(tmp_path / "study" / "responses.sqlite", SHOWN)
     assert not {row["row"] for row in blank} & {row[5] for row in shown}
 
 
 # Several studies in one database
 
 
-def test_photographs_are_shared_between_studies_of_one_database(make, tmp_path):
+def test_images_are_shared_between_studies_of_one_database(make, tmp_path):
     url = f"sqlite:///{tmp_path}/all.sqlite"
     assert make("--database", url, name="one").status == 0
-    refused = make("--database", url, name="two")
-    assert_refused(refused, "another secret", "--secret")
+    rejected = make("--database", url, name="two")
+    assert_rejected(rejected, "another secret", "--secret")
     assert not (tmp_path / "two").exists()
     own = ("--database", url, "--secret", tmp_path / "one")
-    assert_refused(make(*own, "--name", "one", name="two"), "'one'", "--name")
+    assert_rejected(make(*own, "--name", "one", name="two"), "'one'", "--name")
     assert not (tmp_path / "two").exists()
     assert make(*own, "--seed", 1, name="two").status == 0
     file = tmp_path / "all.sqlite"
@@ -271,7 +271,7 @@ def test_studies_go_into_postgresql_too(make, tmp_path, monkeypatch):
             interrupted(patched, study_build, "config_text", 0)
             assert make("--database", url, name="one").status == 130
         assert make("--database", url, name="one").status == 0
-        assert_refused(make("--database", url, name="two"), "another secret")
+        assert_rejected(make("--database", url, name="two"), "another secret")
         own = ("--database", url, "--secret", tmp_path / "one" / "secret")
         assert make(*own, name="two").status == 0
         assert make("--name", "one", name="alone").status == 0
@@ -283,23 +283,23 @@ def test_studies_go_into_postgresql_too(make, tmp_path, monkeypatch):
             stored = connection.exec_driver_sql(SHOWN.replace("order by", where)).fetchall()
             count = connection.exec_driver_sql("select count(*) from source_image").scalar_one()
         engine.dispose()
-    assert [tuple(row) for row in stored] == rows_in(tmp_path / "alone" / "answers.sqlite", SHOWN)
+    assert [tuple(row) for row in stored] == rows_in(tmp_path / "alone" / "responses.sqlite", SHOWN)
     assert count == 64
 
 
-def test_a_photograph_with_another_label_than_before_is_refused(make, photos, tmp_path):
+def test_an_image_with_another_label_than_before_is_rejected(make, images, tmp_path):
     url = f"sqlite:///{tmp_path}/all.sqlite"
     assert make("--database", url, name="one").status == 0
     swapped = tmp_path / "swapped"
     for label in CATEGORIES:
         other = {"cat": "dog", "dog": "cat"}.get(label, label)
         (swapped / other).mkdir(parents=True)
-        for path in (photos / label).iterdir():
+        for path in (images / label).iterdir():
             (swapped / other / path.name).write_bytes(path.read_bytes())
     testset = draw_testset(swapped, tmp_path / "s.parquet")
     own = ("--database", url, "--secret", tmp_path / "one")
     result = make(*own, name="two", images=swapped, testset=testset)
-    assert_refused(result, "labelled", "cat", "dog")
+    assert_rejected(result, "labeled", "cat", "dog")
     assert rows_in(tmp_path / "all.sqlite", "select name from study") == [("one",)]
 
 
@@ -321,19 +321,19 @@ def interrupted(monkeypatch, module, name, after):
 
 def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimulus_files, "write_picture", 12)
+        interrupted(patched, stimulus_files, "write_image", 12)
         stopped = make("--name", "x")
     assert stopped.status == 130
     assert stopped.err.strip() == (
         f"Stopped: finished stimuli are in {tmp_path}/study; run the same command again to resume."
     )
     study = tmp_path / "study"
-    assert not (study / "study.yaml").exists() and not (study / "answers.sqlite").exists()
+    assert not (study / "study.yaml").exists() and not (study / "responses.sqlite").exists()
     with pytest.raises(UsageError, match="not a study"):
         open_study(study)
     secret = (study / "secret").read_text()
     before = {path: path.stat().st_mtime_ns for path in (study / "stimuli").iterdir()}
-    assert len(before) >= 10  # some pictures are alike
+    assert len(before) >= 10  # some images are alike
     # one is cut off, as if the machine had stopped
     lost = sorted(before)[0]
     lost.write_bytes(lost.read_bytes()[:100])
@@ -344,15 +344,15 @@ def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
     assert kept == {path: when for path, when in before.items() if path != lost}
     assert (study / "secret").read_text() == secret
     assert make("--name", "x", name="whole").status == 0
-    one, two = (rows_in(tmp_path / name / "answers.sqlite", SHOWN) for name in ("study", "whole"))
+    one, two = (rows_in(tmp_path / name / "responses.sqlite", SHOWN) for name in ("study", "whole"))
     assert one == two
     for row in one:
         open_study(study).read_pixels(row[8], SIDE)
 
 
-def test_a_list_of_pictures_that_is_wrong_is_not_believed(make, tmp_path, monkeypatch):
+def test_a_list_of_images_that_is_wrong_is_not_believed(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimulus_files, "write_picture", 12)
+        interrupted(patched, stimulus_files, "write_image", 12)
         assert make().status == 130
     record = tmp_path / "study" / "rendered.csv"
     lines = dict(line.split(",") for line in record.read_text().split())
@@ -361,14 +361,14 @@ def test_a_list_of_pictures_that_is_wrong_is_not_believed(make, tmp_path, monkey
     record.write_text("".join(f"{row},{turned[name]}\n" for row, name in lines.items()))
     assert make().status == 0
     assert make("--name", "study", name="whole").status == 0
-    one, two = (rows_in(tmp_path / name / "answers.sqlite", SHOWN) for name in ("study", "whole"))
+    one, two = (rows_in(tmp_path / name / "responses.sqlite", SHOWN) for name in ("study", "whole"))
     assert one == two
 
 
 def test_two_runs_do_not_make_one_folder_together(make, tmp_path):
     (tmp_path / "study").mkdir()
     with try_lock(tmp_path / "study" / "making.json"):
-        assert_refused(make(), "Another run")
+        assert_rejected(make(), "Another run")
     assert make().status == 0
 
 
@@ -384,13 +384,13 @@ def test_a_stop_after_the_database_was_written_does_not_write_twice(make, tmp_pa
     assert rows_in(tmp_path / "all.sqlite", "select name from study") == [("study",)]
 
 
-def test_beginnings_with_other_settings_are_refused_and_kept(make, tmp_path, monkeypatch):
+def test_beginnings_with_other_settings_are_rejected_and_kept(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimulus_files, "write_picture", 3)
+        interrupted(patched, stimulus_files, "write_image", 3)
         assert make().status == 130
     before = sorted((tmp_path / "study").rglob("*"))
-    assert_refused(make("--k", 9), "other settings")
-    assert_refused(make("--seed", 9), "other settings")
+    assert_rejected(make("--k", 9), "other settings")
+    assert_rejected(make("--seed", 9), "other settings")
     assert sorted((tmp_path / "study").rglob("*")) == before
     assert make().status == 0
 
@@ -399,19 +399,19 @@ def test_a_study_that_is_there_is_never_changed(make, tmp_path):
     assert make().status == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "study").rglob("*")}
     for more in ((), ("--k", 9)):
-        assert_refused(make(*more), "a study already")
+        assert_rejected(make(*more), "a study already")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "study").rglob("*")} == before
 
 
-def test_pictures_that_were_damaged_are_found_and_mended(make, tmp_path):
+def test_images_that_were_damaged_are_found_and_mended(make, tmp_path):
     assert make().status == 0
     folder = open_study(tmp_path / "study")
-    shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
+    shown = rows_in(tmp_path / "study" / "responses.sqlite", SHOWN)
     names = sorted({row[8] for row in shown})[:4]
-    folder.picture_path(names[0]).unlink()
-    folder.picture_path(names[1]).write_bytes(b"no picture")
-    Image.new("RGB", (SIDE, SIDE)).save(folder.picture_path(names[2]))
-    Image.new("RGB", (SIDE, SIDE + 1)).save(folder.picture_path(names[3]))
+    folder.image_path(names[0]).unlink()
+    folder.image_path(names[1]).write_bytes(b"no image")
+    Image.new("RGB", (SIDE, SIDE)).save(folder.image_path(names[2]))
+    Image.new("RGB", (SIDE, SIDE + 1)).save(folder.image_path(names[3]))
     words = ("is missing", "is damaged", "other pixels", "other pixels")
     for name, word in zip(names, words, strict=True):
         with pytest.raises(UsageError, match=f"{word}.*experiment new"):
@@ -423,51 +423,64 @@ def test_pictures_that_were_damaged_are_found_and_mended(make, tmp_path):
     assert result.status == 0 and "are valid" in result.out
     for name in names:
         assert hashlib.sha256(folder.read_pixels(name, SIDE)).hexdigest() == name
-    assert rows_in(tmp_path / "study" / "answers.sqlite", SHOWN) == shown
+    assert rows_in(tmp_path / "study" / "responses.sqlite", SHOWN) == shown
 
 
-# What is refused
+def test_images_of_a_study_of_version_1_are_restored_too(make, tmp_path):
+    assert make().status == 0
+    record = tmp_path / "study" / "making.json"
+    text = record.read_text()
+    former = text.replace("image?", "picture?").replace("see images", "see pictures")
+    record.write_text(former.replace("responses,", "answers,"))
+    assert record.read_text().count("picture") == 2 and "answers," in record.read_text()
+    lost = next((tmp_path / "study" / "stimuli").iterdir())
+    lost.unlink()
+    result = make()
+    assert result.status == 0 and "are valid" in result.out and lost.exists()
 
 
-def test_a_test_set_without_labels_is_refused(make, tmp_path):
-    mixed = save_photographs(tmp_path / "mixed", 4, ("x",))
+# What is rejected
+
+
+def test_a_test_set_without_labels_is_rejected(make, tmp_path):
+    mixed = save_real_images(tmp_path / "mixed", 4, ("x",))
     for path in (mixed / "x").iterdir():
         path.rename(mixed / path.name)
     testset = draw_testset(mixed, tmp_path / "t.parquet", 8)
-    assert_refused(make(images=mixed, testset=testset), "4 of 4", "no label", "0.png")
+    assert_rejected(make(images=mixed, testset=testset), "4 of 4", "no label", "0.png")
     assert not (tmp_path / "study").exists()
 
 
-def test_categories_outside_the_16_are_refused(make, tmp_path):
-    mixed = save_photographs(tmp_path / "mixed", 3, ("cat", "otter"))
+def test_categories_outside_the_16_are_rejected(make, tmp_path):
+    mixed = save_real_images(tmp_path / "mixed", 3, ("cat", "otter"))
     testset = draw_testset(mixed, tmp_path / "t.parquet", 8)
     result = make(images=mixed, testset=testset)
-    assert_refused(result, "3 of 6", "otter/0.png", "'otter'", "--labels entry16")
+    assert_rejected(result, "3 of 6", "otter/0.png", "'otter'", "--labels entry16")
 
 
-def test_too_few_photographs_are_refused_with_the_numbers(make, tmp_path):
+def test_too_few_images_are_rejected_with_the_numbers(make, tmp_path):
     result = make(small=())
-    assert_refused(result, "64 source images", "needs 148", "100 trials", "--trials")
+    assert_rejected(result, "64 source images", "needs 148", "100 trials", "--trials")
     assert not (tmp_path / "study").exists()
 
 
-def test_pictures_of_several_sizes_are_refused(make, run, tmp_path):
-    mixed = save_photographs(tmp_path / "mixed", 4)
-    picture(mixed / "cat" / "odd.png", 1, (24, 30))
+def test_images_of_several_sizes_are_rejected(make, run, tmp_path):
+    mixed = save_real_images(tmp_path / "mixed", 4)
+    image_file(mixed / "cat" / "odd.png", 1, (24, 30))
     draw_testset(mixed, tmp_path / "t.parquet", 100, corruptions=TWO[1:])
     result = make(images=mixed, testset=tmp_path / "t.parquet")
-    assert_refused(result, "squares", "cat/odd.png", "30 × 24", "--stimulus 224")
-    picture(mixed / "cat" / "odd.png", 1, (24, 24))
+    assert_rejected(result, "squares", "cat/odd.png", "30 × 24", "--stimulus 224")
+    image_file(mixed / "cat" / "odd.png", 1, (24, 24))
     draw_testset(mixed, tmp_path / "u.parquet", 100, corruptions=TWO[1:])
     result = make(images=mixed, testset=tmp_path / "u.parquet")
-    assert_refused(result, "one size", "32 px", "--stimulus 224")
+    assert_rejected(result, "one size", "32 px", "--stimulus 224")
     assert not (tmp_path / "study").exists()
 
 
-def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
-    others = save_photographs(tmp_path / "others", 4, side=40)
+def test_other_images_than_the_test_sets_are_rejected(make, tmp_path):
+    others = save_real_images(tmp_path / "others", 4, side=40)
     result = make(images=others)
-    assert_refused(result, "drawn from other images")
+    assert_rejected(result, "drawn from other images")
 
 
 @pytest.mark.parametrize(
@@ -496,7 +509,7 @@ def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
         (("--secret", "empty.txt"), ("64 hexadecimal digits",)),
         (("--secret", "none"), ("no secret",)),
         (("--database", "mysql://x"), ("postgresql+psycopg://", "mysql")),
-        (("--database", "answers"), ("'answers' is not a database",)),
+        (("--database", "responses"), ("'responses' is not a database",)),
         (("--database", "sqlite:///none/a.sqlite"), ("No such folder",)),
         (("--database", "sqlite:///file:a.sqlite"), ("must be a file",)),
         (("--database", "sqlite://"), ("must be a file",)),
@@ -505,7 +518,7 @@ def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
         (("--seed", -1), ("--seed",)),
     ],
 )
-def test_what_cannot_be_a_study_is_refused_and_leaves_nothing(
+def test_what_cannot_be_a_study_is_rejected_and_leaves_nothing(
     make, tmp_path, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(tmp_path)
@@ -515,7 +528,7 @@ def test_what_cannot_be_a_study_is_refused_and_leaves_nothing(
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert_refused(make(*arguments), *words)
+    assert_rejected(make(*arguments), *words)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
 
 
@@ -549,27 +562,27 @@ def test_a_folder_or_file_of_something_else_is_kept(make, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("precious")
     (tmp_path / "file").write_text("precious")
-    assert_refused(make(name="full"), "something else")
-    assert_refused(make(name="file"), "is a file")
-    assert_refused(make(name="none/study"), "No such folder")
+    assert_rejected(make(name="full"), "something else")
+    assert_rejected(make(name="file"), "is a file")
+    assert_rejected(make(name="none/study"), "No such folder")
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
     (tmp_path / "empty").mkdir()
     assert make(name="empty").status == 0
 
 
-def test_a_side_other_than_the_test_sets_is_refused(make, photos, tmp_path):
-    testset = draw_testset(photos, tmp_path / "t.parquet", stimulus="24")
+def test_a_side_other_than_the_test_sets_is_rejected(make, images, tmp_path):
+    testset = draw_testset(images, tmp_path / "t.parquet", stimulus="24")
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({"side": 30}))
     result = make("--settings", tmp_path / "own.yaml", testset=testset)
-    assert_refused(result, "side", "24 px", "30")
+    assert_rejected(result, "side", "24 px", "30")
     assert make(testset=testset).status == 0
     assert open_study(tmp_path / "study").config.side == 24
 
 
-def test_a_test_set_of_images_that_are_not_square_is_rejected(make, photos, tmp_path):
-    wide = draw_testset(photos, tmp_path / "wide.parquet", stimulus="48x24")
-    assert_refused(make(testset=wide), "square", "48x24", "--stimulus 48")
-    square = draw_testset(photos, tmp_path / "square.parquet", stimulus="24x24")
+def test_a_test_set_of_images_that_are_not_square_is_rejected(make, images, tmp_path):
+    wide = draw_testset(images, tmp_path / "wide.parquet", stimulus="48x24")
+    assert_rejected(make(testset=wide), "square", "48x24", "--stimulus 48")
+    square = draw_testset(images, tmp_path / "square.parquet", stimulus="24x24")
     assert make(testset=square).status == 0
     assert open_study(tmp_path / "study").config.side == 24
 
@@ -584,7 +597,7 @@ def test_what_is_no_study_is_not_opened(make, tmp_path):
     folder = open_study(study)
     for name in ("../secret", "", "A" * 64, f"{'a' * 64}/x"):
         with pytest.raises(UsageError, match="64 hexadecimal digits"):
-            folder.picture_path(name)
+            folder.image_path(name)
     (study / "secret").write_text("short")
     with pytest.raises(UsageError, match="is not a secret"):
         open_study(study)
@@ -595,5 +608,5 @@ def test_what_is_no_study_is_not_opened(make, tmp_path):
 
 def test_a_folder_whose_name_means_something_in_an_address_works(make, tmp_path):
     assert make(name="100% ?#&").status == 0
-    assert (tmp_path / "100% ?#&" / "answers.sqlite").exists()
+    assert (tmp_path / "100% ?#&" / "responses.sqlite").exists()
     assert open_study(tmp_path / "100% ?#&").config.name == "100"

@@ -52,7 +52,7 @@ def test_a_trial_that_is_handed_out_while_all_are_counted_anew_is_counted(tmp_pa
         assert rows(folder.database_url, "SELECT taken FROM stimulus") == [(1,)]
 
 
-def test_an_answer_at_the_moment_its_lease_is_taken_back_is_counted(tmp_path, url):
+def test_a_response_at_the_moment_its_lease_is_taken_back_is_counted(tmp_path, url):
     now = [datetime.now(UTC)]
     with one_stimulus(tmp_path, url, clock=lambda: now[0]) as (
         folder,
@@ -68,7 +68,7 @@ def test_an_answer_at_the_moment_its_lease_is_taken_back_is_counted(tmp_path, ur
         sweep = threading.Thread(target=lambda: replies.update(sweep=quick.next()))
         sweep.start()
         wait_for_lock(holder, 1)
-        late = threading.Thread(target=lambda: replies.update(late=slow.answer(out)))
+        late = threading.Thread(target=lambda: replies.update(late=slow.response(out)))
         late.start()
         wait_for_lock(holder, 2)
         holder.rollback()

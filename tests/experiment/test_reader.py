@@ -8,34 +8,34 @@ from eyechart.experiment.quality.rules_v1 import odd
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.experiment.study_config import StudyConfig
 from filled_studies import Robot, always, sitting_of
-from study_inputs import SMALL, draw_testset, save_photographs
+from study_inputs import SMALL, draw_testset, save_real_images
 
 PAIRS = StudyConfig(name="s", title="S", kind="same-different", show_ms=1000)
 
 
 @pytest.mark.parametrize("shown, is_odd", [(1000, False), (1016, False), (1034, True), (900, True)])
-def test_two_pictures_that_were_shown_too_long_or_too_short_do_not_count(shown, is_odd):
-    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).responses[0]
-    # of two pictures the browser says when they came and when, after them, only the buttons stayed
-    answer.stamps.update({"stimulus": 300.0, "response": 300.0 + shown, "hz": 60.0})
-    assert odd(answer, 60.0, PAIRS) == (("timing",) if is_odd else ())
+def test_two_images_that_were_shown_too_long_or_too_short_do_not_count(shown, is_odd):
+    response = sitting_of(Robot(always("same")), PAIRS, seed=1).responses[0]
+    # of two images the browser says when they came and when, after them, only the buttons stayed
+    response.stamps.update({"stimulus": 300.0, "response": 300.0 + shown, "hz": 60.0})
+    assert odd(response, 60.0, PAIRS) == (("timing",) if is_odd else ())
 
 
-def test_who_answers_before_the_two_pictures_are_gone_has_seen_enough_of_them():
-    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).responses[0]
-    answer.stamps.update({"stimulus": 300.0, "end": 700.0, "hz": 60.0})
-    assert odd(answer, 60.0, PAIRS) == ()
+def test_who_responses_before_the_two_images_are_gone_has_seen_enough_of_them():
+    response = sitting_of(Robot(always("same")), PAIRS, seed=1).responses[0]
+    response.stamps.update({"stimulus": 300.0, "end": 700.0, "hz": 60.0})
+    assert odd(response, 60.0, PAIRS) == ()
 
 
-def test_the_rules_do_not_read_as_if_every_answer_were_right():
+def test_the_rules_do_not_read_as_if_every_response_were_right():
     text = find_rules(1).text
     assert "No answer is wrong" not in text and "without an answer counts as wrong" in text
 
 
-def test_pictures_are_mended_where_the_list_of_them_was_lost_too(run, tmp_path):
-    photos = save_photographs(tmp_path / "photos")
-    manifest = draw_testset(photos, tmp_path / "t.parquet")
-    new = ("experiment", "new", tmp_path / "study", "--testset", manifest, "--images", photos)
+def test_images_are_mended_where_the_list_of_them_was_lost_too(run, tmp_path):
+    images = save_real_images(tmp_path / "images")
+    manifest = draw_testset(images, tmp_path / "t.parquet")
+    new = ("experiment", "new", tmp_path / "study", "--testset", manifest, "--images", images)
     assert run(*new, *SMALL).status == 0
     study = open_study(tmp_path / "study")
     before = {path.name for path in study.stimuli.iterdir()}

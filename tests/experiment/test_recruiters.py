@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_a_person_is_known_by_the_id_that_stands_for_them(site):
     ids=[f"{site.name}-{name}" for site in SITES for name in IDS[site.name]],
 )  # fmt: skip
 @pytest.mark.parametrize("value", ["", "a b", "<x>", "é", "a" * 129, None])
-def test_ids_that_are_missing_or_odd_are_refused(site, name, value):
+def test_ids_that_are_missing_or_odd_are_rejected(site, name, value):
     odd = {key: text for key, text in IDS[site.name].items() if key != name}
     if value is not None:
         odd[name] = value
@@ -130,7 +131,7 @@ def test_a_visit_from_joining_to_the_way_back(site, tmp_path):
     )
     with in_process(folder) as client:
         visitor = Visitor(client, platform=site.name, ids=IDS[site.name]).begin()
-        assert visitor.answer(visitor.next()["trial"]["id"]).status_code == 200
+        assert visitor.response(visitor.next()["trial"]["id"]).status_code == 200
         completion = visitor.finish().json()["completion"]
     expected = leave(site, prolific_code="CDONE")
     assert completion["way"] == expected.way and completion["url"] == expected.url
@@ -166,6 +167,7 @@ def test_what_the_pages_know_of_the_server_is_current():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+VERSION1 = Path(__file__).parent / "version1"
 OLD_STUDY = {
     "name": "old", "title": "Alt ä", "pass_share": 1, "lease_minutes": 20, "prolific_code": "C1",
     "prolific_failed": "",
@@ -173,7 +175,9 @@ OLD_STUDY = {
 
 
 def test_a_study_of_the_first_version_keeps_its_digest(tmp_path):
-    config = config_from(OLD_STUDY, "a file")
+    # a study's file has every setting, so also the text that participants agreed to
+    consent = read_config(VERSION1 / "seen" / "study.yaml").consent
+    config = config_from(OLD_STUDY | {"consent": consent}, "a file")
     # as version 1 computed it; numbers stay integers where they were
     assert config.digest == "f0f314915b7fba23"
     file = tmp_path / "study.yaml"

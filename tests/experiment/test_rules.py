@@ -46,23 +46,23 @@ def rules_of(sitting, config=NAMING):
 
 
 def with_right(sitting, roles, right):
-    """The same session with so many right answers among trials of these roles."""
-    left, answers = right, []
-    for answer in sitting.responses:
-        own = answer
-        if answer.role in roles:
-            choice = answer.truth if left > 0 else "none of them"
-            own = replace(answer, choice=choice, correct=left > 0)
+    """The same session with so many correct responses among trials of these roles."""
+    left, responses = right, []
+    for response in sitting.responses:
+        own = response
+        if response.role in roles:
+            choice = response.truth if left > 0 else "none of them"
+            own = replace(response, choice=choice, correct=left > 0)
             left -= 1
-        answers.append(own)
-    return replace(sitting, responses=tuple(answers))
+        responses.append(own)
+    return replace(sitting, responses=tuple(responses))
 
 
-def tail(least, trials, chance):
+def tail(n_correct, trials, chance):
     """P(at least so many of so many), in whole numbers."""
     return sum(
         comb(trials, right) * chance**right * (1 - chance) ** (trials - right)
-        for right in range(least, trials + 1)
+        for right in range(n_correct, trials + 1)
     )
 
 
@@ -79,7 +79,7 @@ def test_of_eight_catch_trials_five_must_be_right():
     assert flagged == [True] * 5 + [False] * 4
     assert tail(5, 8, Fraction(1, 16)) < Fraction(1, 1000)
     assert 1 - tail(5, 8, Fraction(95, 100)) < Fraction(1, 1000)
-    # people name 87 % of clean photographs rightly in the published experiments
+    # participants name 87 % of clean images rightly in the published experiments
     assert 1 - tail(5, 8, Fraction(87, 100)) < Fraction(2, 100)
 
 
@@ -94,7 +94,7 @@ def test_who_guesses_between_two_passes_once_in_a_thousand():
 
 
 @pytest.mark.parametrize("choices", [2, 16])
-def test_as_few_right_answers_are_needed_as_guessing_rarely_reaches(choices):
+def test_as_few_right_responses_are_needed_as_guessing_rarely_reaches(choices):
     for trials in range(41):
         found = needed(trials, choices)
         rare = [
@@ -130,7 +130,7 @@ def test_entropy_is_in_bits():
         (Robot(right_with(attentive), flags=[("hidden", 0.5)]), "focus"),
         (Robot(right_with(attentive), flags=[("blurred_focus", 0.5)]), "focus"),
         (Robot(right_with(attentive), flags=[("timing", 0.5)]), "timing"),
-        # no flag was sent, but the stamps say that pictures stayed for 250 ms
+        # no flag was sent, but the stamps say that images stayed for 250 ms
         (Robot(right_with(attentive), shown_ms=250), "timing"),
     ],
 )
@@ -160,7 +160,7 @@ def test_who_does_not_compare_is_found_by_the_rule_for_it(robot, rule):
         Robot(right_with(attentive), rt=(1050, 250)),
         # old screen and restless hands, within what is allowed
         Robot(right_with(attentive), flags=[("timing", 0.05), ("blurred_focus", 0.03)]),
-        # sees nothing once pictures are changed at all, and then says bird
+        # sees nothing once images are changed at all, and then says bird
         Robot(lambda t, v, n: t if n.random() < (0.3 if v else 0.95) else "bird"),
     ],
     ids=["attentive", "slow", "restless", "lost"],
@@ -172,7 +172,7 @@ def test_who_looks_is_left_alone(robot):
 
 
 def test_who_cannot_tell_any_pair_apart_is_left_alone():
-    """Saying "same" of nearly everything is an honest answer where corruptions look alike."""
+    """Saying "same" of nearly everything is an honest response where corruptions look alike."""
 
     def choose(truth, change, numbers):
         if change == 0:  # plain ones: qualification and catch
@@ -223,9 +223,11 @@ def test_a_qualification_that_goes_on_is_not_yet_judged():
         (200 + 2000 / 144, None, False),
     ],
 )
-def test_a_trial_is_odd_if_its_picture_was_shown_more_than_a_frame_off(shown, hz, is_odd):
-    answer = replace(PERFECT.responses[0], stamps={"stimulus": 300, "blank": 300 + shown, "hz": hz})
-    sitting = replace(PERFECT, hz=60.0, responses=(answer,))
+def test_a_trial_is_odd_if_its_image_was_shown_more_than_a_frame_off(shown, hz, is_odd):
+    response = replace(
+        PERFECT.responses[0], stamps={"stimulus": 300, "blank": 300 + shown, "hz": hz}
+    )
+    sitting = replace(PERFECT, hz=60.0, responses=(response,))
     assert judge(sitting, NAMING).odd == ({0: ("timing",)} if is_odd else {})
 
 
@@ -234,14 +236,14 @@ def test_a_trial_is_odd_if_its_picture_was_shown_more_than_a_frame_off(shown, hz
     ["timing", "slow_decode", "hidden", "blurred_focus", "resized", "too_soon", "too_late"],
 )
 def test_a_flagged_trial_does_not_count_but_its_person_does(flag):
-    answer = replace(PERFECT.responses[-1], flags=(flag,))
-    verdict = judge(replace(PERFECT, responses=(*PERFECT.responses[:-1], answer)), NAMING)
-    assert verdict.counts and verdict.odd == {answer.number: (flag,)}
+    response = replace(PERFECT.responses[-1], flags=(flag,))
+    verdict = judge(replace(PERFECT, responses=(*PERFECT.responses[:-1], response)), NAMING)
+    assert verdict.counts and verdict.odd == {response.number: (flag,)}
 
 
 def test_what_says_nothing_of_what_was_seen_is_only_noted():
-    answer = replace(PERFECT.responses[-1], flags=("late",))
-    assert not judge(replace(PERFECT, responses=(answer,)), NAMING).odd
+    response = replace(PERFECT.responses[-1], flags=("late",))
+    assert not judge(replace(PERFECT, responses=(response,)), NAMING).odd
 
 
 # Versions
@@ -258,7 +260,7 @@ def test_the_rules_text_names_every_rule_and_its_number():
         assert word in text
 
 
-def test_an_unknown_version_is_refused():
+def test_an_unknown_version_is_rejected():
     assert VERSION in (1,) and StudyConfig(name="a", title="A").rules == VERSION
     with pytest.raises(ec.UsageError, match=r"quality rules \(1\), got 9"):
         judge(PERFECT, NAMING, 9)

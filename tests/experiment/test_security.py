@@ -20,10 +20,10 @@ from eyechart.experiment.server.session_progress import SessionProgress, is_catc
 from eyechart.experiment.storage.database_tables import (
     IdentityRow,
     ParticipantRow,
-    PictureRow,
     ResponseRow,
     SessionRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
@@ -95,8 +95,8 @@ def go_through(visitor):
     visitor.begin()
     while (step := visitor.next())["next"] == "trial":
         trial = step["trial"]
-        for each in trial["pictures"]:
-            assert visitor.picture(each).status_code == 200
+        for each in trial["images"]:
+            assert visitor.image(each).status_code == 200
         with client.database.reading() as db:
             right = db.scalar(
                 select(StimulusRow.truth).join(TrialRow).where(TrialRow.public_id == trial["id"])
@@ -106,7 +106,7 @@ def go_through(visitor):
         # and what is said to those who err
         visitor.put(trial["id"], body | {"choice": "other"})
         visitor.put(trial["id"], body | {"rt_ms": 401})
-        visitor.picture(trial["pictures"][0])
+        visitor.image(trial["images"][0])
         visitor.state()
     visitor.finish()
     return told
@@ -117,16 +117,19 @@ CONSTANT = (b"content-security-policy", b"cross-origin-resource-policy", b"permi
 
 
 def hidden(client):
-    """Return what the database knows of pictures, as it could be written."""
+    """Return what the database knows of images, as it could be written."""
     with client.database.reading() as db:
-        pictures = db.execute(
+        images = db.execute(
             select(
-                PictureRow.sha256, PictureRow.corruption, PictureRow.parameters, PictureRow.delta_v
+                StimulusImageRow.sha256,
+                StimulusImageRow.corruption,
+                StimulusImageRow.parameters,
+                StimulusImageRow.delta_v,
             )
         ).all()
         sources = db.execute(select(SourceImageRow.digest, SourceImageRow.name)).all()
     names = {part for name in CORRUPTIONS for part in name.split("/")}
-    for sha256, corruption, parameters, delta_v in pictures:
+    for sha256, corruption, parameters, delta_v in images:
         names |= {sha256[:32], sha256[32:], corruption, *parameters}
         names |= {f"{delta_v:.{digits}f}" for digits in (4, 6, 15)} if delta_v else set()
     for digest, name in sources:
@@ -138,7 +141,7 @@ def readable(reply):
     """Return headers and body of a reply as text; pixels are looked at elsewhere."""
     path, status, headers, body = reply
     lines = [name + b": " + value for name, value in headers if name not in CONSTANT]
-    if status != 200 or not path.startswith("/api/pictures/"):
+    if status != 200 or not path.startswith("/api/images/"):
         lines.append(body)
     return b"\n".join(lines).decode().lower()
 
@@ -146,7 +149,7 @@ def readable(reply):
 @pytest.mark.parametrize("kind", ["categorise", "same-different"])
 def test_nothing_that_is_sent_says_what_is_shown(tmp_path, kind):
     folder = make_study(tmp_path / "s", kind=kind, sizes=Sizes(main=10, stimuli=1))
-    answers = CATEGORIES if kind == "categorise" else ("same", "different")
+    responses = CATEGORIES if kind == "categorise" else ("same", "different")
     with recorded(folder) as client:
         told = go_through(Visitor(client))
         names, sent = hidden(client), client.recorder.sent
@@ -157,7 +160,7 @@ def test_nothing_that_is_sent_says_what_is_shown(tmp_path, kind):
     assert len(names) > 200
     for name in CONSTANT:
         assert len({dict(headers)[name] for _, _, headers, _ in sent}) == 1
-    told_answers = Counter()
+    told_responses = Counter()
     for reply in sent:
         path, status = reply[:2]
         text = readable(reply)
@@ -167,17 +170,17 @@ def test_nothing_that_is_sent_says_what_is_shown(tmp_path, kind):
             # it says that feedback on practice has a truth
             assert not any(re.search(rf"\b{word}\b", text) for word in CATEGORIES)
             continue
-        said = [word for word in answers if re.search(rf"\b{word}\b", text)]
+        said = [word for word in responses if re.search(rf"\b{word}\b", text)]
         if path == "/api/studies/small":
-            assert sorted(said) == sorted(answers)
+            assert sorted(said) == sorted(responses)
         elif path in practice and status == 200:
             assert len(said) == 1
             text = text.replace("truth", "")
-            told_answers[path] += 1
+            told_responses[path] += 1
         else:
             assert said == [], path
         assert not [word for word in WORDS if word in text], path
-    assert told_answers == dict.fromkeys(practice, 1)
+    assert told_responses == dict.fromkeys(practice, 1)
 
 
 def test_a_trial_is_an_id_a_part_and_a_number_and_nothing_else(tmp_path):
@@ -187,8 +190,8 @@ def test_a_trial_is_an_id_a_part_and_a_number_and_nothing_else(tmp_path):
         for _ in range(2):
             told = go_through(Visitor(client))
             for number, (trial, reply) in enumerate(told):
-                assert set(trial) == {"id", "phase", "pictures", "number", "of"}
-                assert trial["pictures"] == [f"{trial['id']}-0"]
+                assert set(trial) == {"id", "phase", "images", "number", "of"}
+                assert trial["images"] == [f"{trial['id']}-0"]
                 assert re.fullmatch("[0-9a-f]{32}", trial["id"])
                 assert (trial["number"], trial["of"]) == (number, 16)
                 assert set(reply) == {"stored", "feedback", "state"}
@@ -202,13 +205,13 @@ def test_a_trial_is_an_id_a_part_and_a_number_and_nothing_else(tmp_path):
     assert sum(map(len, seen.values())) == 32
 
 
-def test_all_pictures_come_in_replies_of_one_size_with_the_same_headers(tmp_path):
+def test_all_images_come_in_replies_of_one_size_with_the_same_headers(tmp_path):
     with recorded(make_study(tmp_path / "s", sizes=Sizes(main=10, stimuli=1))) as client:
         go_through(Visitor(client))
         sent = [
             (status, tuple(headers), len(body))
             for path, status, headers, body in client.recorder.sent
-            if path.startswith("/api/pictures/") and status == 200
+            if path.startswith("/api/images/") and status == 200
         ]
     assert len(sent) == 16 and len(set(sent)) == 1
     names = {name for name, _ in sent[0][1]}
@@ -235,31 +238,31 @@ def test_catch_trials_come_anywhere_in_the_main_part(folder):
 # who may see what
 
 
-def test_another_ones_trial_and_picture_are_as_if_they_were_not_there(client, visitor):
+def test_another_ones_trial_and_image_are_as_if_they_were_not_there(client, visitor):
     other = Visitor(client).begin()
     trial = visitor.next()["trial"]
     for ask in (
-        lambda name: other.picture(f"{name}-0"),
-        lambda name: other.answer(name),
-        lambda name: other.answer(name, rt_ms=None, choice=""),
+        lambda name: other.image(f"{name}-0"),
+        lambda name: other.response(name),
+        lambda name: other.response(name, rt_ms=None, choice=""),
     ):
         theirs, nobodys = ask(trial["id"]), ask(uuid4().hex)
         assert theirs.status_code == nobodys.status_code == 404
         assert theirs.content == nobodys.content
         assert theirs.headers == nobodys.headers
-    assert visitor.answer(trial["id"]).status_code == 200
+    assert visitor.response(trial["id"]).status_code == 200
 
 
-def test_a_picture_is_there_only_while_its_trial_is_out(client, visitor):
+def test_an_image_is_there_only_while_its_trial_is_out(client, visitor):
     trial = visitor.next()["trial"]
-    name = trial["pictures"][0]
-    assert visitor.picture(name).status_code == 200
-    assert visitor.picture(f"{trial['id']}-1").json()["code"] == "no_picture"
-    visitor.answer(trial["id"])
-    assert visitor.picture(name).json()["code"] == "no_picture"
-    second = visitor.next()["trial"]["pictures"][0]
+    name = trial["images"][0]
+    assert visitor.image(name).status_code == 200
+    assert visitor.image(f"{trial['id']}-1").json()["code"] == "no_image"
+    visitor.response(trial["id"])
+    assert visitor.image(name).json()["code"] == "no_image"
+    second = visitor.next()["trial"]["images"][0]
     visitor.claim()
-    assert visitor.picture(second).json()["code"] == "no_picture"
+    assert visitor.image(second).json()["code"] == "no_image"
 
 
 def flipped(token):
@@ -268,14 +271,14 @@ def flipped(token):
         yield token[:place] + ("A" if old != "A" else "B") + token[place + 1 :]
 
 
-def test_a_token_with_anything_changed_is_refused(client, visitor):
+def test_a_token_with_anything_changed_is_rejected(client, visitor):
     for token in flipped(visitor.token):
         reply = client.get("/api/session", headers={"Authorization": f"Bearer {token}"})
         assert (reply.status_code, reply.json()["code"]) == (401, "bad_token")
     assert visitor.state()["state"] == "active"
 
 
-def test_made_up_tokens_are_refused(client, folder, visitor):
+def test_made_up_tokens_are_rejected(client, folder, visitor):
     with client.database.reading() as db:
         own = db.scalar(select(func.max(SessionRow.id)))
     later = datetime.now(UTC) + timedelta(hours=1)
@@ -302,7 +305,7 @@ def test_made_up_tokens_are_refused(client, folder, visitor):
     assert client.get(f"/api/session?token={visitor.token}").status_code == 401
 
 
-def test_a_token_of_another_study_of_the_same_database_is_refused(tmp_path, folder):
+def test_a_token_of_another_study_of_the_same_database_is_rejected(tmp_path, folder):
     url = f"sqlite:///{tmp_path / 'both.sqlite'}"
     secret = "ab" * 32
     one = make_study(tmp_path / "one", "one", url=url, secret=secret)
@@ -320,7 +323,7 @@ def test_a_token_is_over_when_it_says_so(folder):
         now[0] += timedelta(minutes=folder.config.token_minutes) - timedelta(seconds=2)
         assert visitor.ask().status_code == 200
         now[0] += timedelta(seconds=3)
-        for reply in (visitor.ask(), visitor.finish(), visitor.picture(uuid4().hex + "-0")):
+        for reply in (visitor.ask(), visitor.finish(), visitor.image(uuid4().hex + "-0")):
             assert (reply.status_code, reply.json()["code"]) == (401, "expired_token")
         visitor.join(expect=200)
         assert visitor.ask().status_code == 200
@@ -338,7 +341,7 @@ def test_whoever_is_deleted_while_asking_is_told_so(folder, monkeypatch):
         for name, ask in (
             ("allocate", Visitor.ask),
             ("claim_tab", Visitor.claim),
-            ("store", lambda one: one.answer(uuid4().hex)),
+            ("store", lambda one: one.response(uuid4().hex)),
         ):
             visitor = Visitor(client).begin()
             person = visitor.state()["participant"]
@@ -358,7 +361,7 @@ STRANGE = [
     "..", "../secret", "..%2fsecret", "%2e%2e%2fsecret", "..%252fsecret", "..%5csecret",
     "..%c0%af..%c0%afsecret", "%00", "a%00", "%ff%fe", "%EF%BC%8E%2Fsecret", "%2fetc%2fpasswd",
     "//etc/passwd", "file:%2f%2f%2fetc%2fpasswd", "%0d%0aX-Evil:%201", "<script>", "%3Cscript%3E",
-    "' OR '1'='1", "a" * 5000, "-", "0", "%E2%80%AE", "study.yaml", "answers.sqlite", "%F0%9F",
+    "' OR '1'='1", "a" * 5000, "-", "0", "%E2%80%AE", "study.yaml", "responses.sqlite", "%F0%9F",
     "app.js/..%2f..%2fsecret", "app.js%00.css", "APP.JS", "__init__.py", "..;/secret", "~root",
 ]  # fmt: skip
 
@@ -366,7 +369,7 @@ STRANGE = [
 @pytest.mark.parametrize(
     "before, after",
     [("/s/", ""), ("/assets/", ""), ("/api/studies/", ""), ("/api/studies/", "/sessions"),
-     ("/api/pictures/", ""), ("/api/pictures/", "-0"), ("/api/trials/", "/response"), ("/", "")],
+     ("/api/images/", ""), ("/api/images/", "-0"), ("/api/trials/", "/response"), ("/", "")],
 )  # fmt: skip
 def test_no_path_leads_out_of_where_it_should(client, folder, visitor, before, after):
     secret = (folder.path / "secret").read_text()
@@ -395,7 +398,7 @@ def join_body(**more):
     } | more
 
 
-def answer_body(**more):
+def response_body(**more):
     body = {"uuid": str(uuid4()), "choice": "cat", "rt_ms": 1.0, "stamps": {}, "flags": []}
     return body | more
 
@@ -408,7 +411,7 @@ ODD_TEXTS = [
 
 
 @pytest.mark.parametrize("odd", ODD_TEXTS)
-def test_odd_ids_are_refused_and_not_repeated(client, odd):
+def test_odd_ids_are_rejected_and_not_repeated(client, odd):
     turk = {
         "assignmentId": "A",
         "hitId": "H",
@@ -444,9 +447,9 @@ def test_names_of_fields_are_not_repeated(client, visitor, name):
         (JOIN, join_body(screen={name: 1})),
         ("/api/session/tab", {"tab": str(uuid4()), name: 1}),
         ("/api/trials", {"key": str(uuid4()), name: 1}),
-        (f"/api/trials/{trial}/response", answer_body(stamps={name: 1})),
-        (f"/api/trials/{trial}/response", answer_body(flags=[name])),
-        (f"/api/trials/{trial}/response", answer_body(choice=name)),
+        (f"/api/trials/{trial}/response", response_body(stamps={name: 1})),
+        (f"/api/trials/{trial}/response", response_body(flags=[name])),
+        (f"/api/trials/{trial}/response", response_body(choice=name)),
     ):
         method = "PUT" if path.endswith("response") else "POST"
         reply = client.request(method, path, content=json.dumps(body), headers=headers)
@@ -461,21 +464,21 @@ ODD_NUMBERS = [
 
 
 @pytest.mark.parametrize("odd", ODD_NUMBERS)
-def test_odd_numbers_are_refused(client, visitor, odd):
+def test_odd_numbers_are_rejected(client, visitor, odd):
     headers = visitor.headers | {"content-type": "application/json"}
     trial = visitor.next()["trial"]["id"]
     for path, body in (
         (JOIN, join_body(screen={"width": "ODD"})),
         (JOIN, join_body(screen={"ratio": "ODD"})),
         ("/api/session/tab", {"tab": str(uuid4()), "hz": "ODD"}),
-        (f"/api/trials/{trial}/response", answer_body(rt_ms="ODD")),
-        (f"/api/trials/{trial}/response", answer_body(stamps={"fixation": "ODD"})),
+        (f"/api/trials/{trial}/response", response_body(rt_ms="ODD")),
+        (f"/api/trials/{trial}/response", response_body(stamps={"fixation": "ODD"})),
     ):
         content = json.dumps(body).replace('"ODD"', odd)
         method = "PUT" if path.endswith("response") else "POST"
         reply = client.request(method, path, content=content, headers=headers)
         assert (reply.status_code, reply.json()["code"]) == (422, "bad_request"), content
-    assert visitor.answer(trial).status_code == 200
+    assert visitor.response(trial).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -485,7 +488,7 @@ def test_odd_numbers_are_refused(client, visitor, odd):
      b'{"key":"' + b"\\u0000" * 100 + b'"}'],
     ids=range(16),
 )  # fmt: skip
-def test_bodies_that_are_no_such_thing_are_refused(client, visitor, content):
+def test_bodies_that_are_no_such_thing_are_rejected(client, visitor, content):
     headers = visitor.headers | {"content-type": "application/json"}
     trial = visitor.next()["trial"]["id"]
     paths = [JOIN, "/api/session/tab", "/api/trials", f"/api/trials/{trial}/response"]
@@ -500,7 +503,7 @@ def test_bodies_that_are_no_such_thing_are_refused(client, visitor, content):
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
      "text/json", "", "application/xml", "application/json\t;x", "x" * 3000],
 )  # fmt: skip
-def test_a_form_of_another_site_cannot_send_an_answer(client, visitor, kind):
+def test_a_form_of_another_site_cannot_send_an_response(client, visitor, kind):
     body = json.dumps(join_body(ids={"client": "never-to-be-seen"}))
     reply = client.post(JOIN, content=body, headers={"content-type": kind})
     assert reply.status_code in (201, 422)
@@ -519,10 +522,10 @@ def test_agreeing_is_said_in_one_way(client):
 def test_of_a_name_given_twice_the_last_counts_and_is_checked(client, visitor):
     trial = visitor.next()["trial"]["id"]
     headers = visitor.headers | {"content-type": "application/json"}
-    content = json.dumps(answer_body())[:-1] + ', "rt_ms": -5}'
+    content = json.dumps(response_body())[:-1] + ', "rt_ms": -5}'
     reply = client.put(f"/api/trials/{trial}/response", content=content, headers=headers)
     assert reply.status_code == 422
-    content = json.dumps(answer_body(rt_ms=-5))[:-1] + ', "rt_ms": 5}'
+    content = json.dumps(response_body(rt_ms=-5))[:-1] + ', "rt_ms": 5}'
     reply = client.put(f"/api/trials/{trial}/response", content=content, headers=headers)
     assert reply.status_code == 200
     with client.database.reading() as db:
@@ -530,7 +533,7 @@ def test_of_a_name_given_twice_the_last_counts_and_is_checked(client, visitor):
         assert db.scalar(own) == 5
 
 
-def test_bodies_that_are_too_large_are_refused(client, visitor):
+def test_bodies_that_are_too_large_are_rejected(client, visitor):
     def drops():
         for _ in range(MAX_BYTES // 1000 + 1):
             yield b" " * 1000
@@ -552,7 +555,7 @@ def test_bodies_that_are_too_large_are_refused(client, visitor):
 def test_a_key_that_was_used_gets_another_trial(client, visitor):
     key = str(uuid4())
     first = visitor.next(key)["trial"]["id"]
-    assert visitor.answer(first).status_code == 200
+    assert visitor.response(first).status_code == 200
     second = visitor.next(key)["trial"]["id"]
     assert second != first
     visitor.claim()
@@ -579,12 +582,12 @@ def test_whoever_takes_up_another_task_hands_in_that_one(client):
 # what goes wrong on this side
 
 
-def test_a_picture_that_is_missing_or_damaged_is_told_to_whoever_runs_the_study(tmp_path, caplog):
+def test_an_image_that_is_missing_or_damaged_is_told_to_whoever_runs_the_study(tmp_path, caplog):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=10, stimuli=1))
     with in_process(folder) as client:
         visitor = Visitor(client).begin()
-        name = visitor.next()["trial"]["pictures"][0]
-        whole = visitor.picture(name).content
+        name = visitor.next()["trial"]["images"][0]
+        whole = visitor.image(name).content
         [file] = folder.stimuli.glob(hashlib.sha256(whole).hexdigest() + ".png")
         kept = file.read_bytes()
         other = next(each for each in folder.stimuli.iterdir() if each != file).read_bytes()
@@ -598,7 +601,7 @@ def test_a_picture_that_is_missing_or_damaged_is_told_to_whoever_runs_the_study(
             file.unlink(missing_ok=True)
             if content is not None:
                 file.write_bytes(content)
-            reply = visitor.picture(name)
+            reply = visitor.image(name)
             assert (reply.status_code, reply.json()["code"]) == (503, "trouble")
             assert int(reply.headers["retry-after"]) > 0
             assert file.stem not in reply.text and str(folder.path) not in reply.text
@@ -606,17 +609,17 @@ def test_a_picture_that_is_missing_or_damaged_is_told_to_whoever_runs_the_study(
             assert str(file) in line and word in line and "\n" not in line
             assert visitor.token not in line
         file.write_bytes(kept)
-        assert visitor.picture(name).content == whole
+        assert visitor.image(name).content == whole
 
 
-def test_a_database_that_does_not_answer_is_told_in_one_line(tmp_path, caplog):
+def test_a_database_that_does_not_response_is_told_in_one_line(tmp_path, caplog):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=10, stimuli=1))
     with in_process(folder) as client:
         visitor = Visitor(client).begin()
         with client.database.writing() as db:
             db.execute(text("ALTER TABLE trial RENAME TO gone"))
         caplog.clear()
-        for reply in (visitor.ask(), visitor.answer(uuid4().hex)):
+        for reply in (visitor.ask(), visitor.response(uuid4().hex)):
             assert (reply.status_code, reply.json()["code"]) == (503, "trouble")
             assert "trial" not in reply.text
         assert len(caplog.messages) == 2

@@ -19,10 +19,10 @@ from eyechart.experiment.storage.database_tables import (
     ExposureRow,
     IdentityRow,
     ParticipantRow,
-    PictureRow,
     ResponseRow,
     SessionRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
@@ -72,7 +72,7 @@ def truth(client, trial):
 
 
 def go_on(visitor, right=True, until=None):
-    """Answer trials until there are none, or until a phase begins; return what comes then."""
+    """Respond to trials until there are none, or until a phase begins; return what comes then."""
     while True:
         step = visitor.next()
         if step["next"] != "trial" or step["trial"]["phase"] == until:
@@ -80,7 +80,7 @@ def go_on(visitor, right=True, until=None):
         said = truth(visitor.client, step["trial"]["id"])
         if not right:
             said = "cat" if said != "cat" else "dog"
-        assert visitor.answer(step["trial"]["id"], said).status_code == 200
+        assert visitor.response(step["trial"]["id"], said).status_code == 200
 
 
 def taken(client):
@@ -95,7 +95,7 @@ def taken(client):
             db.scalars(
                 select(TrialRow.stimulus_id)
                 .join(StimulusRow)
-                .where(StimulusRow.role == "main", TrialRow.state.in_(("live", "answered")))
+                .where(StimulusRow.role == "main", TrialRow.state.in_(("live", "responded")))
             )
         )
     return says, {key: out[key] for key in says}
@@ -110,9 +110,9 @@ def test_a_participant_goes_from_consent_to_a_completion_code(client):
             break
         trial = step["trial"]
         phases.append(trial["phase"])
-        reply = visitor.picture(trial["pictures"][0])
+        reply = visitor.image(trial["images"][0])
         assert len(reply.content) == SIDE * SIDE * 3
-        feedback = visitor.answer(trial["id"], truth(client, trial["id"])).json()["feedback"]
+        feedback = visitor.response(trial["id"], truth(client, trial["id"])).json()["feedback"]
         assert (feedback is not None) == (trial["phase"] == "practice")
     assert Counter(phases) == {"practice": 2, "qualification": 4, "main": 10}
     assert phases == sorted(phases, key=["practice", "qualification", "main"].index)
@@ -136,11 +136,11 @@ def test_whoever_fails_the_qualification_is_thanked_and_sees_no_more(client):
     step = go_on(visitor, right=False)
     assert step == {"trial": None, "next": "failed"}
     state = visitor.state()
-    assert state["state"] == "failed" and state["answered"]["main"] == 0
+    assert state["state"] == "failed" and state["responded"]["main"] == 0
     assert state["completion"]["way"] == "code"
 
 
-def test_nobody_sees_a_photograph_twice_not_even_in_another_study(tmp_path, urls):
+def test_nobody_sees_an_image_twice_not_even_in_another_study(tmp_path, urls):
     url = urls()
     first = make_study(tmp_path / "first", "first", Sizes(main=14), url=url)
     secret = (tmp_path / "first" / "secret").read_text()
@@ -153,35 +153,35 @@ def test_nobody_sees_a_photograph_twice_not_even_in_another_study(tmp_path, urls
             assert visitor.finish().status_code == 200
             with client.database.reading() as db:
                 shown = db.scalars(
-                    select(PictureRow.source_id).join(
-                        TrialRow, TrialRow.stimulus_id == PictureRow.stimulus_id
+                    select(StimulusImageRow.source_id).join(
+                        TrialRow, TrialRow.stimulus_id == StimulusImageRow.stimulus_id
                     )
                 ).all()
-                people = db.scalar(select(func.count(ParticipantRow.id)))
+                humans = db.scalar(select(func.count(ParticipantRow.id)))
                 main = db.scalar(select(func.count(TrialRow.id)).where(TrialRow.role == "main"))
-    assert people == 1
+    assert humans == 1
     assert len(shown) == len(set(shown)) > 16
-    # 8 of the 14 photographs of the main part are gone after the first study, so 6 trials are left
+    # 8 of the 14 images of the main part are gone after the first study, so 6 trials are left
     assert main == 8 + 6
 
 
-def test_many_at_once_never_take_a_stimulus_too_often_or_a_photograph_twice(tmp_path, urls):
+def test_many_at_once_never_take_a_stimulus_too_often_or_an_image_twice(tmp_path, urls):
     sizes = Sizes(main=12, stimuli=2)
     folder = make_study(tmp_path / "s", sizes=sizes, url=urls(), practice=0, qualification=0,
                         catch=0, trials=20, k=2)  # fmt: skip
     problems = []
     with in_process(folder) as client:
-        people = [Visitor(client).begin() for _ in range(6)]
+        humans = [Visitor(client).begin() for _ in range(6)]
 
         def ask(visitor):
             try:
                 while (step := visitor.next())["next"] == "trial":
-                    assert visitor.answer(step["trial"]["id"]).status_code == 200
+                    assert visitor.response(step["trial"]["id"]).status_code == 200
             except BaseException as error:
                 problems.append(error)
 
         # each in two threads, as if in two windows that share a tab's id
-        threads = [threading.Thread(target=ask, args=(each,)) for each in people * 2]
+        threads = [threading.Thread(target=ask, args=(each,)) for each in humans * 2]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -189,14 +189,14 @@ def test_many_at_once_never_take_a_stimulus_too_often_or_a_photograph_twice(tmp_
         assert not problems
         says, counted = taken(client)
         assert says == counted
-        # 12 photographs of two stimuli each, two answers to each: four people for each photograph
+        # 12 images of two stimuli each, two responses to each: four participants for each image
         assert set(counted.values()) == {2}
         with client.database.reading() as db:
             rows = db.execute(
-                select(SessionRow.participant_id, PictureRow.source_id)
+                select(SessionRow.participant_id, StimulusImageRow.source_id)
                 .select_from(TrialRow)
                 .join(SessionRow)
-                .join(PictureRow, PictureRow.stimulus_id == TrialRow.stimulus_id)
+                .join(StimulusImageRow, StimulusImageRow.stimulus_id == TrialRow.stimulus_id)
             ).all()
     assert len(rows) == len(set(rows))
 
@@ -215,7 +215,7 @@ def test_no_more_than_three_trials_are_out_at_once(client):
     assert [visitor.next()["next"] for _ in range(3)] == ["trial", "trial", "wait"]
 
 
-def test_the_same_answer_again_changes_nothing_and_another_is_refused(client):
+def test_the_same_response_again_changes_nothing_and_another_is_rejected(client):
     visitor = Visitor(client).begin()
     trial = visitor.next()["trial"]["id"]
     body = {"uuid": str(uuid4()), "choice": "dog", "rt_ms": 300, "stamps": {}, "flags": []}
@@ -224,7 +224,7 @@ def test_the_same_answer_again_changes_nothing_and_another_is_refused(client):
     assert visitor.put(trial, body).json() == first.json()
     for other in ({"choice": "cat"}, {"uuid": str(uuid4())}, {"rt_ms": 301}):
         reply = visitor.put(trial, body | other)
-        assert (reply.status_code, reply.json()["code"]) == (409, "answered")
+        assert (reply.status_code, reply.json()["code"]) == (409, "responded")
     with client.database.reading() as db:
         assert db.scalar(select(func.count(ResponseRow.trial_id))) == 1
 
@@ -243,7 +243,7 @@ def test_another_tab_takes_over_and_the_first_is_told(client):
     assert visitor.next()["trial"]["id"] != out
 
 
-def test_a_dropped_trial_is_given_to_others_but_its_answer_counts_if_it_comes_in_time(
+def test_a_dropped_trial_is_given_to_others_but_its_response_counts_if_it_comes_in_time(
     tmp_path, urls
 ):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=1, stimuli=1), url=urls(), practice=0,
@@ -254,13 +254,13 @@ def test_a_dropped_trial_is_given_to_others_but_its_answer_counts_if_it_comes_in
         assert Visitor(client).join(expect=409)["code"] == "full"
         slow.claim()
         quick = Visitor(client).begin()
-        assert slow.answer(late).status_code == 200
+        assert slow.response(late).status_code == 200
         # now it is full: the other one finds nothing to do
         assert quick.next()["next"] == "finish"
         assert set(taken(client)[1].values()) == {1}
 
 
-def test_an_answer_that_comes_after_others_gave_it_is_gone(tmp_path, urls):
+def test_a_response_that_comes_after_others_gave_it_is_gone(tmp_path, urls):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=1, stimuli=1), url=urls(), practice=0,
                         qualification=0, catch=0, trials=1, k=1)  # fmt: skip
     with in_process(folder) as client:
@@ -268,8 +268,8 @@ def test_an_answer_that_comes_after_others_gave_it_is_gone(tmp_path, urls):
         late = slow.next()["trial"]["id"]
         slow.claim()
         quick = Visitor(client).begin()
-        assert quick.answer(quick.next()["trial"]["id"]).status_code == 200
-        reply = slow.answer(late)
+        assert quick.response(quick.next()["trial"]["id"]).status_code == 200
+        reply = slow.response(late)
         assert (reply.status_code, reply.json()["code"]) == (410, "gone")
         assert set(taken(client)[1].values()) == {1}
 
@@ -292,7 +292,7 @@ def test_a_lease_that_is_over_frees_the_stimulus(tmp_path, urls):
         assert says == counted == dict.fromkeys(says, 1)
 
 
-def test_answers_of_whoever_is_excluded_are_asked_of_others(tmp_path, urls):
+def test_responses_of_whoever_is_excluded_are_asked_of_others(tmp_path, urls):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=30, stimuli=1), url=urls(), practice=0,
                         qualification=0, catch=8, trials=22, k=1)  # fmt: skip
     with in_process(folder) as client:
@@ -336,14 +336,14 @@ def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
     assert again.state()["participant"] == visitor.state().get("participant", person.code)
 
 
-def test_whoever_left_midway_and_breaks_a_rule_gives_back_what_was_answered(tmp_path, urls):
+def test_whoever_left_midway_and_breaks_a_rule_gives_back_its_responses(tmp_path, urls):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=30, stimuli=1), url=urls(), practice=0,
                         qualification=0, catch=8, trials=60, k=1, lease_minutes=0.01)  # fmt: skip
     with in_process(folder) as client:
         spammer = Visitor(client).begin()
         for _ in range(25):
             said = truth(client, trial := spammer.next()["trial"]["id"])
-            spammer.answer(trial, "cat" if said != "cat" else "dog")
+            spammer.response(trial, "cat" if said != "cat" else "dog")
         given = sum(taken(client)[0].values())
         assert given > 15
         assert apply_rules(client.study) == 0, "somebody may still come back"
@@ -370,7 +370,7 @@ def test_whoever_is_done_cannot_hand_in_another_task(client):
     assert worker.join(expect=409)["code"] == "again"
 
 
-def test_two_pictures_that_stay_until_the_answer_are_never_answered_too_late(tmp_path, urls):
+def test_two_images_that_stay_until_the_response_are_never_too_late(tmp_path, urls):
     config = {"kind": "same-different", "practice": 0, "qualification": 0, "catch": 0}
     for show, rt, late in ((0, 2000.0, False), (1000, 2200.0, False), (1000, 2700.0, True)):
         folder = make_study(tmp_path / f"s{show}{rt}", url=urls(), response_ms=1500, show_ms=show,
@@ -378,21 +378,21 @@ def test_two_pictures_that_stay_until_the_answer_are_never_answered_too_late(tmp
         with in_process(folder) as client:
             visitor = Visitor(client).begin()
             trial = visitor.next()["trial"]["id"]
-            assert visitor.answer(trial, "same", rt_ms=rt).status_code == 200
+            assert visitor.response(trial, "same", rt_ms=rt).status_code == 200
             with client.database.reading() as db:
                 assert ("too_late" in db.scalar(select(ResponseRow.flags))) == late
 
 
-def test_least_answered_stimuli_come_first(tmp_path, urls):
+def test_stimuli_with_fewest_responses_come_first(tmp_path, urls):
     folder = make_study(tmp_path / "s", sizes=Sizes(main=20, stimuli=1), url=urls(), practice=0,
                         qualification=0, catch=0, trials=10, k=5)  # fmt: skip
     with in_process(folder) as client:
-        for people in range(1, 5):
+        for humans in range(1, 5):
             visitor = Visitor(client).begin()
             go_on(visitor)
             counts = taken(client)[0].values()
             assert max(counts) - min(counts) <= 1
-            assert sum(counts) == 10 * people
+            assert sum(counts) == 10 * humans
 
 
 def test_the_three_ways_lead_back_where_participants_came_from(client):
@@ -444,10 +444,10 @@ def test_forms_are_sent_to_mechanical_turk_only(client, address):
 def test_coming_back_goes_on_and_makes_the_old_token_void(client):
     visitor = Visitor(client).begin()
     trial = visitor.next()["trial"]["id"]
-    visitor.answer(trial)
+    visitor.response(trial)
     old = visitor.token
     visitor.join(expect=200)
-    assert visitor.state()["answered"]["practice"] == 1
+    assert visitor.state()["responded"]["practice"] == 1
     visitor.token = old
     assert visitor.ask().json()["code"] == "bad_token"
 
@@ -478,19 +478,19 @@ def test_nobody_skips_a_part_because_others_are_at_the_same_stimuli(tmp_path, ur
                         catch=1, trials=3, k=20)  # fmt: skip
     problems = []
     with in_process(folder) as client:
-        people = [Visitor(client).begin() for _ in range(12)]
+        humans = [Visitor(client).begin() for _ in range(12)]
 
         def go(visitor):
             try:
                 while (step := visitor.next())["next"] in ("trial", "wait"):
                     if step["trial"]:
                         trial = step["trial"]["id"]
-                        assert visitor.answer(trial, truth(client, trial)).status_code == 200
+                        assert visitor.response(trial, truth(client, trial)).status_code == 200
                 assert step["next"] == "finish"
             except BaseException as error:
                 problems.append(error)
 
-        threads = [threading.Thread(target=go, args=(each,)) for each in people]
+        threads = [threading.Thread(target=go, args=(each,)) for each in humans]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -498,9 +498,9 @@ def test_nobody_skips_a_part_because_others_are_at_the_same_stimuli(tmp_path, ur
         assert not problems
         with client.database.reading() as db:
             rows = db.execute(select(TrialRow.session_id, TrialRow.role)).all()
-    assert len(rows) == len(people) * 6
+    assert len(rows) == len(humans) * 6
     assert all(
-        count == len(people)
+        count == len(humans)
         for role, count in Counter(r for _, r in rows).items()
         if role != "main"
     )

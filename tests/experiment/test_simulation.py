@@ -63,7 +63,7 @@ def check(out, spammers, **fit):
 
 def test_a_robots_curve_comes_out_as_it_was_put_in(run, tmp_path):
     out = simulated(run, tmp_path, participants=20, spammers=3, sources=40, trials=36)
-    counted, _ = check(out, 3, bins=12, least=8)
+    counted, _ = check(out, 3, bins=12, min_per_bin=8)
     assert counted >= 16, "attentive robots are kept"
 
 
@@ -108,7 +108,7 @@ def test_spammers_are_of_all_kinds_and_as_many_as_asked_for():
     assert kinds_of(50, 9, seed=1) == kinds_of(50, 9, seed=1) != kinds_of(50, 9, seed=2)
 
 
-def test_clean_answers_of_an_earlier_study_are_used_again(run, tmp_path):
+def test_clean_responses_of_an_earlier_study_are_used_again(run, tmp_path):
     url = f"sqlite:///{tmp_path}/both.sqlite"
     sizes = Sizes(main=40, stimuli=2, practice=16, qualification=16, catch=16)
     first = make_study(tmp_path / "first", "first", sizes, url, trials=20, **FULL)
@@ -118,12 +118,14 @@ def test_clean_answers_of_an_earlier_study_are_used_again(run, tmp_path):
         simulate_fast(folder, ["attentive"] * 6, CURVE, seed, lambda count, message: None)
     result = run("experiment", "export", tmp_path / "second")
     assert result.status == 0 and "from other studies" in result.out
-    answers = read_responses(tmp_path / "second" / "export" / "answers.parquet")
-    clean = answers.only(answers.corruption == "clean")
+    responses = read_responses(tmp_path / "second" / "export" / "responses.parquet")
+    clean = responses.only(responses.corruption == "clean")
     table = (tmp_path / "second" / "export" / "trials.csv").read_text(encoding="utf-8")
     own = {row["participant"] for row in csv.DictReader(table.splitlines())}
     others = [who for who in clean.subject.tolist() if who not in own]
-    assert others and len(set(zip(answers.subject, answers.picture, strict=True))) == len(answers)
+    assert others and len(set(zip(responses.subject, responses.image, strict=True))) == len(
+        responses
+    )
 
 
 def test_a_study_that_is_closed_lets_nobody_new_in(run, tmp_path):
@@ -135,7 +137,7 @@ def test_a_study_that_is_closed_lets_nobody_new_in(run, tmp_path):
             assert status == 201 or told["code"] == "closed"
 
 
-def test_a_server_does_not_begin_without_its_pictures(tmp_path):
+def test_a_server_does_not_begin_without_its_images(tmp_path):
     folder = make_study(tmp_path / "study")
     next(folder.stimuli.iterdir()).unlink()
     with pytest.raises(UsageError, match=r"1 of .* images of the study are missing"):

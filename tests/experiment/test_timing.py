@@ -1,7 +1,7 @@
-"""How long pictures are seen, in a real browser, by a recording that the page has no part in.
+"""How long images are seen, in a real browser, by a recording that the page has no part in.
 
 To be run with nothing beside it (make test does): a machine whose cores are all taken shows
-pictures late, which is what is measured here.
+images late, which is what is measured here.
 """
 
 from pathlib import Path
@@ -20,10 +20,10 @@ if not is_built():
 
 FEW, MANY = 50, 500
 IDLE, THROTTLED = 0.99, 0.97
-"""Shares of pictures that must be within one frame of their time."""
+"""Shares of images that must be within one frame of their time."""
 
 TRIES = 3
-"""How often a few pictures may be shown again for that share: of 50, two that are late by chance
+"""How often a few images may be shown again for that share: of 50, two that are late by chance
 are too many, which does not happen three times in a row."""
 
 
@@ -36,7 +36,7 @@ def browser() -> Any:
 def skip_unless_calm(recorded: Recorded, trials: int) -> None:
     calm = int(recorded.calm.sum())
     if calm < trials / 2:
-        pytest.skip(f"the machine stood still during {trials - calm} of {trials} pictures")
+        pytest.skip(f"the machine stood still during {trials - calm} of {trials} images")
 
 
 def tell(recorded: Recorded) -> None:
@@ -45,7 +45,7 @@ def tell(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize(("throttle", "share"), [(1, IDLE), (6, THROTTLED)])
-def test_pictures_are_seen_for_their_time_also_by_a_sixth_of_a_processor(
+def test_images_are_seen_for_their_time_also_by_a_sixth_of_a_processor(
     throttle: float, share: float, tmp_path: Path, browser: Any
 ) -> None:
     found: list[float] = []
@@ -58,14 +58,14 @@ def test_pictures_are_seen_for_their_time_also_by_a_sixth_of_a_processor(
     assert max(found) >= share
 
 
-def test_a_picture_that_is_painted_late_is_seen_no_shorter(tmp_path: Path, browser: Any) -> None:
-    recorded = record(tmp_path / "study", browser, 6, busy=Busy("picture", 42))
+def test_an_image_that_is_painted_late_is_seen_no_shorter(tmp_path: Path, browser: Any) -> None:
+    recorded = record(tmp_path / "study", browser, 6, busy=Busy("stimulus", 42))
     assert len(recorded.seen) == 6
     skip_unless_calm(recorded, 6)
     assert recorded.within_one_frame() == 1, recorded.seen
 
 
-def test_pictures_that_stay_too_long_are_recorded_and_flagged_and_kept(
+def test_images_that_stay_too_long_are_recorded_and_flagged_and_kept(
     tmp_path: Path, browser: Any
 ) -> None:
     recorded = record(tmp_path / "study", browser, 6, busy=Busy("blank", 80))
@@ -80,7 +80,7 @@ def test_pictures_that_stay_too_long_are_recorded_and_flagged_and_kept(
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("throttle", "share"), [(1, IDLE), (6, THROTTLED)])
-def test_of_many_pictures_almost_all_are_seen_for_their_time(
+def test_of_many_images_almost_all_are_seen_for_their_time(
     throttle: float, share: float, tmp_path: Path, browser: Any
 ) -> None:
     recorded = record(tmp_path / "study", browser, MANY, throttle)

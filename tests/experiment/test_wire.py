@@ -47,7 +47,7 @@ def process(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def still_answers(process):
+def still_responses(process):
     """After whatever was sent, the server goes on as before."""
     yield
     assert ask(process, "GET", "/healthz")[0] == 200
@@ -107,7 +107,7 @@ def test_a_body_in_chunks_that_is_small_enough_is_read(process):
     assert statuses(say(process, HEAD + rest + chunks, pieces=7)) == [201]
 
 
-def test_a_length_that_is_too_large_is_refused_before_anything_is_read(process):
+def test_a_length_that_is_too_large_is_rejected_before_anything_is_read(process):
     got = say(process, HEAD + b"Content-Length: 999999999\r\n\r\n")
     assert statuses(got) == [413] and b"connection: close" in got
 
@@ -124,7 +124,7 @@ def test_a_second_request_cannot_be_hidden_in_a_first_one(process):
         b"Content-Length: 0x4\r\n\r\n" + hidden,
     ):
         found = statuses(say(process, HEAD + lines))
-        # refused; or else the first is read to its end, and what follows is a request like any
+        # rejected; or else the first is read to its end, and what follows is a request like any
         assert found in ([400], [413], [501], [422, 401]), (lines, found)
         assert found != [422, 401] or lines.startswith(both)
 
@@ -148,7 +148,7 @@ def test_a_second_request_cannot_be_hidden_in_a_first_one(process):
     ],
     ids=range(13),
 )  # fmt: skip
-def test_what_is_no_request_is_refused(process, data):
+def test_what_is_no_request_is_rejected(process, data):
     # the last one is a request for nothing, followed by what is none
     assert statuses(say(process, data)) in ([], [400], [404], [404, 400])
 
@@ -159,7 +159,7 @@ def test_what_is_no_request_is_refused(process, data):
      "/s/%ff", "/assets/..%2f..%2fserver.py", "http://evil.example/healthz",
      "/s/small%0d%0aX-Evil:1", "/%2e%2e/secret"],
 )  # fmt: skip
-def test_targets_that_a_browser_would_not_send_are_refused(process, target):
+def test_targets_that_a_browser_would_not_send_are_rejected(process, target):
     got = say(process, f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     assert statuses(got) in ([404], [405], [422])
     assert b"evil" not in got.lower()
@@ -206,11 +206,11 @@ def test_nothing_of_participants_is_printed_and_the_end_is_quiet(process):
     trial = loads(ask(process, "POST", "/api/trials", {"key": tab}, **signed)[2])["trial"]
     for file in process.folder.stimuli.iterdir():
         file.rename(file.with_suffix(".away"))
-    assert ask(process, "GET", f"/api/pictures/{trial['pictures'][0]}", **signed)[0] == 503
+    assert ask(process, "GET", f"/api/images/{trial['images'][0]}", **signed)[0] == 503
     for file in process.folder.stimuli.iterdir():
         file.rename(file.with_suffix(".png"))
-    answer = {"uuid": tab, "choice": "cat", "rt_ms": 1, "stamps": {}, "flags": []}
-    assert ask(process, "PUT", f"/api/trials/{trial['id']}/response", answer, **signed)[0] == 200
+    response = {"uuid": tab, "choice": "cat", "rt_ms": 1, "stamps": {}, "flags": []}
+    assert ask(process, "PUT", f"/api/trials/{trial['id']}/response", response, **signed)[0] == 200
     assert ask(process, "GET", "/nowhere?" + person, **signed)[0] == 404
     told = process.err.read_text()
     assert re.fullmatch(r"\d+\n", process.out.read_text())

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import make_url
 
-COUNTING = """(t.state = 'live' OR (t.state = 'answered'
+COUNTING = """(t.state = 'live' OR (t.state = 'responded'
     AND t.session_id NOT IN (SELECT session_id FROM exclusion)))"""
 
 NEVER = {
@@ -14,24 +14,24 @@ NEVER = {
         SELECT s.id, s.capacity, count(*) FROM stimulus s JOIN trial t ON t.stimulus_id = s.id
         WHERE s.capacity IS NOT NULL AND {COUNTING}
         GROUP BY s.id, s.capacity HAVING count(*) > s.capacity""",
-    "photograph twice": """
+    "image twice": """
         SELECT e.participant_id, p.source_id, count(*) FROM trial t
-        JOIN session e ON e.id = t.session_id JOIN picture p ON p.stimulus_id = t.stimulus_id
+        JOIN session e ON e.id = t.session_id JOIN stimulus_image p ON p.stimulus_id = t.stimulus_id
         GROUP BY e.participant_id, p.source_id HAVING count(*) > 1""",
     "miscounted": f"""
         SELECT s.id, s.taken, count(t.id) FROM stimulus s
         LEFT JOIN trial t ON t.stimulus_id = s.id AND {COUNTING}
         WHERE s.capacity IS NOT NULL
         GROUP BY s.id, s.taken HAVING s.taken <> count(t.id)""",
-    "answered without an answer": """
+    "responded without a response": """
         SELECT t.id FROM trial t LEFT JOIN response r ON r.trial_id = t.id
-        WHERE t.state = 'answered' AND r.trial_id IS NULL""",
-    "an answer to a trial that is not answered": """
+        WHERE t.state = 'responded' AND r.trial_id IS NULL""",
+    "a response to a trial without that state": """
         SELECT t.id, t.state FROM response r JOIN trial t ON t.id = r.trial_id
-        WHERE t.state <> 'answered'""",
+        WHERE t.state <> 'responded'""",
     "shown and not noted": """
         SELECT e.participant_id, p.source_id FROM trial t
-        JOIN session e ON e.id = t.session_id JOIN picture p ON p.stimulus_id = t.stimulus_id
+        JOIN session e ON e.id = t.session_id JOIN stimulus_image p ON p.stimulus_id = t.stimulus_id
         LEFT JOIN exposure x ON x.participant_id = e.participant_id AND x.source_id = p.source_id
         WHERE x.source_id IS NULL""",
     "more than three out": """
@@ -40,15 +40,15 @@ NEVER = {
 }
 """What is wrong: a query that must find nothing."""
 
-ANSWERS = """SELECT t.public_id, r.client_uuid, r.choice
+PREDICTIONS = """SELECT t.public_id, r.client_uuid, r.choice
     FROM response r JOIN trial t ON t.id = r.trial_id"""
 
 FILLED = """SELECT s.id, s.capacity, (SELECT count(*) FROM trial t
-    WHERE t.stimulus_id = s.id AND t.state = 'answered'
+    WHERE t.stimulus_id = s.id AND t.state = 'responded'
     AND t.session_id NOT IN (SELECT session_id FROM exclusion))
     FROM stimulus s WHERE s.role = 'main'"""
 
-Answers = Mapping[str, Sequence[str]]
+Predictions = Mapping[str, Sequence[str]]
 
 
 def address(url: str) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def rows(url: str, query: str) -> list[Any]:
         return connection.execute(query).fetchall()
 
 
-def violations(url: str, sent: Answers, acknowledged: Answers) -> dict[str, list[Any]]:
+def violations(url: str, sent: Predictions, acknowledged: Predictions) -> dict[str, list[Any]]:
     """Return what must not be, by what is wrong; nothing if all is well.
 
     `sent` and `acknowledged`: trial → uuid and choice, as the participants remember them.
     """
     found = {what: rows(url, query) for what, query in NEVER.items()}
-    stored = {trial: [uuid, choice] for trial, uuid, choice in rows(url, ANSWERS)}
+    stored = {trial: [uuid, choice] for trial, uuid, choice in rows(url, PREDICTIONS)}
     found["acknowledged and lost"] = [
         trial for trial, said in acknowledged.items() if stored.get(trial) != list(said)
     ]

@@ -1,4 +1,4 @@
-"""Many participants at once, without browsers: ask, look, answer and try again as the page does.
+"""Many participants at once, without browsers: ask, look, respond and try again as the page does.
 
 Runs as a process of its own, `python experiment_load.py LOAD.json RESULT.json`, so that its work is
 not counted as the server's.
@@ -25,7 +25,7 @@ FIRST_S, LONGEST_S, PATIENCE_S, MOMENT_S = 0.5, 15.0, 20.0, 1.0
 """The page's own pauses: after a failure, at most, for a reply, and before asking again."""
 
 FLUSH_S = 40.0
-"""How long after the end answers may still be on their way."""
+"""How long after the end responses may still be on their way."""
 
 TRIALS = "/api/trials"
 
@@ -123,17 +123,17 @@ class Person:
             self._poke()
             think = self.crowd.load.think_s
             await asyncio.sleep(think * random.uniform(0.9, 1.1))
-            self._answer(*found)
+            self._response(*found)
         return "stopped"
 
     async def _settle(self) -> None:
-        """Let what is under way come to its end: every answer is to be acknowledged."""
+        """Let what is under way come to its end: every response is to be acknowledged."""
         if self.fetching is not None:
             await asyncio.wait([self.fetching])
         await self._flush()
 
     async def _next(self) -> tuple[Any, str] | str:
-        """Return the next trial and the answer to it, or how the session ends."""
+        """Return the next trial and the response to it, or how the session ends."""
         asked = 0
         while True:
             if self.ready:
@@ -152,7 +152,7 @@ class Person:
         """Fetch ahead in the background."""
 
         def more(task: asyncio.Task[str]) -> None:
-            if not task.cancelled() and task.exception() is None and task.result() == "trial":
+            if not task.canceled() and task.exception() is None and task.result() == "trial":
                 self._poke()
 
         if len(self.ready) < AHEAD and not self.crowd.is_over:
@@ -173,20 +173,20 @@ class Person:
             return str(said["next"])
         self.trial_key = str(uuid4())
         choice = ""
-        for name in trial["pictures"]:
-            picture = await self._ask("GET", f"/api/pictures/{name}")
-            if picture.status == 404:
-                # its lease was over before its picture came
+        for name in trial["images"]:
+            image = await self._ask("GET", f"/api/images/{name}")
+            if image.status == 404:
+                # its lease was over before its image came
                 return "trial"
-            digest = hashlib.sha256(picture.content).hexdigest()
-            choice, photograph = self.crowd.key[digest]
-            self.seen.append(photograph)
+            digest = hashlib.sha256(image.content).hexdigest()
+            choice, image = self.crowd.key[digest]
+            self.seen.append(image)
         if self.guesses and trial["phase"] == "main":
             choice = random.choice(self.crowd.load.others)
         self.ready.append((trial, choice))
         return "trial"
 
-    def _answer(self, trial: Any, choice: str) -> None:
+    def _response(self, trial: Any, choice: str) -> None:
         body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 500.0, "flags": [],
                 "stamps": {"fixation": 0.0, "stimulus": 300.0, "hz": 60.0}}  # fmt: skip
         self.sending = asyncio.create_task(self._send(trial["id"], body, self.sending))
@@ -221,7 +221,7 @@ class Person:
                 if reply.status < 500 and reply.status != 429:
                     return reply
             if time.monotonic() > self.crowd.began + self.crowd.load.seconds + FLUSH_S:
-                raise TimeoutError(f"{method} {path} had no answer in time")
+                raise TimeoutError(f"{method} {path} had no response in time")
             failed += 1
             pause = min(LONGEST_S, FIRST_S * 2 ** (failed - 1))
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))

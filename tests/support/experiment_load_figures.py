@@ -9,13 +9,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of a server. `think_s`: between two answers of one participant.
+    """What is asked of a server. `think_s`: between two responses of one participant.
 
     `arrive_s`: within how many seconds all have come, for nobody reads what comes first alike fast.
-    `key`: a JSON file with what each picture shows, by the SHA-256 of its pixels, as [right answer,
-    number of the photograph]. `others`: further answers for those who guess. `guessers`: one in so
-    many passes the qualification and guesses from then on, 0 for nobody; `leavers`: one in so many
-    closes the page in the middle. `patience_s`: how long a study must be full before all go home.
+    `key`: a JSON file with what each image shows, by the SHA-256 of its pixels, as [correct
+    response, number of the image]. `others`: further responses for those who guess. `guessers`: one
+    in so many passes the qualification and guesses from then on, 0 for nobody; `leavers`: one in
+    so many closes the page in the middle. `patience_s`: how long a study must be full before all
+    go home.
     """
 
     base: str
@@ -36,7 +37,7 @@ class Result:
     """What came of it.
 
     `latencies`: of each reply to a request for a trial, [time, ms]. `acknowledged` and `sent`:
-    trial → [uuid, choice]. `seen`: for each participant the photographs, in order. `statuses`: how
+    trial → [uuid, choice]. `seen`: for each participant the images, in order. `statuses`: how
     often each reply came, "lost" for none. `ends`: what became of participants.
     """
 
@@ -69,12 +70,12 @@ class Summary:
         return (
             f"{self.requests} requests for a trial, p50 {self.p50:.0f} ms, p99 {self.p99:.0f} ms"
             f" ({self.p99_all:.0f} ms with restarts), longest {self.worst:.0f} ms;"
-            f" {self.acknowledged} answers acknowledged,"
+            f" {self.acknowledged} responses acknowledged,"
             f" {self.lost} replies lost, {self.kills} kills"
         )
 
 
-def summarise(result: Result, away: Sequence[tuple[float, float]]) -> Summary:
+def summarize(result: Result, away: Sequence[tuple[float, float]]) -> Summary:
     """Return the figures; `away`: from when to when the server was killed and came back."""
     everything = [ms for _, ms in result.latencies]
     usual = [ms for at, ms in result.latencies if not any(start < at < end for start, end in away)]

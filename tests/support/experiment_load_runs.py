@@ -15,12 +15,12 @@ import cv2
 import numpy as np
 from sqlalchemy import insert, select
 
-from experiment_load_figures import Load, Result, Summary, summarise
+from experiment_load_figures import Load, Result, Summary, summarize
 from experiment_studies import Sizes, make_study
 from eyechart.experiment.storage.database import open_database
 from eyechart.experiment.storage.database_tables import (
-    PictureRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     StudyRow,
 )
@@ -36,36 +36,36 @@ RECOVERY_S = 5.0
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Pictures of numbered photographs in a folder, and what they show."""
+class ImageEncoder:
+    """Images of numbered images in a folder, and what they show."""
 
     folder: Path
     names: tuple[str, ...]
 
     @property
     def key(self) -> Path:
-        """By the digest of the pixels: the category, and the number of the photograph."""
+        """By the digest of the pixels: the category, and the number of the image."""
         return self.folder / "key.json"
 
 
-def draw(folder: Path, counts: Sizes) -> Pictures:
-    """Write different pictures of numbered photographs: of the main part first, then others."""
+def draw(folder: Path, counts: Sizes) -> ImageEncoder:
+    """Write different images of numbered images: of the main part first, then others."""
     folder.mkdir()
     noise = np.random.default_rng(0).integers(0, 256, (NOISY, SIDE, 3), dtype=np.uint8)
     key: dict[str, tuple[str, int]] = {}
-    for number, photograph in enumerate(_photographs(counts)):
+    for number, image in enumerate(_images(counts)):
         pixels = np.full((SIDE, SIDE, 3), 128, np.uint8)
         pixels[:NOISY] = noise
         pixels[-1].reshape(-1)[:4] = np.frombuffer(number.to_bytes(4), np.uint8)
         digest = hashlib.sha256(pixels.tobytes()).hexdigest()
         cv2.imwrite(str(folder / f"{digest}.png"), pixels[..., ::-1], FAST)
-        key[digest] = (CATEGORIES[photograph % 16], photograph)
+        key[digest] = (CATEGORIES[image % 16], image)
     (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
-    return Pictures(folder, tuple(key))
+    return ImageEncoder(folder, tuple(key))
 
 
-def _photographs(counts: Sizes) -> list[int]:
-    """Return which photograph each stimulus shows."""
+def _images(counts: Sizes) -> list[int]:
+    """Return which image each stimulus shows."""
     main = [number for number in range(counts.main) for _ in range(counts.stimuli)]
     others = counts.practice + counts.qualification + counts.catch
     return main + list(range(counts.main, counts.main + others))
@@ -73,15 +73,15 @@ def _photographs(counts: Sizes) -> list[int]:
 
 def make_load_study(
     path: Path,
-    pictures: Pictures,
+    images: ImageEncoder,
     counts: Sizes,
     url: str | None = None,
     **more: float,
 ) -> StudyFolder:
-    """Return a study of numbered photographs: first those of the main part, then the others."""
+    """Return a study of numbered images: first those of the main part, then the others."""
     make_study(path, NAME, Sizes(0, 0, 0, 0, 0), url=url, side=SIDE, **more)
-    for name in pictures.names:
-        os.link(pictures.folder / f"{name}.png", path / "stimuli" / f"{name}.png")
+    for name in images.names:
+        os.link(images.folder / f"{name}.png", path / "stimuli" / f"{name}.png")
     folder = open_study(path)
     roles = ["main"] * counts.main
     for role in ("practice", "qualification", "catch"):
@@ -97,20 +97,20 @@ def make_load_study(
         ]  # fmt: skip
         db.execute(insert(SourceImageRow), sources)
         stimuli, shown = [], []
-        for number, photograph in enumerate(_photographs(counts)):
-            role = roles[photograph]
+        for number, image in enumerate(_images(counts)):
+            role = roles[image]
             stimuli.append({
                 "id": number + 1, "study_id": study, "role": role, "taken": 0, "pair": None,
-                "truth": CATEGORIES[photograph % 16], "shuffle": float(random.random()),
+                "truth": CATEGORIES[image % 16], "shuffle": float(random.random()),
                 "capacity": folder.config.k if role == "main" else None,
             })  # fmt: skip
             shown.append({
-                "stimulus_id": number + 1, "place": 0, "source_id": photograph + 1, "row": 0,
+                "stimulus_id": number + 1, "place": 0, "source_id": image + 1, "row": 0,
                 "corruption": "clean", "parameters": {}, "delta_v": 0.0,
-                "sha256": pictures.names[number],
+                "sha256": images.names[number],
             })  # fmt: skip
         db.execute(insert(StimulusRow), stimuli)
-        db.execute(insert(PictureRow), shown)
+        db.execute(insert(StimulusImageRow), shown)
     database.close()
     return folder
 
@@ -182,4 +182,4 @@ def run_load(server: Server, load: Load, kills_at: Sequence[float] = ()) -> tupl
         crowd.wait(timeout=load.seconds + 90)
     assert crowd.returncode == 0, (path / "load.log").read_text(encoding="utf-8")
     result = Result(**json.loads(target.read_text(encoding="utf-8")))
-    return summarise(result, away), result
+    return summarize(result, away), result

@@ -25,7 +25,7 @@ def find_server() -> Path | None:
 
 
 def can_run() -> bool:
-    """Whether there is a PostgreSQL, and somebody to run it as, for it refuses root."""
+    """Whether there is a PostgreSQL, and somebody to run it as, for it rejects root."""
     return find_server() is not None and (os.geteuid() != 0 or _user() is not None)
 
 

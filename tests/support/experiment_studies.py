@@ -1,4 +1,4 @@
-"""Small studies for tests: real folders, files and databases, with pictures of noise."""
+"""Small studies for tests: real folders, files and databases, with images of noise."""
 
 import hashlib
 import secrets
@@ -17,8 +17,8 @@ from sqlalchemy import select
 from eyechart.experiment.storage.database import open_database
 from eyechart.experiment.storage.database_tables import (
     InstallationRow,
-    PictureRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     StudyRow,
 )
@@ -37,7 +37,7 @@ CORRUPTIONS = ("vcr/gaussian_noise", "vcr/median_blur")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many photographs a study has for each role; main ones have so many stimuli each."""
+    """How many images a study has for each role; main ones have so many stimuli each."""
 
     main: int = 40
     stimuli: int = 2
@@ -99,7 +99,7 @@ def _fill(db: Any, path: Path, config: StudyConfig, study: StudyRow, sizes: Size
 
 
 def _source(db: Any, number: int, category: str) -> SourceImageRow:
-    digest = hashlib.sha256(f"photograph {number}".encode()).hexdigest()
+    digest = hashlib.sha256(f"image {number}".encode()).hexdigest()
     known = db.scalar(select(SourceImageRow).where(SourceImageRow.digest == digest))
     if known is None:
         known = SourceImageRow(digest=digest, name=f"{category}-{number}.png", category=category)
@@ -134,12 +134,12 @@ def _stimulus(
     db.add(stimulus)
     db.flush()
     for place, source in enumerate(sources):
-        # the first of a photograph's stimuli is the clean one, as in a study that was drawn
+        # the first of an image's stimuli is the clean one, as in a study that was drawn
         is_clean = role != "main" or (each == 0 and len(sources) == 1)
         other = place if not same else 0
         corruption = "clean" if is_clean else CORRUPTIONS[(each + other) % 2]
         db.add(
-            PictureRow(
+            StimulusImageRow(
                 stimulus_id=stimulus.id,
                 place=place,
                 source_id=source.id,
@@ -203,10 +203,10 @@ class Visitor:
         assert reply.status_code == 200, reply.text
         return reply.json()
 
-    def picture(self, name: str) -> Any:
-        return self.client.get(f"/api/pictures/{name}", headers=self.headers)
+    def image(self, name: str) -> Any:
+        return self.client.get(f"/api/images/{name}", headers=self.headers)
 
-    def answer(self, trial: str, choice: str = "cat", **more: Any) -> Any:
+    def response(self, trial: str, choice: str = "cat", **more: Any) -> Any:
         body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 500.0, "stamps": {}, "flags": []}
         return self.put(trial, body | more)
 

@@ -1,4 +1,4 @@
-"""Records how long a picture of a trial is on the screen, without asking the page.
+"""Records how long an image of a trial is on the screen, without asking the page.
 
 What was shown is told by the screencast: every frame that leaves the browser's compositor. When it
 was shown is told by the trace of the display's own thread, which notes each time that it swaps a
@@ -7,7 +7,7 @@ be some frames late. The page's scripts have no part in either: neither their cl
 is used, and what they drew but the browser did not show in time is seen here as late. (A second
 reader of the canvas within the page would share the thread whose lateness is in question.) The
 compositor hands on a frame only when something has changed, so that few frames are recorded, hardly
-any while the picture stands.
+any while the image stands.
 """
 
 import base64
@@ -31,7 +31,7 @@ from sqlalchemy import select, update
 from browser import launched
 from experiment_studies import Sizes, make_study
 from eyechart.experiment.storage.database import open_database
-from eyechart.experiment.storage.database_tables import PictureRow, ResponseRow
+from eyechart.experiment.storage.database_tables import ResponseRow, StimulusImageRow
 from eyechart.experiment.storage.experiment_folder import StudyFolder
 from machine_stalls import stalls, touches
 
@@ -41,12 +41,12 @@ FRAME_MS = 1000 / 60
 """Of Chromium without a window."""
 
 NEAR_MS = 60.0
-"""A machine that stood still so short a time before or after a picture may have held it up."""
+"""A machine that stood still so short a time before or after an image may have held it up."""
 
-COLOUR = (230, 20, 150)
-"""Of every picture; background, fixation and mask are grey."""
+COLOR = (230, 20, 150)
+"""Of every image; background, fixation and mask are gray."""
 
-# All but the picture is short: more trials in the same time, and less quiet before each picture.
+# All but the image is short: more trials in the same time, and less quiet before each image.
 SHORT = {"fixation_ms": 50, "stimulus_ms": STIMULUS_MS, "mask_ms": 50, "response_ms": 34}
 
 BUSY = """
@@ -71,7 +71,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Recorded:
-    """How long each picture was seen, in ms, while the machine was calm or not, and what the page
+    """How long each image was seen, in ms, while the machine was calm or not, and what the page
     itself said of it.
     """
 
@@ -81,7 +81,7 @@ class Recorded:
     flags: list[list[str]]
 
     def within_one_frame(self) -> float:
-        """Return the share of pictures that were at most one frame too short or too long.
+        """Return the share of images that were at most one frame too short or too long.
 
         Of those during which the machine did not stand still: that is no fault of the page.
         """
@@ -148,12 +148,12 @@ def _study(path: Path, trials: int) -> StudyFolder:
     folder = make_study(
         path, sizes=sizes, side=SIDE, trials=trials, block=trials + 1, **(SHORT | nothing)
     )
-    pixels = np.full((SIDE, SIDE, 3), COLOUR, np.uint8)
+    pixels = np.full((SIDE, SIDE, 3), COLOR, np.uint8)
     name = hashlib.sha256(pixels.tobytes()).hexdigest()
-    Image.fromarray(pixels).save(folder.picture_path(name))
+    Image.fromarray(pixels).save(folder.image_path(name))
     database = open_database(folder.database_url)
     with database.writing() as db:
-        db.execute(update(PictureRow).values(sha256=name))
+        db.execute(update(StimulusImageRow).values(sha256=name))
     database.close()
     return folder
 
@@ -250,10 +250,10 @@ def _swap_of(moment: float, swaps: list[float]) -> float:
 
 
 def _durations(frames: list[tuple[float, str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return since when each picture was seen and how long: to the first frame without it."""
+    """Return since when each image was seen and how long: to the first frame without it."""
     onsets, durations, onset = [], [], None
     for moment, data in frames:
-        if _shows_picture(data):
+        if _shows_image(data):
             onset = moment if onset is None else onset
         elif onset is not None:
             onsets.append(onset)
@@ -262,7 +262,7 @@ def _durations(frames: list[tuple[float, str]]) -> tuple[np.ndarray, np.ndarray]
     return np.array(onsets), np.array(durations)
 
 
-def _shows_picture(data: str) -> bool:
-    picture = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
-    red, green, _ = picture.getpixel((picture.width // 2, picture.height // 2))
-    return bool(red - green > (COLOUR[0] - COLOUR[1]) / 2)
+def _shows_image(data: str) -> bool:
+    image = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
+    red, green, _ = image.getpixel((image.width // 2, image.height // 2))
+    return bool(red - green > (COLOR[0] - COLOR[1]) / 2)

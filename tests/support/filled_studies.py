@@ -1,6 +1,6 @@
-"""Studies with answers: participants of known behaviour, without a browser and without a server.
+"""Studies with responses: participants of known behavior, without a browser and without a server.
 
-Rows go into a real database through its models. Nobody sees a photograph twice.
+Rows go into a real database through its models. Nobody sees an image twice.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,9 +17,9 @@ from sqlalchemy.orm import selectinload
 from eyechart.experiment.storage.database_tables import (
     ExposureRow,
     ParticipantRow,
-    PictureRow,
     ResponseRow,
     SessionRow,
+    StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
@@ -30,14 +30,14 @@ from eyechart.labels.categories import CATEGORIES
 
 START = datetime(2030, 5, 1, 12, tzinfo=UTC)
 Choose = Callable[[str, float, np.random.Generator], str]
-"""From the truth, Δv and random numbers to what somebody answers."""
+"""From the truth, Δv and random numbers to how a participant responds."""
 
 
 @dataclass(frozen=True)
 class Robot:
-    """How somebody answers. `rt`: mean and spread of the reaction time in ms; there is no answer
-    where it is above `limit`. `flags`: each with how often it comes. `shown_ms`: how long the
-    screen shows a picture. `screen`: what the browser says of it."""
+    """How a participant responds. `rt`: mean and spread of the reaction time in ms; there is no
+    response where it is above `limit`. `flags`: each with how often it comes. `shown_ms`: how long
+    the screen shows an image. `screen`: what the browser says of it."""
 
     choose: Choose
     rt: tuple[float, float] = (750.0, 180.0)
@@ -46,7 +46,7 @@ class Robot:
     shown_ms: float = 200.0
     screen: dict[str, Any] = field(default_factory=dict)
 
-    def answer(
+    def response(
         self, truth: str, delta_v: float, numbers: np.random.Generator
     ) -> tuple[str, float | None, list[str]]:
         """Return the choice, the reaction time and the flags."""
@@ -86,17 +86,18 @@ def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> Ses
     """Return a whole session of a robot that was never stored; as many of each role as planned."""
     numbers = np.random.default_rng(seed)
     pairs = config.kind == "same-different"
-    answers = []
+    responses = []
     for role in ("practice", "qualification", "main", "catch"):
         count = config.trials if role == "main" else getattr(config, role)
         for place in range(count):
             truth = ("same", "different")[place % 2] if pairs else CATEGORIES[place % 16]
             change = float(numbers.random()) if role == "main" else 0.0
-            choice, rt, flags = robot.answer(truth, change, numbers)
+            choice, rt, flags = robot.response(truth, change, numbers)
             stamps = {} if pairs else {"stimulus": 300.0, "blank": 300.0 + robot.shown_ms}
-            answers.append(
+            responses.append(
                 TrialResponse(
-                    len(answers), role, truth, choice, choice == truth, rt, stamps, tuple(flags),
+                    len(responses), role, truth, choice, choice == truth, rt, stamps,
+                    tuple(flags),
                     START, START,
                 )
             )  # fmt: skip
@@ -104,7 +105,7 @@ def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> Ses
     facts |= more
     return SessionRecord(
         id=seed, subject=f"P{seed}", platform="link", screen={}, created_at=START, last_seen=START,
-        responses=tuple(answers), **facts,
+        responses=tuple(responses), **facts,
     )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def fill(
     minutes: float = 6.0,
     now: datetime = START,
 ) -> None:
-    """Let robots take part one after the other; main stimuli that have fewest answers come first.
+    """Let robots take part one after the other; main stimuli that have fewest responses come first.
 
     `counts`: trials of each role, those of the study if not given.
     """
@@ -135,7 +136,7 @@ def fill(
         stimuli = db.scalars(
             select(StimulusRow)
             .where(StimulusRow.study_id == study.id)
-            .options(selectinload(StimulusRow.pictures).selectinload(PictureRow.source))
+            .options(selectinload(StimulusRow.images).selectinload(StimulusImageRow.source))
             .order_by(StimulusRow.id)
         ).all()
         # ids given here, for asking the database for each would take most of the time
@@ -144,16 +145,16 @@ def fill(
             session = _session(db, study.id, f"{names}{place:03d}", robot, state, minutes, now)
             shown = list(_shown(stimuli, wanted, numbers))
             pairs = [
-                _answer(next(ids), session, stimulus, number, robot, numbers, now)
+                _response(next(ids), session, stimulus, number, robot, numbers, now)
                 for number, stimulus in enumerate(shown)
             ]
             db.add_all(trial for trial, _ in pairs)
             db.flush()
             db.add_all(response for _, response in pairs)
             db.add_all(
-                ExposureRow(participant_id=session.participant_id, source_id=picture.source_id)
+                ExposureRow(participant_id=session.participant_id, source_id=image.source_id)
                 for stimulus in shown
-                for picture in stimulus.pictures
+                for image in stimulus.images
             )
     database.close()
 
@@ -188,7 +189,7 @@ def _shown(
         order = numbers.random(len(own))
         given = 0
         for index in sorted(range(len(own)), key=lambda i: (own[i].taken, order[i])):
-            sources = {picture.source_id for picture in own[index].pictures}
+            sources = {image.source_id for image in own[index].images}
             if given < most and not seen & sources:
                 seen |= sources
                 given += 1
@@ -196,7 +197,7 @@ def _shown(
                 yield own[index]
 
 
-def _answer(
+def _response(
     trial_id: int,
     session: SessionRow,
     stimulus: StimulusRow,
@@ -205,11 +206,11 @@ def _answer(
     numbers: np.random.Generator,
     now: datetime,
 ) -> tuple[TrialRow, ResponseRow]:
-    change = max(picture.delta_v or 0.0 for picture in stimulus.pictures)
-    choice, rt, flags = robot.answer(stimulus.truth, change, numbers)
+    change = max(image.delta_v or 0.0 for image in stimulus.images)
+    choice, rt, flags = robot.response(stimulus.truth, change, numbers)
     trial = TrialRow(
         id=trial_id, public_id=uuid4().hex, session_id=session.id, number=number,
-        key=str(uuid4()), role=stimulus.role, stimulus_id=stimulus.id, state="answered",
+        key=str(uuid4()), role=stimulus.role, stimulus_id=stimulus.id, state="responded",
         served_at=now, expires_at=now,
     )  # fmt: skip
     response = ResponseRow(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 LATE_MS = 8.0
-"""Half a frame: what is late by less can hardly hold up a picture."""
+"""Half a frame: what is late by less can hardly hold up an image."""
 
 WATCH = f"""
 import json, os, select, sys, time

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 @dataclass
 class Turk:
-    """`submitted`: the forms that came, by assignment; a second one for the same is refused.
+    """`submitted`: the forms that came, by assignment; a second one for the same is rejected.
 
     `task`: the address that is framed. `lose`: how many replies are lost after the form was taken.
     """
@@ -21,7 +21,7 @@ class Turk:
     task: str = ""
     lose: int = 0
     submitted: dict[str, dict[str, str]] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -39,11 +39,11 @@ def mechanical_turk() -> Iterator[Turk]:
             fields = {name: values[0] for name, values in read.items()}
             own = fields.get("assignmentId", "")
             if self.path != "/mturk/externalSubmit" or not own or len(fields) < 2:
-                turk.refused.append(f"{self.path} {fields}")
+                turk.rejected.append(f"{self.path} {fields}")
                 self._say(400, "<h1 id=result>bad</h1>")
                 return
             if own in turk.submitted:
-                turk.refused.append(f"again {own}")
+                turk.rejected.append(f"again {own}")
                 self._say(400, "<h1 id=result>This HIT was submitted already.</h1>")
                 return
             turk.submitted[own] = fields

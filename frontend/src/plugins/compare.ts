@@ -16,7 +16,7 @@ const info = {
     /** The server's id of the trial; an attribute of the page for tests and robots. */
     trial_id: { type: ParameterType.STRING, default: undefined },
     /** Returns the two images as ImageBitmap (jsPsych would copy objects). */
-    pictures: { type: ParameterType.FUNCTION, default: undefined },
+    images: { type: ParameterType.FUNCTION, default: undefined },
     /** The two choices with their keys. */
     choices: { type: ParameterType.OBJECT, array: true, default: undefined },
     question: { type: ParameterType.STRING, default: "Were these two changed in the same way?" },
@@ -44,7 +44,7 @@ const info = {
   },
 } as const;
 
-type PhaseName = "fixation" | "picture" | "answer";
+type PhaseName = "fixation" | "stimulus" | "response";
 // jsPsych fills in the defaults before a trial begins
 type Given = Required<TrialType<typeof info>>;
 
@@ -95,32 +95,32 @@ export class ComparePlugin implements JsPsychPlugin<typeof info> {
 
   trial(display: HTMLElement, trial: Given): void {
     const { root, easel, buttons } = stageFor(trial);
-    const pictures = trial.pictures() as ImageBitmap[];
+    const images = trial.images() as ImageBitmap[];
     const clock = new PhaseClock<PhaseName>(phasesOf(trial), trial.period);
     const watch = new Watch();
-    let pictureOnset: number | null = null;
+    let stimulusOnset: number | null = null;
     let choice = "";
     let rt: number | null = null;
 
     const pick = (name: string, timestamp: number): void => {
       if (choice !== "") return;
       choice = name;
-      rt = Math.max(0, timestamp - (pictureOnset ?? timestamp));
+      rt = Math.max(0, timestamp - (stimulusOnset ?? timestamp));
     };
     const begin = (phase: PhaseName): void => {
       if (phase === "fixation") {
         easel.fixation();
-      } else if (phase === "picture") {
-        easel.show(pictures);
+      } else if (phase === "stimulus") {
+        easel.show(images);
         buttons.listen(pick);
       } else if (trial.show_ms > 0) {
         easel.clear();
       }
       // Images that stay accept a response immediately.
-      root.dataset["phase"] = phase === "picture" && trial.show_ms === 0 ? "answer" : phase;
+      root.dataset["phase"] = phase === "stimulus" && trial.show_ms === 0 ? "response" : phase;
       afterPaint((now) => {
         clock.painted(now);
-        if (phase === "picture") pictureOnset = clock.seen;
+        if (phase === "stimulus") stimulusOnset = clock.seen;
         trial.on_phase(phase);
       });
     };
@@ -137,21 +137,15 @@ export class ComparePlugin implements JsPsychPlugin<typeof info> {
     const finish = (): void => {
       buttons.stop();
       delete root.dataset["phase"];
-      for (const picture of pictures) picture.close();
-      if (trial.show_ms > 0 && clock.onsets.has("answer") && clock.off("picture")) {
+      for (const image of images) image.close();
+      if (trial.show_ms > 0 && clock.onsets.has("response") && clock.off("stimulus")) {
         watch.flags.add("timing");
       }
-      const names = {
-        fixation: "fixation",
-        picture: "stimulus",
-        answer: "response",
-        end: "end",
-      } as const;
       const outcome: Outcome = {
         trial_id: trial.trial_id,
         choice,
         rt,
-        stamps: stampsOf(clock, names),
+        stamps: stampsOf(clock),
         flags: watch.stop(),
       };
       this.jsPsych.finishTrial(outcome);
@@ -169,7 +163,7 @@ function phasesOf(trial: Given): Phase<PhaseName>[] {
   const forever = trial.show_ms === 0;
   return [
     { name: "fixation", ms: trial.fixation_ms },
-    { name: "picture", ms: forever ? Infinity : trial.show_ms, punctual: true },
-    { name: "answer", ms: forever ? 0 : trial.response_ms || Infinity },
+    { name: "stimulus", ms: forever ? Infinity : trial.show_ms, punctual: true },
+    { name: "response", ms: forever ? 0 : trial.response_ms || Infinity },
   ];
 }

@@ -16,7 +16,7 @@ const info = {
     /** The server's id of the trial; an attribute of the page for tests and robots. */
     trial_id: { type: ParameterType.STRING, default: undefined },
     /** Returns the image and the mask as ImageBitmap (jsPsych would copy objects). */
-    picture: { type: ParameterType.FUNCTION, default: undefined },
+    image: { type: ParameterType.FUNCTION, default: undefined },
     mask: { type: ParameterType.FUNCTION, default: undefined },
     /** The categories in the order of the grid, column by column, with their keys. */
     choices: { type: ParameterType.OBJECT, array: true, default: undefined },
@@ -44,7 +44,7 @@ const info = {
   },
 } as const;
 
-type PhaseName = "fixation" | "picture" | "blank" | "mask" | "answer";
+type PhaseName = "fixation" | "stimulus" | "blank" | "mask" | "response";
 // jsPsych fills in the defaults before a trial begins.
 type Given = Required<TrialType<typeof info>>;
 
@@ -80,7 +80,7 @@ export class FlashPlugin implements JsPsychPlugin<typeof info> {
 
   trial(display: HTMLElement, trial: Given): void {
     const { root, easel, grid } = stageFor(trial.side, trial.choices as Choice[]);
-    const picture = [trial.picture() as ImageBitmap];
+    const image = [trial.image() as ImageBitmap];
     const mask = [trial.mask() as ImageBitmap];
     const clock = new PhaseClock<PhaseName>(phasesOf(trial), trial.period);
     const watch = new Watch();
@@ -94,14 +94,14 @@ export class FlashPlugin implements JsPsychPlugin<typeof info> {
     };
     const begin: Record<PhaseName, () => void> = {
       fixation: () => easel.fixation(),
-      picture: () => {
+      stimulus: () => {
         const before = performance.now();
-        easel.show(picture);
+        easel.show(image);
         if (performance.now() - before > trial.period) watch.flags.add("slow_decode");
       },
       blank: () => easel.clear(),
       mask: () => easel.show(mask),
-      answer: () => {
+      response: () => {
         easel.clear();
         grid.listen(pick);
       },
@@ -125,20 +125,13 @@ export class FlashPlugin implements JsPsychPlugin<typeof info> {
     const finish = (): void => {
       grid.stop();
       delete root.dataset["phase"];
-      for (const bitmap of [...picture, ...mask]) bitmap.close();
-      if (clock.off("picture")) watch.flags.add("timing");
+      for (const bitmap of [...image, ...mask]) bitmap.close();
+      if (clock.off("stimulus")) watch.flags.add("timing");
       const outcome: Outcome = {
         trial_id: trial.trial_id,
         choice,
         rt,
-        stamps: stampsOf(clock, {
-          fixation: "fixation",
-          picture: "stimulus",
-          blank: "blank",
-          mask: "mask",
-          answer: "response",
-          end: "end",
-        }),
+        stamps: stampsOf(clock),
         flags: watch.stop(),
       };
       this.jsPsych.finishTrial(outcome);
@@ -155,9 +148,9 @@ export class FlashPlugin implements JsPsychPlugin<typeof info> {
 function phasesOf(trial: Given): Phase<PhaseName>[] {
   return [
     { name: "fixation", ms: trial.fixation_ms },
-    { name: "picture", ms: trial.stimulus_ms, punctual: true },
+    { name: "stimulus", ms: trial.stimulus_ms, punctual: true },
     { name: "blank", ms: trial.period },
     { name: "mask", ms: trial.mask_ms },
-    { name: "answer", ms: trial.response_ms || Infinity },
+    { name: "response", ms: trial.response_ms || Infinity },
   ];
 }

@@ -13,14 +13,11 @@ export interface Outcome {
   [key: string]: unknown;
 }
 
-/** Return the onsets of phases under their stored names, and frame statistics. */
-export function stampsOf<Name extends string>(
-  clock: PhaseClock<Name>,
-  names: Record<Name | "end", Stamp>,
-): ResponseBody["stamps"] {
+/** Return the onsets of phases, and frame statistics. */
+export function stampsOf<Name extends Stamp>(clock: PhaseClock<Name>): ResponseBody["stamps"] {
   const stamps: ResponseBody["stamps"] = {};
-  for (const [phase, onset] of clock.onsets) stamps[names[phase]] = tenths(onset);
-  const shown = clock.frames("picture" as Name);
+  for (const [phase, onset] of clock.onsets) stamps[phase] = tenths(onset);
+  const shown = clock.frames("stimulus" as Name);
   if (shown !== null) stamps.stimulus_frames = Math.min(HOUR, shown);
   stamps.frames_dropped = Math.min(HOUR, clock.dropped);
   stamps.longest_frame = tenths(clock.longest);

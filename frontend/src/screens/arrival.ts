@@ -58,7 +58,7 @@ export function phone(touch: boolean): Page {
       };
       window.addEventListener("resize", look);
       const why = touch
-        ? "The images are shown for a fraction of a second and answered with keys or a mouse, so you need a computer with a keyboard."
+        ? "The images are shown for a fraction of a second and you respond with keys or a mouse, so you need a computer with a keyboard."
         : `The window must be at least ${NARROWEST} pixels wide, and this one has ${innerWidth}. Make it wider if you can, and the study continues here.`;
       return sheet("Please use a larger screen", [
         note(why),
@@ -77,15 +77,15 @@ export function isSuitable(): boolean {
   return innerWidth >= NARROWEST && !isTouchOnly();
 }
 
-export function refused(code: string): Page {
-  const [screen, heading, text] = REFUSALS[code] ?? REFUSALS["problem"]!;
+export function rejected(code: string): Page {
+  const [screen, heading, text] = REJECTIONS[code] ?? REJECTIONS["problem"]!;
   return lastPage(screen, () => sheet(heading, text.map(note)));
 }
 
-const REFUSALS: Record<string, [string, string, string[]]> = {
+const REJECTIONS: Record<string, [string, string, string[]]> = {
   full: [
     "full",
-    "No more answers are needed",
+    "No more responses are needed",
     [
       "Thank you for coming. At the moment the study needs nobody else, so there is nothing left to do here.",
       "If you came from a recruiting site, please return the task there; you lose nothing by it.",
@@ -123,7 +123,7 @@ const REFUSALS: Record<string, [string, string, string[]]> = {
     "problem",
     "Something went wrong",
     [
-      "Your answers so far are safe. Please reload this page in a moment; you will continue where you were.",
+      "Your responses so far are safe. Please reload this page in a moment; you will continue where you were.",
     ],
   ],
 };

@@ -3,7 +3,7 @@
 import { cell, type Choice } from "../choices";
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
-import { fieldSize, greyBytes, pinkFields } from "../noise";
+import { fieldSize, grayBytes, pinkFields } from "../noise";
 import { note, page, sheet } from "./layout";
 import type { SessionState, StudyInfo } from "../wire";
 
@@ -25,7 +25,7 @@ function noisePatch(): HTMLCanvasElement {
   const canvas = make("canvas", { width: `${side}`, height: `${side}` });
   canvas
     .getContext("2d")
-    ?.putImageData(new ImageData(greyBytes(field, size, side), side, side), 0, 0);
+    ?.putImageData(new ImageData(grayBytes(field, size, side), side, side), 0, 0);
   return canvas;
 }
 
@@ -33,7 +33,7 @@ function steps(choices: readonly Choice[]): HTMLElement {
   const grid = make("span", { class: "tiny" }, ...choices.map(() => make("i")));
   const panels: [Node, string][] = [
     [make("span", { class: "square" }), "A square: look at it"],
-    [make("span", { class: "photo" }), "An image, very briefly"],
+    [make("span", { class: "scene" }), "An image, very briefly"],
     [noisePatch(), "Noise: ignore it"],
     [grid, "Choose what it was"],
   ];
@@ -43,7 +43,7 @@ function steps(choices: readonly Choice[]): HTMLElement {
   return make("ol", { class: "steps" }, ...items);
 }
 
-function answerTime(study: StudyInfo): string {
+function responseTime(study: StudyInfo): string {
   const ms = study.timing.response_ms;
   if (ms === 0) return "Take the time you need, but do not think for long.";
   return `You have ${(ms / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} seconds; if you press more than one, the last one counts.`;
@@ -51,12 +51,12 @@ function answerTime(study: StudyInfo): string {
 
 function parts(study: StudyInfo): string {
   const { practice, qualification, trials } = study.counts;
-  const said = [];
-  if (practice > 0) said.push(`${practice} for practice, with the correct answer shown each time`);
-  if (qualification > 0) said.push(`${qualification} as a short test`);
-  said.push(`${trials} in the main part`);
-  const last = said.pop();
-  return said.length > 0 ? `There are ${said.join(", ")}, and ${last}.` : `There are ${last}.`;
+  const counts = [];
+  if (practice > 0) counts.push(`${practice} for practice, with the correct response shown each time`);
+  if (qualification > 0) counts.push(`${qualification} as a short test`);
+  counts.push(`${trials} in the main part`);
+  const last = counts.pop();
+  return counts.length > 0 ? `There are ${counts.join(", ")}, and ${last}.` : `There are ${last}.`;
 }
 
 export function instructions(study: StudyInfo, choices: readonly Choice[]): Page {
@@ -67,9 +67,9 @@ export function instructions(study: StudyInfo, choices: readonly Choice[]): Page
 
 function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
   const grid = make("div", { class: "grid small" }, ...choices.map((choice) => cell(choice)));
-  const picture = make(
+  const preview = make(
     "div",
-    { class: "sample", "aria-label": "The grid of answers and its keys", role: "img" },
+    { class: "sample", "aria-label": "The grid of responses and its keys", role: "img" },
     grid,
   );
   return sheet(
@@ -85,13 +85,13 @@ function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
           note(
             "Every image shows one of these sixteen things. Choose it with a click, or with the key printed beside it: the keys are arranged on the keyboard like the grid on the screen.",
           ),
-          note(answerTime(study)),
+          note(responseTime(study)),
           note(
             "Many images are hard to see, and some are very hard. This is intended: if you are not sure, guess.",
           ),
           note(parts(study)),
         ),
-        picture,
+        preview,
       ),
     ],
     starters("Start"),
@@ -105,13 +105,13 @@ function compareSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement
   const shown =
     study.timing.show_ms > 0
       ? `The images are shown for ${study.timing.show_ms / 1000} seconds.`
-      : "The images stay until you have answered; there is no hurry.";
+      : "The images stay until you have responded; there is no hurry.";
   return sheet(
     "How it goes",
     [
       examples(),
       note(
-        "You see two different images side by side. Each has been changed by a computer: blurred, made noisy, recoloured, and so on.",
+        "You see two different images side by side. Each has been changed by a computer: blurred, made noisy, recolored, and so on.",
       ),
       note(
         "Say whether both were changed in the same way. It does not matter what they show, nor whether one was changed a little more than the other.",
@@ -132,8 +132,8 @@ function examples(): HTMLElement {
       make(
         "span",
         { class: "panel", "aria-hidden": "true" },
-        make("span", { class: `photo ${first}` }),
-        make("span", { class: `photo sea ${second}` }),
+        make("span", { class: `scene ${first}` }),
+        make("span", { class: `scene sea ${second}` }),
       ),
       text,
     );
@@ -148,7 +148,7 @@ function examples(): HTMLElement {
 /** After a reload, another tab, or a lost connection: time to get ready. */
 export function goOn(state: SessionState | null, why = "Welcome back"): Page {
   return page("continue", () => {
-    const done = state ? state.answered[partOf(state)] : 0;
+    const done = state ? state.responded[partOf(state)] : 0;
     const planned = state ? state.planned[partOf(state)] : 0;
     const where = state && done > 0 ? `You have done ${done} of ${planned} in this part.` : null;
     return sheet(
@@ -156,7 +156,7 @@ export function goOn(state: SessionState | null, why = "Welcome back"): Page {
       [
         where ? note(where) : null,
         note(
-          "None of your answers are lost. Look at the middle of the screen, and continue when you are ready.",
+          "None of your responses are lost. Look at the middle of the screen, and continue when you are ready.",
         ),
       ],
       starters("Continue").map((each) => {
@@ -179,7 +179,7 @@ export function beforeTest(study: StudyInfo): Page {
       "Practice is over",
       [
         note(
-          `Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the correct answers are no longer shown.`,
+          `Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the correct responses are no longer shown.`,
         ),
       ],
       [button("continue", "Start the test")],
@@ -196,7 +196,7 @@ export function beforeMain(study: StudyInfo): Page {
     sheet(
       "Now the main part",
       [
-        note(`${count} more. The correct answers are no longer shown. ${rest}`.trim()),
+        note(`${count} more. The correct responses are no longer shown. ${rest}`.trim()),
         note("Some are very hard. If you are not sure, guess."),
       ],
       [button("continue", "Start the main part")],
@@ -205,11 +205,11 @@ export function beforeMain(study: StudyInfo): Page {
 }
 
 export function rest(state: SessionState): Page {
-  const { main: done } = state.answered;
+  const { main: done } = state.responded;
   const { main: planned } = state.planned;
   return page("break", () => {
     const bar = make("progress", { max: `${planned}`, value: `${done}`, "aria-label": "Done" });
-    const share = state.right_share;
+    const share = state.accuracy;
     return sheet(
       "Time for a break",
       [
@@ -221,7 +221,7 @@ export function rest(state: SessionState): Page {
               "p",
               { class: "share" },
               make("strong", {}, `${Math.round(100 * share)} %`),
-              " of your answers so far are correct.",
+              " of your responses so far are correct.",
             ),
         note("Rest your eyes for a moment, and continue when you are ready."),
       ],

@@ -7,12 +7,12 @@ import type { Completion, SessionState, StudyInfo } from "../wire";
 
 const ABOUT: Record<StudyInfo["kind"], string[]> = {
   categorise: [
-    "The images were photographs that a computer had made harder to see, with blur, noise, fog, frost and the like, from hardly at all to very strongly.",
-    "We measure how well people still recognize them, and compare that with computer programs that recognize images: where people see better, the programs have something to learn.",
+    "A computer had made the images harder to see, with blur, noise, fog, frost and the like, from hardly at all to very strongly.",
+    "We measure how well humans still recognize them, and compare that with computer programs that recognize images: where humans see better, the programs have something to learn.",
   ],
   "same-different": [
-    "The images were photographs that a computer had changed in one of several ways, about equally strongly.",
-    "Where people cannot tell two ways of changing an image apart, they can be treated as one when we measure how well people and computer programs recognize such images.",
+    "A computer had changed each image in one of several ways, about equally strongly.",
+    "Where humans cannot tell two ways of changing an image apart, they can be treated as one when we measure how well humans and computer programs recognize such images.",
   ],
 };
 
@@ -63,13 +63,13 @@ function wayBack(completion: Completion | null, back: string): HTMLElement | nul
 
 function contact(study: StudyInfo): string {
   const where = study.contact ? `write to ${study.contact} and name` : "tell us";
-  return `If you have questions, or want your answers deleted, ${where} your participant code.`;
+  return `If you have questions, or want your responses deleted, ${where} your participant code.`;
 }
 
 export function debrief(study: StudyInfo, state: SessionState, back: string): Page {
   return lastPage("debrief", () =>
     sheet("Thank you!", [
-      note("Every answer has arrived. This is what it was about:"),
+      note("Every response has arrived. This is what it was about:"),
       make("div", { class: "prose" }, ...ABOUT[study.kind].map(note)),
       codeBox("Participant code", state.participant, "participant"),
       note(contact(study)),
@@ -92,7 +92,7 @@ export function failed(study: StudyInfo, state: SessionState, back: string): Pag
   return lastPage("failed", () =>
     sheet("Thank you for trying", [
       note(
-        "The short test shows whether such images can be told apart on this screen, in this light, at this time of day. This time too few answers were correct for the main part, so the study ends here for you. It says nothing about you: it happens to many people.",
+        "The short test shows whether such images can be told apart on this screen, in this light, at this time of day. This time too few responses were correct for the main part, so the study ends here for you. It says nothing about you: it happens to many participants.",
       ),
       codeBox("Participant code", state.participant, "participant"),
       note(contact(study)),
@@ -107,7 +107,7 @@ export function anotherTab(): Page {
       "The study continues in another tab",
       [
         note(
-          "It is open in a second tab or window, and only one of them can continue. Your answers are safe.",
+          "It is open in a second tab or window, and only one of them can continue. Your responses are safe.",
         ),
         note("You can close this one, or continue here instead."),
       ],

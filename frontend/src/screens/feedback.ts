@@ -5,23 +5,23 @@ import { icon } from "../icons";
 import type { Page } from "../plugins/screen";
 import type { Feedback, StudyInfo } from "../wire";
 
-const RIGHT_MS = 900;
-const WRONG_MS = 2200;
+const CORRECT_MS = 900;
+const INCORRECT_MS = 2200;
 
-export function feedback(study: StudyInfo, said: Feedback, choice: string): Page {
+export function feedback(study: StudyInfo, result: Feedback, choice: string): Page {
   return {
     screen: "feedback",
     build(done) {
-      setTimeout(() => done("seen"), said.right ? RIGHT_MS : WRONG_MS);
-      const kind = said.right ? "right" : "wrong";
-      const verdict = said.right ? "Right" : choice === "" ? "No answer in time" : "Not quite";
+      setTimeout(() => done("seen"), result.correct ? CORRECT_MS : INCORRECT_MS);
+      const kind = result.correct ? "correct" : "incorrect";
+      const verdict = result.correct ? "Correct" : choice === "" ? "No response in time" : "Not quite";
       const truth = study.kind === "categorise" ? "It was" : "They were changed";
-      const name = study.kind === "categorise" ? said.truth : adverb(said.truth);
+      const name = study.kind === "categorise" ? result.truth : adverb(result.truth);
       return make(
         "div",
         { class: `feedback ${kind}`, role: "status" },
         make("p", { class: "verdict" }, verdict),
-        study.kind === "categorise" ? icon(said.truth) : null,
+        study.kind === "categorise" ? icon(result.truth) : null,
         make("p", {}, `${truth} ${article(study, name)}`, make("strong", {}, name), "."),
       );
     },

@@ -17,20 +17,23 @@ from eyechart.experiment.recruiters import recruiter_settings
 KINDS = ("categorise", "same-different")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 CONSENT = """\
-You will see pictures for a fraction of a second and say what is on them. This takes about {minutes}
+You will see images for a fraction of a second and say what is on them. This takes about {minutes}
 minutes. You can stop at any time by closing this page, without giving a reason. We store your
-answers, when and how fast you gave them, and the size and speed of your screen; if you come from a
-recruiting site, also your id there until you are paid. Nothing that says who you are is published.
-With the code that you see at the end, or your id, you can have all of it deleted. There are no
-known risks. You must be at least 18 and see normally, with glasses if you wear them."""
+responses, when and how fast you gave them, and the size and speed of your screen; if you come from
+a recruiting site, also your id there until you are paid. Nothing that says who you are is
+published. With the code that you see at the end, or your id, you can have all of it deleted. There
+are no known risks. You must be at least 18 and see normally, with glasses if you wear them."""
 
 PAIRS_CONSENT = CONSENT.replace(
-    "You will see pictures for a fraction of a second and say what is on them. This takes about"
+    "You will see images for a fraction of a second and say what is on them. This takes about"
     " {minutes}\nminutes.",
-    "You will see two pictures at a time and say whether they were changed in the same way. This"
+    "You will see two images at a time and say whether they were changed in the same way. This"
     " takes about\n{minutes} minutes.",
 )
-TITLES = {"categorise": "What is in the picture?", "same-different": "Same or different?"}
+TITLES = {"categorise": "What is in the image?", "same-different": "Same or different?"}
+FORMER_WORDS = {"picture": "image", "answers": "responses"}
+"""Words of the default texts in version 1, with those that replaced them."""
+
 STUDY, TRIALS = "Study", "Trials"
 
 
@@ -212,11 +215,18 @@ def config_text(config: StudyConfig) -> str:
     return yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True, width=90)
 
 
+def current_words(text: str) -> str:
+    """Return a default text of version 1 as this version words it, on one line."""
+    for former, word in FORMER_WORDS.items():
+        text = text.replace(former, word)
+    return " ".join(text.split())
+
+
 GRID = (
     "knife", "airplane", "keyboard", "elephant", "bicycle", "clock", "oven", "chair",
     "bear", "boat", "cat", "bottle", "truck", "car", "bird", "dog",
 )  # fmt: skip
-"""The 16 categories in the order of the answer grid, filled by column, as in the laboratory."""
+"""The 16 categories in the order of the response grid, filled by column, as in the laboratory."""
 
 
 def choices_of(config: StudyConfig) -> tuple[str, ...]:

@@ -36,10 +36,10 @@ def export(
 
     folder = open_study(study)
     done = write(folder, out, rules, include_excluded)
-    noun = "participant" if done.people == 1 else "participants"
+    noun = "participant" if done.n_participants == 1 else "participants"
     print(
-        f"{done.out}: {done.counted:,} of {done.answers:,} main responses included, of"
-        f" {done.people:,} {noun}."
+        f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses included, of"
+        f" {done.n_participants:,} {noun}."
     )
     if done.reused:
         print(f"  {done.reused:,} responses to clean images come from other studies.")

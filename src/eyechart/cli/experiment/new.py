@@ -48,7 +48,7 @@ def config_fields() -> list[Field]:
 
 
 @examples(
-    "eyechart experiment new study --testset testset.parquet --images photos",
+    "eyechart experiment new study --testset testset.parquet --images images",
     "eyechart experiment new study --testset testset.parquet --trials 200 --pay 12",
 )
 @derived_options
@@ -77,13 +77,13 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.experiment.design.study_build import carry_out, prepare, side_of
     from eyechart.pipeline.image_source import find_source
-    from eyechart.testsets.plan import Plan as Drawing
+    from eyechart.testsets.plan import Plan
 
     order = plan.order
     begun = prepare(order)
     source = find_source(images, order.testset.header.stimulus, leave_out=order.folder)
     with ProgressBars() as bars:
-        loaded = source.load(Drawing(), bars)
+        loaded = source.load(Plan(), bars)
         text = plan.text(side_of(order, loaded))
         print(text, end="")
         step = bars.begin("stimuli", len(order.rows))

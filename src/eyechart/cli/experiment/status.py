@@ -74,15 +74,16 @@ def _page(state: "StudyStatus") -> "RenderableType":
 
 
 def _head(state: "StudyStatus") -> list[str]:
-    answers = sum(group.answers for group in state.groups)
+    responses = sum(group.n_responses for group in state.groups)
     wanted = sum(group.wanted for group in state.groups)
     full = sum(group.full for group in state.groups)
     stimuli = sum(group.stimuli for group in state.groups)
-    share = f" ({answers / wanted:.0%})" if wanted else ""
+    share = f" ({responses / wanted:.0%})" if wanted else ""
+    counts = ", ".join(f"{count:,} {name}" for name, count in state.participants.items())
     lines = [
-        f"{state.name}, {'open' if state.is_open else 'closed'}: {answers:,} of {wanted:,}"
+        f"{state.name}, {'open' if state.is_open else 'closed'}: {responses:,} of {wanted:,}"
         f" responses{share}; {full:,} of {stimuli:,} stimuli are complete.",
-        "Participants: " + ", ".join(f"{count:,} {name}" for name, count in state.people.items())
+        f"Participants: {counts}"
         + (f"; {state.minutes:.1f} minutes (median)." if state.minutes is not None else "."),
     ]  # fmt: skip
     if state.excluded:
@@ -101,7 +102,9 @@ def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
     """Return the groups to show: all, or the least complete ones."""
     if len(state.groups) <= MOST_ROWS:
         return list(state.groups)
-    return sorted(state.groups, key=lambda group: group.answers / max(group.wanted, 1))[:MOST_ROWS]
+    return sorted(state.groups, key=lambda group: group.n_responses / max(group.wanted, 1))[
+        :MOST_ROWS
+    ]
 
 
 def _curves(state: "StudyStatus") -> "RenderableType":
@@ -110,7 +113,7 @@ def _curves(state: "StudyStatus") -> "RenderableType":
     table = _table("corruption", *(f"acc. at Δv {delta_v:g}" for delta_v in PLACES))
     for group in _shown(state):
         rates = state.curves.get(group.name, (None,) * len(PLACES))
-        table.add_row(group.name, f"{group.answers:,}/{group.wanted:,}", *map(_rate, rates))
+        table.add_row(group.name, f"{group.n_responses:,}/{group.wanted:,}", *map(_rate, rates))
     return table
 
 
@@ -122,10 +125,10 @@ def _pairs(state: "StudyStatus") -> "RenderableType":
         cells = ["", "", ""]
         if pair is not None:
             low, high = pair.interval
-            right = f"{pair.accuracy:.2f} ({low:.2f}–{high:.2f})"
-            cells = [right, f"{pair.n_participants:,}", pair.verdict]
+            accuracy = f"{pair.accuracy:.2f} ({low:.2f}–{high:.2f})"
+            cells = [accuracy, f"{pair.n_participants:,}", pair.verdict]
         names = group.name.replace("|", " and ")
-        table.add_row(names, f"{group.answers:,}/{group.wanted:,}", *cells)
+        table.add_row(names, f"{group.n_responses:,}/{group.wanted:,}", *cells)
     return table
 
 

@@ -17,7 +17,7 @@ BREAK_S = 20.0
 FEEDBACK_S = 1.0
 """Seconds of feedback after each practice trial."""
 
-ANSWER_S = {"categorise": 1.5, "same-different": 3.0}
+RESPONSE_S = {"categorise": 1.5, "same-different": 3.0}
 """Typical seconds until a response in trials without a time limit, by kind of study."""
 
 
@@ -66,7 +66,7 @@ class Budget:
     """The number of participants, the time and the cost of a study.
 
     Attributes:
-        answers: Total number of responses wanted.
+        responses: Total number of responses wanted.
         by_trials: Participants needed if each completes all `trials`.
         by_source: Largest number of responses wanted for one source image. Each must come from a
             different participant, so this is a lower bound on the number of participants.
@@ -77,7 +77,7 @@ class Budget:
         cost: Total cost, including the recruiting site's fee.
     """
 
-    answers: int
+    responses: int
     by_trials: int
     by_source: int
     participants: int
@@ -94,10 +94,10 @@ class Budget:
 
 def trial_seconds(config: StudyConfig) -> float:
     """Return the duration of one trial in seconds."""
-    answer = config.response_ms / 1000 or ANSWER_S[config.kind]
+    response = config.response_ms / 1000 or RESPONSE_S[config.kind]
     if config.kind == "same-different":
-        return (config.fixation_ms + config.show_ms) / 1000 + answer
-    return (config.fixation_ms + config.stimulus_ms + config.mask_ms) / 1000 + answer
+        return (config.fixation_ms + config.show_ms) / 1000 + response
+    return (config.fixation_ms + config.stimulus_ms + config.mask_ms) / 1000 + response
 
 
 def participant_seconds(config: StudyConfig) -> float:
@@ -113,7 +113,7 @@ def participant_seconds(config: StudyConfig) -> float:
 
 def plan_budget(
     config: StudyConfig,
-    answers: int,
+    responses: int,
     loads: Mapping[str, int],
     prices: Prices,
     minutes: int | None = None,
@@ -122,25 +122,25 @@ def plan_budget(
 
     Args:
         config: Settings of the study.
-        answers: Total number of responses wanted.
+        responses: Total number of responses wanted.
         loads: Number of responses wanted per source image.
         prices: Pay, fee and expected share of excluded participants.
         minutes: Paid minutes per participant; None pays the estimated duration.
     """
     prices.check()
-    by_trials = -(-answers // config.trials)
+    by_trials = -(-responses // config.trials)
     by_source = max(loads.values(), default=0)
     seconds = participant_seconds(config)
     paid = math.ceil(seconds / 60) if minutes is None else minutes
     # 1e-9: floating-point error must not round an exact quotient up to one more participant.
     participants = math.ceil(max(by_trials, by_source) / (1 - prices.excluded) - 1e-9)
     return Budget(
-        answers,
+        responses,
         by_trials,
         by_source,
         participants,
         seconds,
         paid,
-        answers * trial_seconds(config) / 3600,
+        responses * trial_seconds(config) / 3600,
         participants * paid / 60 * prices.pay * (1 + prices.fee),
     )

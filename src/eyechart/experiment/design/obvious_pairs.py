@@ -81,7 +81,7 @@ def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
     if not changes:
         raise UsageError(
             "No corrupted image of the test set has a measurable visual change:"
-            " draw another test set."
+            " make another test set."
         )
     limits = {
         name: float(np.quantile(values, STRONG_SHARE)) for name, values in sorted(changes.items())
@@ -104,7 +104,7 @@ def _take_strong(
     if not rows:
         raise UsageError(
             f"No image under {name} is left for practice, qualification and catch trials: lower"
-            " their numbers, or draw the test set from more images."
+            " their numbers, or make the test set from more images."
         )
     strong = [row for row in rows if row.change >= limit]
     if not strong:

@@ -62,7 +62,7 @@ def questions_of(corruptions: Sequence[str]) -> list[Question]:
     if len(corruptions) < 2:
         raise UsageError(
             "A same-different study needs at least 2 corruptions, and the test set has"
-            f" {len(corruptions)}: draw one with more."
+            f" {len(corruptions)}: make one with more."
         )
     return [Question(a, b) for a, b in combinations(sorted(corruptions), 2)]
 
@@ -89,14 +89,14 @@ def design_pairs(
     pools = pool_sizes(config, catch_pool, len(sources))
     counts = {PRACTICE: pools.practice, QUALIFICATION: pools.qualification, CATCH: pools.catch}
     stimuli = obvious_pairs(sources, counts, seed)
-    taken = {row.digest for stimulus in stimuli for row in stimulus.pictures}
+    taken = {row.digest for stimulus in stimuli for row in stimulus.images}
     rows = [row for image in sources if image.digest not in taken for row in image.corrupted]
     stimuli += matched_pairs(rows, questions, per_pair, config.k, seed)
     reach = trials_within_reach(stimuli, seed)
     if reach < config.trials:
         raise UsageError(
             f"A participant can have only {reach} of {config.trials} trials, because nobody sees"
-            f" a source image twice: lower --trials to {reach}, raise --per-pair, or draw the"
+            f" a source image twice: lower --trials to {reach}, raise --per-pair, or make the"
             " test set from more images."
         )
     return stimuli
@@ -127,12 +127,12 @@ def matched_pairs(
             # "Same" trials alternate between the two corruptions of the pair.
             alike = (a, a) if step % 2 == 0 else (b, b)
             for truth, (left, right) in ((SAME, alike), (DIFFERENT, (a, b))):
-                pictures = _match(left, right, wanted, uses, random)
-                for row in pictures:
+                images = _match(left, right, wanted, uses, random)
+                for row in images:
                     uses[row.digest] += 1
                 if random.random() < 0.5:
-                    pictures = pictures[::-1]
-                stimuli.append(PlannedStimulus(MAIN, truth, k, pictures, question.name))
+                    images = images[::-1]
+                stimuli.append(PlannedStimulus(MAIN, truth, k, images, question.name))
     return stimuli
 
 
@@ -154,7 +154,7 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
         if len(set(pool.digests.tolist())) < 2:
             raise UsageError(
                 f"{name} has samples of {len(set(pool.digests.tolist()))} source images for the"
-                " main part, and a pair needs 2: draw the test set from more images."
+                " main part, and a pair needs 2: make the test set from more images."
             )
     low = float(max(a.delta_v.min(), b.delta_v.min()))
     high = float(min(a.delta_v.max(), b.delta_v.max()))
@@ -162,7 +162,7 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
         raise UsageError(
             f"{question.a} and {question.b} have no visual change in common"
             f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
-            f" {b.delta_v.max():.2f}): leave the pair out with --pair, or draw the test set with"
+            f" {b.delta_v.max():.2f}): leave the pair out with --pair, or make the test set with"
             " --sampling uniform."
         )
     return low, high
@@ -198,8 +198,8 @@ def _match(
 
 def _load(pool: _Pool, uses: Counter[str]) -> Real:
     """Return how much each sample was used; reusing an image costs more than reusing its source."""
-    photographs = np.array([float(uses[digest]) for digest in pool.digests.tolist()])
-    load: Real = 3 * pool.used + photographs
+    images = np.array([float(uses[digest]) for digest in pool.digests.tolist()])
+    load: Real = 3 * pool.used + images
     return load
 
 
@@ -210,7 +210,7 @@ def trials_within_reach(stimuli: Sequence[PlannedStimulus], seed: int) -> int:
     """
     random = np.random.default_rng(seed)
     main = [
-        tuple(row.digest for row in stimulus.pictures)
+        tuple(row.digest for row in stimulus.images)
         for stimulus in stimuli
         if stimulus.capacity is not None
     ]

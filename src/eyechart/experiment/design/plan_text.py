@@ -73,11 +73,11 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
                 f"no corruption reaches Δv {OBVIOUS:g}, so practice, qualification and catch"
                 " trials may not be obvious to everybody."
             )
-        if any(row.is_clean for stimulus in stimuli for row in stimulus.pictures):
+        if any(row.is_clean for stimulus in stimuli for row in stimulus.images):
             advice.append(
                 "all corruptions are of one kind, so in practice, qualification and catch trials"
                 " 'different' is a clean image beside a corrupted one, which the main part never"
-                " shows: draw the test set with a corruption of another kind as well, and name"
+                " shows: make the test set with a corruption of another kind as well, and name"
                 " the pairs in question with --pair."
             )
     return advice + _uneven("corruption", _by_corruption(stimuli))
@@ -85,10 +85,10 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
 
 def _what_is_shown(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     main = [stimulus for stimulus in stimuli if stimulus.role == MAIN]
-    sources = {row.digest for stimulus in main for row in stimulus.pictures}
-    clean = sum(stimulus.pictures[0].is_clean for stimulus in main)
-    kinds = Counter(stimulus.capacity for stimulus in main if not stimulus.pictures[0].is_clean)
-    clean_kinds = Counter(stimulus.capacity for stimulus in main if stimulus.pictures[0].is_clean)
+    sources = {row.digest for stimulus in main for row in stimulus.images}
+    clean = sum(stimulus.images[0].is_clean for stimulus in main)
+    kinds = Counter(stimulus.capacity for stimulus in main if not stimulus.images[0].is_clean)
+    clean_kinds = Counter(stimulus.capacity for stimulus in main if stimulus.images[0].is_clean)
     parts = [f"{count:,} with {k} responses each" for k, count in kinds.items()]
     parts += [f"{clean:,} clean with {k} each" for k in clean_kinds]
     roles = Counter(stimulus.role for stimulus in stimuli)
@@ -119,7 +119,7 @@ def _pairs(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     changes: dict[str, list[float]] = {}
     for stimulus in stimuli:
-        for row in stimulus.pictures if stimulus.role == MAIN else ():
+        for row in stimulus.images if stimulus.role == MAIN else ():
             if not row.is_clean:
                 changes.setdefault(row.corruption, []).append(row.change)
     lines = ["Images by corruption, and the visual change that they cover:"]
@@ -135,7 +135,7 @@ def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
     more = budget.by_source > budget.by_trials
     return [
-        f"Responses wanted: {budget.answers:,}, {budget.hours:.2f} hours of trials",
+        f"Responses wanted: {budget.responses:,}, {budget.hours:.2f} hours of trials",
         f"Participants whose responses count: {budget.counting:,}, the larger of"
         f" {budget.by_trials:,} (with {config.trials} trials each) and {budget.by_source:,} (the"
         " most requested source image, which nobody sees twice)"
@@ -163,7 +163,7 @@ def _by_corruption(stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
             row.corruption
             for stimulus in stimuli
             if stimulus.role == MAIN
-            for row in stimulus.pictures
+            for row in stimulus.images
             if not row.is_clean
         )
     )
@@ -186,7 +186,7 @@ def _gaps(stimuli: Sequence[PlannedStimulus]) -> dict[str, list[float]]:
     gaps: dict[str, list[float]] = {}
     for stimulus in stimuli:
         if stimulus.pair is not None:
-            one, two = stimulus.pictures
+            one, two = stimulus.images
             gaps.setdefault(stimulus.pair, []).append(abs(one.change - two.change))
     return gaps
 
@@ -196,7 +196,7 @@ def _strongest_obvious(stimuli: Sequence[PlannedStimulus]) -> float:
         row.change
         for stimulus in stimuli
         if stimulus.role != MAIN
-        for row in stimulus.pictures
+        for row in stimulus.images
         if not row.is_clean
     ]
     return max(values, default=1.0)

@@ -19,7 +19,7 @@ from eyechart.experiment.design.study_request import PER_PAIR, StudyRequest
 from eyechart.experiment.design.study_samples import StudySample, group_by_source, read_rows
 from eyechart.experiment.design.study_settings import StudySettings
 from eyechart.experiment.storage.experiment_folder import full_url, read_secret
-from eyechart.humans.placement import HUMAN_DEFINITION
+from eyechart.humans.placement import HUMAN_RULER
 from eyechart.testsets.testset import TestSet
 
 
@@ -49,17 +49,17 @@ def plan_study(
     Raises:
         UsageError: If the test set does not allow it.
     """
-    if testset.plan.definition != HUMAN_DEFINITION:
+    if testset.plan.ruler != HUMAN_RULER:
         raise UsageError(
-            f"A study needs a test set by the definition {HUMAN_DEFINITION} of visual change, by"
-            f" which humans and models are compared, got {testset.plan.definition}: make one"
-            " without --definition."
+            f"A study needs a test set by the ruler {HUMAN_RULER} of visual change, by"
+            f" which humans and models are compared, got {testset.plan.ruler}: make one"
+            " without --ruler."
         )
     rows = read_rows(testset)
     stimuli = _stimuli(rows, testset, settings, request)
-    answers = sum(stimulus.capacity or 0 for stimulus in stimuli)
+    responses = sum(stimulus.capacity or 0 for stimulus in stimuli)
     loads = source_loads(stimuli)
-    budget = plan_budget(settings.config, answers, loads, prices, settings.minutes)
+    budget = plan_budget(settings.config, responses, loads, prices, settings.minutes)
     order = StudyOrder(
         request.folder,
         settings.final(budget.minutes),

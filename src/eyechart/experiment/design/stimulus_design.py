@@ -23,7 +23,7 @@ class PlannedStimulus:
     role: str
     truth: str
     capacity: int | None
-    pictures: tuple[StudySample, ...]
+    images: tuple[StudySample, ...]
     pair: str | None = None
 
 
@@ -66,25 +66,25 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
     ample = Pools(-(-config.practice * 3 // 2), -(-config.qualification * 3 // 2), catch)
     if n_images * (ample.total + config.trials) <= available:
         return ample
-    least = Pools(config.practice, config.qualification, catch)
-    wanted = n_images * (least.total + config.trials)
+    smallest = Pools(config.practice, config.qualification, catch)
+    wanted = n_images * (smallest.total + config.trials)
     if wanted > available:
         double = " two each" if n_images == 2 else ""
         raise UsageError(
             f"The test set has {available} source images and this study needs {wanted}:{double}"
-            f" for {least.practice} practice, {least.qualification} qualification and"
-            f" {least.catch} catch trials and for the {config.trials} trials of one participant,"
-            " who never sees a source image twice; lower --trials, or draw the test set from"
+            f" for {smallest.practice} practice, {smallest.qualification} qualification and"
+            f" {smallest.catch} catch trials and for the {config.trials} trials of one participant,"
+            " who never sees a source image twice; lower --trials, or make the test set from"
             " more images."
         )
-    return least
+    return smallest
 
 
 def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
     """Return how many responses of the main part each source image is to get."""
     loads: Counter[str] = Counter()
     for stimulus in stimuli:
-        for digest in {row.digest for row in stimulus.pictures}:
+        for digest in {row.digest for row in stimulus.images}:
             loads[digest] += stimulus.capacity or 0
     return {digest: load for digest, load in loads.items() if load}
 

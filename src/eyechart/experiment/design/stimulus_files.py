@@ -14,18 +14,18 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
-from eyechart.experiment.storage.experiment_folder import STIMULI, picture_path, read_pixels
+from eyechart.experiment.storage.experiment_folder import STIMULI, image_path, read_pixels
 from eyechart.images.identity import content_keys
-from eyechart.images.image_files import write_picture
+from eyechart.images.image_files import write_image
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.render import each_picture
+from eyechart.testsets.render import render_each
 from eyechart.testsets.testset import TestSet
 
 RENDERED = "rendered.csv"
 LINE = re.compile(r"(\d+),([0-9a-f]{64})")
 
 
-def make_pictures(
+def make_images(
     testset: TestSet,
     images: ImageSet,
     rows: Collection[int],
@@ -36,7 +36,7 @@ def make_pictures(
     step: Advance,
 ) -> dict[int, str]:
     """Write the images of these rows that are missing and return the SHA-256 of all of them."""
-    done = good_pictures(testset, rows, study, side)
+    done = good_images(testset, rows, study, side)
     step(len(done), "")
     left = np.array(sorted(set(rows) - done.keys()), dtype=np.int64)
     groups = [
@@ -48,9 +48,9 @@ def make_pictures(
         with (study / RENDERED).open("a", encoding="ascii") as record:
             # Start on a new line: an interrupted build may have left a partial one.
             record.write("\n")
-            for samples, index, picture in each_picture(testset, images, device, groups):
-                row, sha256 = int(samples.row[index]), hashlib.sha256(picture.tobytes()).hexdigest()
-                write_picture(Image.fromarray(picture), picture_path(study, sha256))
+            for samples, index, image in render_each(testset, images, device, groups):
+                row, sha256 = int(samples.row[index]), hashlib.sha256(image.tobytes()).hexdigest()
+                write_image(Image.fromarray(image), image_path(study, sha256))
                 record.write(f"{row},{sha256}\n")
                 record.flush()
                 done[row] = sha256
@@ -60,17 +60,15 @@ def make_pictures(
     return done
 
 
-def good_pictures(
-    testset: TestSet, rows: Collection[int], study: Path, side: int
-) -> dict[int, str]:
+def good_images(testset: TestSet, rows: Collection[int], study: Path, side: int) -> dict[int, str]:
     """Return the SHA-256 of those rows whose image files exist and match the test set."""
     wanted = _digests(testset, rows)
     good = {}
-    for row, sha256 in recorded_pictures(study).items():
+    for row, sha256 in recorded_images(study).items():
         if row not in wanted:
             continue
         try:
-            pixels = read_pixels(picture_path(study, sha256), sha256, side)
+            pixels = read_pixels(image_path(study, sha256), sha256, side)
         except UsageError:
             continue
         levels = np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3)
@@ -80,7 +78,7 @@ def good_pictures(
     return good
 
 
-def recorded_pictures(study: Path) -> dict[int, str]:
+def recorded_images(study: Path) -> dict[int, str]:
     """Return the recorded SHA-256 by row; truncated lines are ignored."""
     try:
         lines = (study / RENDERED).read_text(encoding="ascii").splitlines()

@@ -16,14 +16,19 @@ from eyechart.core.progress import Advance
 from eyechart.core.records import Record
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.stimulus_files import (
-    good_pictures,
-    make_pictures,
-    recorded_pictures,
+    good_images,
+    make_images,
+    recorded_images,
 )
 from eyechart.experiment.design.study_rows import StudyEntry, is_stored, store
 from eyechart.experiment.storage import experiment_folder as study_files
 from eyechart.experiment.storage.database import open_database
-from eyechart.experiment.study_config import StudyConfig, config_text, read_config
+from eyechart.experiment.study_config import (
+    StudyConfig,
+    config_text,
+    current_words,
+    read_config,
+)
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.testset import TestSet
 
@@ -71,7 +76,7 @@ class StudyOrder:
     @property
     def rows(self) -> set[int]:
         """The rows of the test set whose images are shown."""
-        return {row.row for planned in self.stimuli for row in planned.pictures}
+        return {row.row for planned in self.stimuli for row in planned.images}
 
     def identity(self) -> StudyIdentity:
         """Return what must be unchanged for the build to resume."""
@@ -103,7 +108,7 @@ def prepare(order: StudyOrder) -> PreparedStudy:
     if finished:
         side = read_config(where / study_files.CONFIG).side
         rows = _shown(order)
-        if len(good_pictures(order.testset, rows, where, side)) == len(rows):
+        if len(good_images(order.testset, rows, where, side)) == len(rows):
             raise UsageError(f"{where} is a study already: choose another folder.")
     if (where / study_files.SECRET).exists():
         secret = study_files.read_secret(where / study_files.SECRET)
@@ -137,7 +142,7 @@ def carry_out(
             remove_leftovers([where, where / study_files.STIMULI])
             _begin(begun)
             rows = _shown(order) if begun.is_finished else order.rows
-            digests = make_pictures(
+            digests = make_images(
                 order.testset, images, rows, where, device=device, side=config.side, step=step
             )
             if not begun.is_finished:
@@ -149,20 +154,20 @@ def carry_out(
 
 def side_of(order: StudyOrder, images: ImageSet) -> int:
     """Return the side in px that all images of a study share; they must be square."""
-    used = {row.digest for planned in order.stimuli for row in planned.pictures}
-    known = zip(images.digests, images.sizes, images.pictures, strict=True)
-    sizes = {size: picture.name for digest, size, picture in known if digest in used}
+    used = {row.digest for planned in order.stimuli for row in planned.images}
+    known = zip(images.digests, images.sizes, images.listed, strict=True)
+    sizes = {size: image.name for digest, size, image in known if digest in used}
     odd = next((size for size in sizes if size[0] != size[1]), None)
     if odd is not None:
         raise UsageError(
-            f"A study shows squares, and {sizes[odd]} is {odd[1]} × {odd[0]} px: draw the test set"
+            f"A study shows squares, and {sizes[odd]} is {odd[1]} × {odd[0]} px: make the test set"
             " with --stimulus 224."
         )
     if len(sizes) > 1:
         (one, _), (two, _) = list(sizes)[:2]
         raise UsageError(
             f"All images of a study must have one size, but {sizes[one, one]} has {one} px while"
-            f" {sizes[two, two]} has {two}: draw the test set with --stimulus 224."
+            f" {sizes[two, two]} has {two}: make the test set with --stimulus 224."
         )
     # No size at all: none of the images is in the test set, which a later check reports by name.
     return next(iter(sizes), (order.config.side, 0))[0]
@@ -170,7 +175,7 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
 
 def _shown(order: StudyOrder) -> set[int]:
     """Return the rows that a finished study shows, even if its list of images was lost."""
-    return order.rows | recorded_pictures(order.folder).keys()
+    return order.rows | recorded_images(order.folder).keys()
 
 
 def _look(where: Path, identity: StudyIdentity) -> datetime | None:
@@ -191,7 +196,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
         if any(path.name not in mine for path in where.iterdir()):
             raise UsageError(f"{where} holds files of something else: choose another folder.")
         return None
-    if known.settings != identity:
+    if _in_current_words(known.settings) != _in_current_words(identity):
         if (where / study_files.CONFIG).exists():
             raise UsageError(f"{where} is a study already: choose another folder.")
         raise UsageError(
@@ -199,6 +204,12 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
             " another folder."
         )
     return known.began
+
+
+def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
+    """Return the settings to compare: a study of version 1 has other words in its default texts."""
+    texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
+    return identity.model_copy(update={"config": {**identity.config, **texts}})
 
 
 def _begin(begun: PreparedStudy) -> None:

@@ -32,7 +32,7 @@ class StudyRequest:
     images: Annotated[
         Path | None,
         Option(
-            help="Images it was drawn from; the demo images by default.",
+            help="Images it was sampled from; the demo images by default.",
             group="Data",
             metavar="FOLDER|FILE",
             path="folder or file",

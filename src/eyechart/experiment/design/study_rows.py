@@ -15,8 +15,8 @@ from eyechart.experiment.design.study_samples import StudySample
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
     InstallationRow,
-    PictureRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     StudyRow,
 )
@@ -100,17 +100,17 @@ def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
             taken=0,
             shuffle=float(order),
             pair=planned.pair,
-            pictures=[
-                _picture(row, number, sources[row.digest], digests[row.row])
-                for number, row in enumerate(planned.pictures)
+            images=[
+                _image(row, number, sources[row.digest], digests[row.row])
+                for number, row in enumerate(planned.images)
             ],
         )
         for planned, order in zip(entry.stimuli, orders, strict=True)
     )
 
 
-def _picture(row: StudySample, index: int, source_id: int, sha256: str) -> PictureRow:
-    return PictureRow(
+def _image(row: StudySample, index: int, source_id: int, sha256: str) -> StimulusImageRow:
+    return StimulusImageRow(
         place=index,
         source_id=source_id,
         row=row.row,
@@ -123,7 +123,7 @@ def _picture(row: StudySample, index: int, source_id: int, sha256: str) -> Pictu
 
 def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
     """Return the ids of source images by digest; missing ones are added to the database."""
-    wanted = {row.digest: row for planned in stimuli for row in planned.pictures}
+    wanted = {row.digest: row for planned in stimuli for row in planned.images}
     digests = list(wanted)
     known: dict[str, SourceImageRow] = {}
     for start in range(0, len(digests), AT_ONCE):
@@ -138,7 +138,7 @@ def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
             db.add(source)
         elif row.category and source.category and row.category != source.category:
             raise UsageError(
-                f"{row.name} is labelled {row.category}, and {source.category} in another study of"
+                f"{row.name} is labeled {row.category}, and {source.category} in another study of"
                 " the database: correct its label, or give another --database."
             )
         elif row.category:

@@ -8,7 +8,7 @@ from eyechart.core.errors import UsageError
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.testset import TestSet
 
-COLUMNS = ("row", "digest", "picture", "label", "category", "corruption", "parameters", "delta_v")
+COLUMNS = ("row", "digest", "image", "label", "category", "corruption", "parameters", "delta_v")
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
             first = clean.setdefault(row.digest, row)
             if first.category != row.category:
                 raise UsageError(
-                    f"{first.name} and {row.name} are the same image, once labelled"
+                    f"{first.name} and {row.name} are the same image, once labeled"
                     f" {first.category or 'outside the 16'} and once"
-                    f" {row.category or 'outside the 16'}: keep one of them and draw the test set"
+                    f" {row.category or 'outside the 16'}: keep one of them and make the test set"
                     " again."
                 )
         elif row.delta_v is not None:
@@ -103,7 +103,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
     bare = next((row for row in rows if row.digest not in clean), None)
     if bare is not None:
         raise UsageError(
-            f"The test set has no clean image of {bare.name}, which a study needs: draw it again"
+            f"The test set has no clean image of {bare.name}, which a study needs: make it again"
             " with eyechart testset make."
         )
     return [StudyImage(row, tuple(corrupted.get(digest, ()))) for digest, row in clean.items()]
@@ -114,16 +114,16 @@ def check_categories(sources: Sequence[StudyImage]) -> None:
     outside = [image.clean for image in sources if not image.category]
     if not outside:
         return
-    unlabelled = [row for row in outside if row.label is None]
+    unlabeled = [row for row in outside if row.label is None]
     total = len(sources)
-    if unlabelled:
+    if unlabeled:
         raise UsageError(
-            f"{len(unlabelled)} of {total} images of the test set have no label, such as"
-            f" {unlabelled[0].name}: put them into folders named after the 16 categories, or list"
-            " them with a column category, and draw the test set again with --labels entry16."
+            f"{len(unlabeled)} of {total} images of the test set have no label, such as"
+            f" {unlabeled[0].name}: put them into folders named after the 16 categories, or list"
+            " them with a column category, and make the test set again with --labels entry16."
         )
     raise UsageError(
         f"{len(outside)} of {total} images of the test set are outside the 16 categories that"
-        f" participants choose from, such as {outside[0].name} (labelled '{outside[0].label}'):"
-        " draw the test set again with --labels entry16."
+        f" participants choose from, such as {outside[0].name} (labeled '{outside[0].label}'):"
+        " make the test set again with --labels entry16."
     )

@@ -27,14 +27,14 @@ TRIALS_HEAD = (
     "trial_left_out", "excluded_by", "served_at", "received_at", *(f"t_{name}" for name in STAMPS),
     "other_stamps",
 )  # fmt: skip
-PICTURE_HEAD = ("picture", "corruption", "delta_v", "parameters", "manifest_row", "sha256")
+IMAGE_HEAD = ("image", "corruption", "delta_v", "parameters", "manifest_row", "sha256")
 MODEL_VS_HUMAN_HEAD = (
     "subj", "session", "trial", "rt", "object_response", "category", "condition", "imagename",
     "corruption", "delta_v",
 )  # fmt: skip
 EXCLUSIONS_HEAD = ("participant", "rule", "version", "detail")
 JUDGEMENTS_HEAD = (
-    "a", "b", "subject", "trial", "shown", "said", "rt", "corruption_left", "corruption_right",
+    "a", "b", "subject", "trial", "shown", "response", "rt", "corruption_left", "corruption_right",
     "delta_v_left", "delta_v_right", "image_left", "image_right",
 )  # fmt: skip
 
@@ -126,9 +126,9 @@ def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> Human
         citation=config.title,
         corruption=[item.image.corruption for item in kept],
         subject=[item.subject for item in kept],
-        picture=[item.names[0] for item in kept],
+        image=[item.names[0] for item in kept],
         label=[item.response.truth for item in kept],
-        answer=[item.response.choice for item in kept],
+        response=[item.response.choice for item in kept],
         delta_v=[_delta_v(item.image) for item in kept],
     )
 
@@ -170,9 +170,9 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
 def trials_head(config: StudyConfig) -> tuple[str, ...]:
     """Return the names of the columns that `trial_rows` fills."""
     if config.kind == "categorise":
-        return (*TRIALS_HEAD, *PICTURE_HEAD)
+        return (*TRIALS_HEAD, *IMAGE_HEAD)
     sides = ("left", "right")
-    return (*TRIALS_HEAD, *(f"{name}_{side}" for side in sides for name in PICTURE_HEAD))
+    return (*TRIALS_HEAD, *(f"{name}_{side}" for side in sides for name in IMAGE_HEAD))
 
 
 def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:

@@ -36,10 +36,13 @@ from eyechart.experiment.storage.experiment_folder import StudyFolder, connect_s
 from eyechart.experiment.storage.session_records import read_sessions
 from eyechart.experiment.study_config import StudyConfig, config_text, read_config
 from eyechart.humans.human_responses import write_responses
+from eyechart.humans.reference import FORMER_RESPONSES, RESPONSES
 
-ANSWERS, JUDGEMENTS, TRIALS, STUDY = "answers.parquet", "judgements.csv", "trials.csv", "study.yaml"
+JUDGEMENTS, TRIALS, STUDY = "judgements.csv", "trials.csv", "study.yaml"
 EXCLUSIONS, RULES, MODEL_VS_HUMAN = "exclusions.csv", "rules.txt", "model-vs-human"
-FILES = {ANSWERS, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN}
+FILES = {
+    RESPONSES, FORMER_RESPONSES, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN,
+}  # fmt: skip
 SUBJECT_FILE = re.compile(r"[A-Za-z0-9_-]+_session_1\.csv")
 LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
@@ -52,9 +55,9 @@ class Exported:
     """
 
     out: Path
-    answers: int
+    n_responses: int
     counted: int
-    people: int
+    n_participants: int
     excluded: int
     left_out: int
     reused: int
@@ -90,7 +93,7 @@ def export(
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
-    note = "Answers of sessions that break a rule were kept all the same.\n"
+    note = "Responses of sessions that break a rule are included.\n"
     content = ExportContent(
         config,
         judged,
@@ -102,9 +105,9 @@ def export(
     included = [session for session in judged if session.verdict.counts or include_excluded]
     return Exported(
         out=target,
-        answers=_n_main(judged),
+        n_responses=_n_main(judged),
         counted=len(kept),
-        people=len({item.subject for item in kept}),
+        n_participants=len({item.subject for item in kept}),
         excluded=sum(not session.verdict.counts for session in judged),
         left_out=_n_main(included) - len(kept),
         reused=len(content.reused),
@@ -172,10 +175,12 @@ def _write(out: Path, content: ExportContent) -> None:
         return
     _write_model_vs_human(out / MODEL_VS_HUMAN, kept)
     if kept:
-        write_responses(out / ANSWERS, human_records([*kept, *content.reused], config))
+        write_responses(out / RESPONSES, human_records([*kept, *content.reused], config))
     else:
         # An earlier export may have had responses, which no longer count.
-        (out / ANSWERS).unlink(missing_ok=True)
+        (out / RESPONSES).unlink(missing_ok=True)
+    # That of an export by version 1, which this one replaces.
+    (out / FORMER_RESPONSES).unlink(missing_ok=True)
 
 
 def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse]) -> None:

@@ -20,7 +20,7 @@ from eyechart.experiment.quality.judging import has_left, judge_all
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     FAILED,
-    PictureRow,
+    StimulusImageRow,
     StimulusRow,
     StudyRow,
 )
@@ -29,13 +29,13 @@ from eyechart.experiment.storage.session_records import SessionRecord, read_sess
 from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import CLEAN, HumanResponses, Judgement
 from eyechart.humans.reference import Reference
-from eyechart.humans.same_different import PairResult, analyse
+from eyechart.humans.same_different import PairResult, analyze
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 PLACES = (0.2, 0.4, 0.6, 0.8)
 """Values of Δv at which the preliminary curve is evaluated."""
 
-BINS, LEAST, REPLICATES = 10, 20, 100
+BINS, MIN_PER_BIN, N_BOOTSTRAP = 10, 20, 100
 GOING, DONE, NOT_PASSED, LEFT = "active now", "finished", "not qualified", "dropped out"
 STATES = (GOING, DONE, NOT_PASSED, LEFT)
 
@@ -47,7 +47,7 @@ class StimulusGroup:
     name: str
     stimuli: int
     full: int
-    answers: int
+    n_responses: int
     wanted: int
 
 
@@ -65,7 +65,7 @@ class StudyStatus:
     """The progress of a study.
 
     Attributes:
-        people: Number of participants by state.
+        participants: Number of participants by state.
         reasons: Number of sessions by violated rule.
         minutes: Median duration of finished sessions.
         clean: Accuracy on clean images.
@@ -77,7 +77,7 @@ class StudyStatus:
     kind: str
     is_open: bool
     groups: tuple[StimulusGroup, ...]
-    people: dict[str, int]
+    participants: dict[str, int]
     excluded: int
     reasons: dict[str, int]
     minutes: float | None
@@ -104,20 +104,20 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         if record.finished_at is not None and record.state not in (ACTIVE, FAILED)
     ]
     reasons = Counter(rule for session in judged for rule, _ in session.verdict.broken)
-    answers = human_records(kept, config) if config.kind == "categorise" else None
+    responses = human_records(kept, config) if config.kind == "categorise" else None
     return StudyStatus(
         name=config.name,
         kind=config.kind,
         is_open=status == "open",
         groups=groups,
-        people={state: states.get(state, 0) for state in STATES},
+        participants={state: states.get(state, 0) for state in STATES},
         excluded=sum(not session.verdict.counts for session in judged),
         reasons=dict(reasons.most_common()),
         minutes=median(times) if times else None,
         left_out=n_counting - len(kept),
-        clean=None if answers is None else clean_rate(answers),
-        curves={} if answers is None else running_curves(answers),
-        pairs=tuple(analyse(_judgements(kept))) if answers is None else (),
+        clean=None if responses is None else clean_rate(responses),
+        curves={} if responses is None else running_curves(responses),
+        pairs=tuple(analyze(_judgements(kept))) if responses is None else (),
     )
 
 
@@ -128,23 +128,23 @@ def participant_state(record: SessionRecord, config: StudyConfig, now: datetime)
     return NOT_PASSED if record.state == FAILED else DONE
 
 
-def clean_rate(answers: HumanResponses) -> RateInterval | None:
+def clean_rate(responses: HumanResponses) -> RateInterval | None:
     """Return the accuracy on clean images with its Wilson interval, or None without responses."""
-    correct = answers.correct[answers.corruption == CLEAN]
+    correct = responses.correct[responses.corruption == CLEAN]
     if not len(correct):
         return None
     share = float(correct.mean())
     return RateInterval(share, *wilson_interval(share, len(correct), CONFIDENCE))
 
 
-def running_curves(answers: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
+def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
     """Return human accuracy at PLACES by corruption; the bootstrap resamples source images."""
-    reference = Reference("running", answers)
+    reference = Reference("running", responses)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
-    for name in answers.experiments:
+    for name in responses.experiments:
         try:
             curve = reference.curve(
-                name, binning="equal", bins=BINS, least=LEAST, replicates=REPLICATES
+                name, binning="equal", bins=BINS, min_per_bin=MIN_PER_BIN, n_bootstrap=N_BOOTSTRAP
             )
         except UsageError:
             curve = None  # Insufficient responses so far to fit a curve.
@@ -165,9 +165,13 @@ def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[Stim
     have = Counter(item.response.stimulus for item in kept)
     rows: dict[str, list[tuple[int, int]]] = {}
     query = (
-        select(StimulusRow.id, StimulusRow.capacity, StimulusRow.pair, PictureRow.corruption)
-        .join(PictureRow, PictureRow.stimulus_id == StimulusRow.id)
-        .where(StimulusRow.study_id == study_id, StimulusRow.role == "main", PictureRow.place == 0)
+        select(StimulusRow.id, StimulusRow.capacity, StimulusRow.pair, StimulusImageRow.corruption)
+        .join(StimulusImageRow, StimulusImageRow.stimulus_id == StimulusRow.id)
+        .where(
+            StimulusRow.study_id == study_id,
+            StimulusRow.role == "main",
+            StimulusImageRow.place == 0,
+        )
     )
     for stimulus, capacity, pair, corruption in db.execute(query):
         rows.setdefault(pair or corruption, []).append((have[stimulus], capacity or 0))
@@ -175,8 +179,8 @@ def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[Stim
         StimulusGroup(
             name,
             stimuli=len(counts),
-            full=sum(answers >= wanted for answers, wanted in counts),
-            answers=sum(answers for answers, _ in counts),
+            full=sum(responses >= wanted for responses, wanted in counts),
+            n_responses=sum(number for number, _ in counts),
             wanted=sum(wanted for _, wanted in counts),
         )
         for name, counts in sorted(rows.items(), key=lambda item: (item[0] != CLEAN, item[0]))

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session as Db
 from eyechart.experiment.storage.database_tables import (
     LIVE,
     ExposureRow,
-    PictureRow,
     SessionRow,
+    StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
@@ -35,8 +35,8 @@ def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> Ope
 def _open_to() -> Select[int]:
     """Return the query for stimuli that can be shown to a participant."""
     seen = exists().where(
-        PictureRow.stimulus_id == StimulusRow.id,
-        ExposureRow.source_id == PictureRow.source_id,
+        StimulusImageRow.stimulus_id == StimulusRow.id,
+        ExposureRow.source_id == StimulusImageRow.source_id,
         ExposureRow.participant_id == bindparam("participant_id"),
     )
     return select(StimulusRow.id).where(
@@ -49,20 +49,20 @@ def _open_to() -> Select[int]:
 
 def _with_sources(query: Select[int]) -> Select[int, int]:
     one = query.limit(1).subquery()
-    return select(one.c.id, PictureRow.source_id).join(
-        PictureRow, PictureRow.stimulus_id == one.c.id
+    return select(one.c.id, StimulusImageRow.source_id).join(
+        StimulusImageRow, StimulusImageRow.stimulus_id == one.c.id
     )
 
 
 RESERVED = _with_sources(_open_to().order_by(func.random()))
-LEAST_TAKEN = _with_sources(
+MIN_TAKEN = _with_sources(
     _open_to()
     .order_by(StimulusRow.taken, StimulusRow.shuffle)
     .with_for_update(skip_locked=True, of=StimulusRow)
 )
 STILL_OPEN = _with_sources(_open_to())
 """RESERVED picks at random: there are few reserved stimuli, and a fixed order would show them to
-all participants in the same sequence. LEAST_TAKEN locks its row and skips rows that are being
+all participants in the same sequence. MIN_TAKEN locks its row and skips rows that are being
 handed out to others; STILL_OPEN ignores locks, to tell "all taken" from "locked at this moment".
 """
 

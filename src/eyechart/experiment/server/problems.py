@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.server.sessions import Refusal
+from eyechart.experiment.server.sessions import Rejection
 
 LOG = logging.getLogger("eyechart.experiment")
 PLAIN = re.compile(r"[A-Za-z_]{1,32}")
@@ -25,18 +25,18 @@ CODES = {404: "no_page", 405: "no_method"}
 
 def problem(status: int, code: str, message: str) -> JSONResponse:
     """Return an error reply."""
-    answer = JSONResponse({"code": code, "message": message}, status)
+    response = JSONResponse({"code": code, "message": message}, status)
     if status == 401:
-        answer.headers["www-authenticate"] = "Bearer"
-    return answer
+        response.headers["www-authenticate"] = "Bearer"
+    return response
 
 
 def explain_problems(app: FastAPI) -> None:
     """Register handlers that report every rejected request and server error in the same format."""
 
     # None of these handlers blocks, so they are async and need none of the server's few threads.
-    @app.exception_handler(Refusal)
-    async def refused(request: Request, error: Refusal) -> JSONResponse:
+    @app.exception_handler(Rejection)
+    async def rejected(request: Request, error: Rejection) -> JSONResponse:
         return problem(error.status, error.code, str(error))
 
     @app.exception_handler(RequestValidationError)
@@ -50,9 +50,9 @@ def explain_problems(app: FastAPI) -> None:
         if error.status_code == 400:
             return problem(422, "bad_request", "The body must be valid JSON.")
         code = CODES.get(error.status_code, "bad_request")
-        answer = problem(error.status_code, code, f"{error.detail}.")
-        answer.headers.update(error.headers or {})
-        return answer
+        response = problem(error.status_code, code, f"{error.detail}.")
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(NoResultFound)
     async def deleted(request: Request, error: NoResultFound) -> JSONResponse:
@@ -74,9 +74,9 @@ def explain_problems(app: FastAPI) -> None:
 
 def _trouble(message: str) -> JSONResponse:
     LOG.error(message)
-    answer = problem(503, "trouble", "The server has a problem: try again in a moment.")
-    answer.headers["retry-after"] = "5"
-    return answer
+    response = problem(503, "trouble", "The server has a problem: try again in a moment.")
+    response.headers["retry-after"] = "5"
+    return response
 
 
 def _shown(part: object) -> str:

@@ -98,7 +98,7 @@ class Guard:
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
-        body = self._refusal(scope) or await _read(receive, self._patience)
+        body = self._rejection(scope) or await _read(receive, self._patience)
         if isinstance(body, JSONResponse):
             await body(scope, receive, with_headers)
             return
@@ -110,7 +110,7 @@ class Guard:
                 await trouble(scope, receive, with_headers)
             raise
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _rejection(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         # `isdigit` alone accepts other scripts' digits, and `int` of a long text is slow.
@@ -165,10 +165,10 @@ def _too_large() -> JSONResponse:
     return _last(problem(413, "too_large", f"A request has at most {MAX_BYTES} bytes."))
 
 
-def _last(answer: JSONResponse) -> JSONResponse:
+def _last(response: JSONResponse) -> JSONResponse:
     """Close the connection after this reply, so that the rest of the request is not read."""
-    answer.headers["connection"] = "close"
-    return answer
+    response.headers["connection"] = "close"
+    return response
 
 
 def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:

@@ -6,13 +6,13 @@ from sqlalchemy import Row, bindparam, insert, select, update
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.server.session_progress import end, has_failed, is_active, progress_of
-from eyechart.experiment.server.sessions import Refusal, state_of
+from eyechart.experiment.server.sessions import Rejection, state_of
 from eyechart.experiment.server.trial_allocation import Admit, admit_everybody, locked
 from eyechart.experiment.server.wire import Acknowledgement, Feedback, ResponseBody
 from eyechart.experiment.storage.database_tables import (
-    ANSWERED,
     DROPPED,
     FAILED,
+    RESPONDED,
     ResponseRow,
     SessionRow,
     StimulusRow,
@@ -43,7 +43,7 @@ _TRIAL = (
     )
     .with_for_update(of=TrialRow)
 )
-_ANSWERED = update(TrialRow).where(TrialRow.id == bindparam("trial_id")).values(state=ANSWERED)
+_RESPONDED = update(TrialRow).where(TrialRow.id == bindparam("trial_id")).values(state=RESPONDED)
 
 
 def store(
@@ -65,14 +65,14 @@ def store(
         key = {"public_id": trial_id, "session_id": session.id}
         trial = db.connection().execute(_TRIAL, key).one_or_none()
         if trial is None:
-            raise Refusal(404, "no_trial", "There is no such trial in this session.")
+            raise Rejection(404, "no_trial", "There is no such trial in this session.")
         if trial.body_hash is None:
             _store(db, study.config, session, trial, response=response, now=now)
         elif trial.body_hash != response.digest:
-            raise Refusal(409, "answered", "This trial already has another response.")
+            raise Rejection(409, "responded", "This trial already has another response.")
         feedback = None
         if trial.role == "practice":
-            feedback = Feedback(right=response.choice == trial.truth, truth=trial.truth)
+            feedback = Feedback(correct=response.choice == trial.truth, truth=trial.truth)
         return Acknowledgement(feedback=feedback, state=state_of(db, study, session))
 
 
@@ -86,9 +86,9 @@ def _store(
     now: datetime,
 ) -> None:
     if trial.state == DROPPED and not (is_active(session) and take_again(db, trial.stimulus_id)):
-        raise Refusal(410, "gone", "This trial has expired, and others have responded to it.")
+        raise Rejection(410, "gone", "This trial has expired, and others have responded to it.")
     connection = db.connection()
-    connection.execute(_ANSWERED, {"trial_id": trial.id})
+    connection.execute(_RESPONDED, {"trial_id": trial.id})
     row = {
         "trial_id": trial.id,
         "client_uuid": str(response.uuid),

@@ -24,13 +24,13 @@ from eyechart.experiment.server.problems import explain_problems
 from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN, Guard, Pace
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.session_progress import planned
-from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join, state_of
+from eyechart.experiment.server.sessions import Rejection, claim_tab, finish, join, state_of
 from eyechart.experiment.server.trial_allocation import AllocatedTrial, TrialRequest, allocate
 from eyechart.experiment.storage.database import THREADS
 from eyechart.experiment.storage.database_tables import (
     LIVE,
-    PictureRow,
     SessionRow,
+    StimulusImageRow,
     StudyRow,
     TrialRow,
 )
@@ -41,7 +41,7 @@ from eyechart.experiment.study_config import StudyConfig, choices_of
 Clock = Callable[[], datetime]
 BEARER = HTTPBearer(auto_error=False, description="The token of a session.")
 PublicId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
-PictureId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
+ImageId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
 Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Tab = Annotated[str, Header(max_length=36)]
 
@@ -53,8 +53,8 @@ Known = Row[str, int, str | None]
 _KNOWN = select(SessionRow.token_hash, SessionRow.study_id, SessionRow.tab).where(
     SessionRow.id == bindparam("session_id")
 )
-_PICTURE = (
-    _KNOWN.add_columns(PictureRow.sha256)
+_IMAGE = (
+    _KNOWN.add_columns(StimulusImageRow.sha256)
     .outerjoin(
         TrialRow,
         and_(
@@ -64,9 +64,10 @@ _PICTURE = (
         ),
     )
     .outerjoin(
-        PictureRow,
+        StimulusImageRow,
         and_(
-            PictureRow.stimulus_id == TrialRow.stimulus_id, PictureRow.place == bindparam("place")
+            StimulusImageRow.stimulus_id == TrialRow.stimulus_id,
+            StimulusImageRow.place == bindparam("place"),
         ),
     )
 )
@@ -122,12 +123,12 @@ def make_app(
         sent: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
     ) -> Bearer:
         if sent is None:
-            raise Refusal(401, "no_token", "Join the study first.")
+            raise Rejection(401, "no_token", "Join the study first.")
         claim = read_token(study.secret, sent.credentials)
         if claim is None:
-            raise Refusal(401, "bad_token", "This is not a token of this study.")
+            raise Rejection(401, "bad_token", "This is not a token of this study.")
         if claim.expires_at <= clock():
-            raise Refusal(401, "expired_token", "The token has expired: join again to continue.")
+            raise Rejection(401, "expired_token", "The token has expired: join again to continue.")
         return Bearer(claim.session_id, token_hash(sent.credentials))
 
     Signed = Annotated[Bearer, Depends(signed)]
@@ -135,9 +136,9 @@ def make_app(
     def check(bearer: Bearer, known: SessionRow | Known, tab: str | None = None) -> None:
         """Reject a revoked token, and a tab other than the session's current one."""
         if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
-            raise Refusal(401, "bad_token", "The session was continued elsewhere.")
+            raise Rejection(401, "bad_token", "The session was continued elsewhere.")
         if tab is not None and tab != known.tab:
-            raise Refusal(409, "another_tab", "The session continues in another tab.")
+            raise Rejection(409, "another_tab", "The session continues in another tab.")
 
     def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
         """Return the caller's session id."""
@@ -147,7 +148,7 @@ def make_app(
 
     def check_name(name: str) -> None:
         if name != config.name:
-            raise Refusal(404, "no_study", "There is no such study here.")
+            raise Rejection(404, "no_study", "There is no such study here.")
 
     def current(bearer: Bearer) -> wire.SessionState:
         with database.reading() as db:
@@ -176,7 +177,7 @@ def make_app(
         """Return the script or the style sheet of the page."""
         kind = ASSETS.get(file)
         if kind is None:
-            raise Refusal(404, "no_page", "There is nothing here.")
+            raise Rejection(404, "no_page", "There is nothing here.")
         return Response(_built(file), media_type=kind)
 
     @app.get("/api/studies/{name}", responses=_problems(404))
@@ -199,9 +200,9 @@ def make_app(
         try:
             arrival = RECRUITERS[body.platform].arrive(body.ids, hosts)
         except Preview:
-            raise Refusal(409, "preview", "Accept the task first.") from None
+            raise Rejection(409, "preview", "Accept the task first.") from None
         except BadIds as error:
-            raise Refusal(422, "bad_request", str(error)) from None
+            raise Rejection(422, "bad_request", str(error)) from None
         reply, is_new = join(study, arrival, body.screen, clock())
         if not is_new:
             response.status_code = 200
@@ -232,20 +233,20 @@ def make_app(
         return _json(wire.NextTrial(next=step.next, trial=_trial(config, step.trial)))
 
     @app.get(
-        "/api/pictures/{picture}",
+        "/api/images/{image}",
         responses=_problems(401, 404)
         | {200: {"content": {"application/octet-stream": {"schema": BYTES}}}},
         response_class=Response,
     )
-    def picture(bearer: Signed, picture: PictureId) -> Response:
+    def image(bearer: Signed, image: ImageId) -> Response:
         """Return an image of a live trial: height × width × 3 bytes."""
-        trial_id, _, index = picture.partition("-")
+        trial_id, _, index = image.partition("-")
         key = {"public_id": trial_id, "place": int(index), "session_id": bearer.session_id}
         with database.reading() as db:
-            known = db.connection().execute(_PICTURE, key).one()
+            known = db.connection().execute(_IMAGE, key).one()
         check(bearer, known)
         if known.sha256 is None:
-            raise Refusal(404, "no_picture", "This image is not part of a live trial.")
+            raise Rejection(404, "no_image", "This image is not part of a live trial.")
         pixels = study.folder.read_pixels(known.sha256, config.side)
         return Response(pixels, media_type="application/octet-stream")
 
@@ -257,7 +258,7 @@ def make_app(
     def respond(bearer: Signed, trial: PublicId, body: wire.ResponseBody) -> Response:
         """Store a response. Sending it again changes nothing; a different one is rejected."""
         if body.choice not in ("", *choices):
-            raise Refusal(422, "bad_request", "choice must be one of the study's choices.")
+            raise Rejection(422, "bad_request", "choice must be one of the study's choices.")
 
         def allowed(session: SessionRow) -> None:
             check(bearer, session)
@@ -325,7 +326,7 @@ def _trial(config: StudyConfig, trial: AllocatedTrial | None) -> wire.TrialInfo 
         {
             "id": trial.public_id,
             "phase": phase,
-            "pictures": [f"{trial.public_id}-{index}" for index in range(trial.n_images)],
+            "images": [f"{trial.public_id}-{index}" for index in range(trial.n_images)],
             "number": trial.number,
             "of": sum(planned(config).values()),
         }

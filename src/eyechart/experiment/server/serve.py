@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.quality.judging import apply_rules
 from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN
 from eyechart.experiment.server.routes import is_built, make_app
-from eyechart.experiment.storage.database_tables import PictureRow, StimulusRow
+from eyechart.experiment.storage.database_tables import StimulusImageRow, StimulusRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
 from eyechart.experiment.storage.stimulus_counts import recount
 
@@ -105,17 +105,17 @@ def _check_images(study: OpenStudy) -> None:
     """Raise `UsageError` if an image file is missing, before any participant needs it."""
     with study.database.reading() as db:
         names = db.scalars(
-            select(PictureRow.sha256)
+            select(StimulusImageRow.sha256)
             .join(StimulusRow)
             .where(StimulusRow.study_id == study.id)
             .distinct()
         ).all()
     folder = study.folder
-    missing = [name for name in names if not folder.picture_path(name).is_file()]
+    missing = [name for name in names if not folder.image_path(name).is_file()]
     if missing:
         study.database.close()
         raise UsageError(
             f"{len(missing)} of {len(names)} images of the study are missing, such as"
-            f" {folder.picture_path(missing[0])}: run the command that made the study again to"
+            f" {folder.image_path(missing[0])}: run the command that made the study again to"
             " regenerate them."
         )

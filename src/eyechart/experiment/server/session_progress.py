@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session as Db
 from eyechart.experiment.quality.judging import judge_session
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
-    ANSWERED,
     DROPPED,
     FAILED,
     FINISHED,
     LIVE,
+    RESPONDED,
     ExclusionRow,
     ResponseRow,
     SessionRow,
@@ -30,14 +30,14 @@ LOOKAHEAD = 3
 
 
 # Built once: compiling a statement takes longer than executing it.
-_RIGHT = select(ResponseRow.correct).where(ResponseRow.trial_id == TrialRow.id).scalar_subquery()
+_CORRECT = select(ResponseRow.correct).where(ResponseRow.trial_id == TrialRow.id).scalar_subquery()
 _COUNTS = (
     select(
         TrialRow.role,
         TrialRow.state,
         func.count().label("trials"),
         # A subquery per trial: a join would read the responses of all sessions.
-        func.sum(case((_RIGHT, 1), else_=0)).label("right"),
+        func.sum(case((_CORRECT, 1), else_=0)).label("correct"),
     )
     .where(TrialRow.session_id == bindparam("session_id"))
     .group_by(TrialRow.role, TrialRow.state)
@@ -46,30 +46,30 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class SessionProgress:
-    """Counts of a session's trials by role: answered, live, correct and dropped."""
+    """Counts of a session's trials by role: with a response, live, correct and dropped."""
 
-    answered: Mapping[str, int]
+    responded: Mapping[str, int]
     live: Mapping[str, int]
-    right: Mapping[str, int]
+    correct: Mapping[str, int]
     dropped: Mapping[str, int]
 
     @property
     def handed(self) -> int:
         """Number of trials ever handed out."""
-        return sum(sum(counts.values()) for counts in (self.answered, self.live, self.dropped))
+        return sum(sum(counts.values()) for counts in (self.responded, self.live, self.dropped))
 
     def done(self, phase: str) -> int:
-        """Return how many trials of a phase were answered; catch trials belong to the main part."""
-        return sum(self.answered.get(role, 0) for role in roles_of(phase))
+        """Return how many trials of a phase have a response; catch trials belong to main."""
+        return sum(self.responded.get(role, 0) for role in roles_of(phase))
 
     def out(self, phase: str) -> int:
         """Return how many trials of a phase are live."""
         return sum(self.live.get(role, 0) for role in roles_of(phase))
 
-    def right_share(self, phase: str) -> float:
+    def accuracy(self, phase: str) -> float:
         """Return the share of correct responses in a phase, 1 if there are none."""
-        right = sum(self.right.get(role, 0) for role in roles_of(phase))
-        return right / self.done(phase) if self.done(phase) else 1.0
+        correct = sum(self.correct.get(role, 0) for role in roles_of(phase))
+        return correct / self.done(phase) if self.done(phase) else 1.0
 
 
 def roles_of(phase: str) -> tuple[str, ...]:
@@ -81,9 +81,9 @@ def progress_of(db: Db, session: SessionRow) -> SessionProgress:
     """Return the progress of a session."""
     rows = db.connection().execute(_COUNTS, {"session_id": session.id}).all()
     return SessionProgress(
-        {row.role: row.trials for row in rows if row.state == ANSWERED},
+        {row.role: row.trials for row in rows if row.state == RESPONDED},
         {row.role: row.trials for row in rows if row.state == LIVE},
-        {row.role: int(row.right or 0) for row in rows if row.state == ANSWERED},
+        {row.role: int(row.correct or 0) for row in rows if row.state == RESPONDED},
         {row.role: row.trials for row in rows if row.state == DROPPED},
     )
 
@@ -106,7 +106,7 @@ def has_failed(config: StudyConfig, progress: SessionProgress) -> bool:
     """Return whether the qualification is complete and was not passed."""
     if progress.done("qualification") < config.qualification or progress.out("qualification"):
         return False
-    return progress.right_share("qualification") < config.pass_share
+    return progress.accuracy("qualification") < config.pass_share
 
 
 def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
@@ -118,7 +118,7 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
     if not progress.dropped.get("qualification"):
         return False
     too_few = 2 * progress.done("qualification") < config.qualification
-    return too_few or progress.right_share("qualification") < config.pass_share
+    return too_few or progress.accuracy("qualification") < config.pass_share
 
 
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
@@ -126,7 +126,7 @@ def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProg
     handed = progress.done("main") + progress.out("main")
     total = planned(config)["main"]
     positions = Random(session.seed).sample(range(total), config.catch)
-    so_far = progress.answered.get("catch", 0) + progress.live.get("catch", 0)
+    so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
     # Compare counts, not positions: a catch trial that was dropped is still due.
     return so_far < sum(position <= handed for position in positions)
 

@@ -42,7 +42,7 @@ from eyechart.experiment.storage.tokens import (
 )
 
 
-class Refusal(Exception):
+class Rejection(Exception):
     """A request that is not possible now; `code` is for the page, the text for the participant."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -75,26 +75,26 @@ def join(
 def _find_session(
     db: Db, study: OpenStudy, arrival: Arrival, digest: str, now: datetime
 ) -> tuple[SessionRow, bool]:
-    person = db.execute(
+    participant = db.execute(
         select(ParticipantRow).where(ParticipantRow.digest == digest)
     ).scalar_one_or_none()
     session = None
-    if person is not None:
+    if participant is not None:
         session = db.execute(
             select(SessionRow)
-            .where(SessionRow.study_id == study.id, SessionRow.participant_id == person.id)
+            .where(SessionRow.study_id == study.id, SessionRow.participant_id == participant.id)
             .with_for_update()
         ).scalar_one_or_none()
     is_new = session is None
     if session is None:
         if db.scalar(select(StudyRow.status).where(StudyRow.id == study.id)) != "open":
-            raise Refusal(409, "closed", "This study is closed.")
+            raise Rejection(409, "closed", "This study is closed.")
         if not has_room(db, study.id, now):
-            raise Refusal(409, "full", "This study has all the responses that it needs.")
-        person = person or _new_participant(db, arrival.platform, digest, now)
-        session = _new_session(db, study, person, now)
+            raise Rejection(409, "full", "This study has all the responses that it needs.")
+        participant = participant or _new_participant(db, arrival.platform, digest, now)
+        session = _new_session(db, study, participant, now)
     elif not is_active(session) and _is_another_task(db, session, arrival):
-        raise Refusal(409, "again", "You have taken part in this study before.")
+        raise Rejection(409, "again", "You have taken part in this study before.")
     _keep_ids(db, session, arrival)
     return session, is_new
 
@@ -108,21 +108,25 @@ def _sign(study: OpenStudy, session: SessionRow, now: datetime) -> JoinReply:
 
 
 def _new_participant(db: Db, platform: str, digest: str, now: datetime) -> ParticipantRow:
-    person = ParticipantRow(code=new_code(), platform=platform, digest=digest, created_at=now)
-    db.add(person)
+    participant = ParticipantRow(code=new_code(), platform=platform, digest=digest, created_at=now)
+    db.add(participant)
     db.flush()
-    return person
+    return participant
 
 
-def _new_session(db: Db, study: OpenStudy, person: ParticipantRow, now: datetime) -> SessionRow:
+def _new_session(
+    db: Db, study: OpenStudy, participant: ParticipantRow, now: datetime
+) -> SessionRow:
     # Records exactly which text the participant agreed to.
     text_hash = hashlib.sha256(study.config.consent.encode()).hexdigest()
     db.add(
-        ConsentRow(participant_id=person.id, study_id=study.id, text_hash=text_hash, agreed_at=now)
+        ConsentRow(
+            participant_id=participant.id, study_id=study.id, text_hash=text_hash, agreed_at=now
+        )
     )
     session = SessionRow(
         study_id=study.id,
-        participant_id=person.id,
+        participant_id=participant.id,
         state=ACTIVE,
         token_hash="",
         expires_at=now,
@@ -173,9 +177,9 @@ def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
         {
             "state": session.state,
             "phase": phase_of(config, session, progress),
-            "answered": {phase: progress.done(phase) for phase in PHASES},
+            "responded": {phase: progress.done(phase) for phase in PHASES},
             "planned": planned(config),
-            "right_share": progress.right_share("main") if at_break else None,
+            "accuracy": progress.accuracy("main") if at_break else None,
             "participant": session.participant.code,
             "completion": None if is_active(session) else _completion(db, study, session),
         }
@@ -188,7 +192,7 @@ def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
         session = locked(db, session_id)
         if is_active(session):
             if not is_over(db, study.config, session):
-                raise Refusal(409, "unfinished", "There are trials left.")
+                raise Rejection(409, "unfinished", "There are trials left.")
             end(db, session, FINISHED, now)
         return state_of(db, study, session)
 

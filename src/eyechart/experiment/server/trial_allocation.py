@@ -1,4 +1,4 @@
-"""Choose the next stimulus of a session: the least answered one with an unseen source image.
+"""Choose the next stimulus of a session: fewest responses first, with an unseen source image.
 
 Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
 participant sees a source image twice, even with concurrent requests.
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
 from eyechart.experiment.server.open_stimuli import (
-    LEAST_TAKEN,
+    MIN_TAKEN,
     RESERVED,
     STILL_OPEN,
     OpenStimulus,
@@ -37,8 +37,8 @@ from eyechart.experiment.storage.database_tables import (
     FAILED,
     LIVE,
     ExposureRow,
-    PictureRow,
     SessionRow,
+    StimulusImageRow,
     TrialRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
@@ -71,7 +71,7 @@ _KNOWN = select(
     TrialRow.number,
     TrialRow.state,
     select(func.count())
-    .where(PictureRow.stimulus_id == TrialRow.stimulus_id)
+    .where(StimulusImageRow.stimulus_id == TrialRow.stimulus_id)
     .scalar_subquery()
     .label("n_images"),
 ).where(TrialRow.id == bindparam("trial_id"))
@@ -153,7 +153,7 @@ def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) 
         if known.state == LIVE:
             trial = AllocatedTrial(known.public_id, known.role, known.number, known.n_images)
             return NextStep("trial", trial)
-        # Answered, or dropped before the reply arrived: the key can be used for a new trial.
+        # Responded to, or dropped before the reply arrived: the key can be used for a new trial.
         db.connection().execute(_FREE_KEY, trial_key)
     if not is_active(session):
         return NextStep("failed" if session.state == FAILED else "done")
@@ -204,7 +204,7 @@ def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
         reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)
         if reserved is not None or phase != "main":
             return reserved
-    stimulus = pick(db, session, "main", LEAST_TAKEN)
+    stimulus = pick(db, session, "main", MIN_TAKEN)
     if stimulus is not None:
         return stimulus
     return None if pick(db, session, "main", STILL_OPEN) is None else "wait"

@@ -139,13 +139,13 @@ class PhaseCounts(Record):
 
 
 class SessionState(Record):
-    """The progress of a session. `right_share`: only at the end of a block."""
+    """The progress of a session. `responded`: with a response; `accuracy`: at a block's end."""
 
     state: Literal["active", "failed", "finished"]
     phase: Phase | Literal["finish", "done"]
-    answered: PhaseCounts
+    responded: PhaseCounts
     planned: PhaseCounts
-    right_share: float | None
+    accuracy: float | None
     participant: str
     completion: Completion | None
 
@@ -168,7 +168,7 @@ class TrialInfo(Record):
 
     id: str
     phase: Phase
-    pictures: list[str]
+    images: list[str]
     number: int
     of: int
 
@@ -200,7 +200,7 @@ class ResponseBody(Record):
 class Feedback(Record):
     """Feedback on a practice trial: whether the response was correct, and the correct one."""
 
-    right: bool
+    correct: bool
     truth: str
 
 

@@ -100,7 +100,7 @@ def take_part(
     `meddle` receives the state of each screen and returns whether it acted instead of the robot.
     """
     config, choices = study.config, choices_of(study.config)
-    last, since, answered = "", monotonic(), ""
+    last, since, responded = "", monotonic(), ""
     while True:
         seen = page.evaluate(LOOK)
         if meddle(seen):
@@ -112,9 +112,9 @@ def take_part(
             last, since = mark, monotonic()
         if monotonic() - since > PATIENCE_S:
             raise UsageError(f"A robot is stuck at the screen '{seen['screen']}'.")
-        if seen["phase"] == "answer" and seen["trial"] and seen["trial"] != answered:
-            answered = seen["trial"]
-            question = question_of(study.database, answered)
+        if seen["phase"] == "response" and seen["trial"] and seen["trial"] != responded:
+            responded = seen["trial"]
+            question = question_of(study.database, responded)
             reaction = robot.react(question, choices, config.response_ms)
             page.wait_for_timeout(max(0.0, reaction.rt_ms - 50))
             page.evaluate(CLICK, f"[data-choice='{reaction.choice}']")

@@ -44,9 +44,9 @@ class Robot:
         """Return the response to a stimulus within `response_ms` (0: no limit)."""
         truth = question.truth
         if self.kind == "attentive":
-            right = self._random.random() < self._chance(question, len(choices))
-            wrong = [name for name in choices if name != truth]
-            choice = truth if right else str(self._random.choice(wrong))
+            is_correct = self._random.random() < self._chance(question, len(choices))
+            incorrect = [name for name in choices if name != truth]
+            choice = truth if is_correct else str(self._random.choice(incorrect))
         elif self.kind == "one-button":
             self._favourite = self._favourite or str(self._random.choice(list(choices)))
             choice = self._favourite

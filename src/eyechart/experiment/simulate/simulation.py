@@ -17,7 +17,7 @@ from eyechart.core.progress import Advance
 from eyechart.core.records import Record
 from eyechart.experiment.recruiters.link import RECRUITER
 from eyechart.experiment.server.responses import store
-from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join
+from eyechart.experiment.server.sessions import Rejection, claim_tab, finish, join
 from eyechart.experiment.server.trial_allocation import TrialRequest, allocate
 from eyechart.experiment.server.wire import ResponseBody, TabClaim
 from eyechart.experiment.simulate.psychometric import Psychometric
@@ -25,8 +25,8 @@ from eyechart.experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import (
     InstallationRow,
-    PictureRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     StudyRow,
     TrialRow,
@@ -48,7 +48,7 @@ ROBOTS = "robots.json"
 AT_ONCE = 8
 """Number of robots that take part concurrently."""
 
-DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, PictureRow)
+DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, StimulusImageRow)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def question_of(database: Database, trial: str) -> RobotQuestion:
         stimulus = db.scalar(select(StimulusRow).join(TrialRow).where(TrialRow.public_id == trial))
         if stimulus is None:
             raise UsageError(f"There is no trial {trial}.")
-        delta_v = max(picture.delta_v or 0.0 for picture in stimulus.pictures)
+        delta_v = max(image.delta_v or 0.0 for image in stimulus.images)
         return RobotQuestion(stimulus.truth, delta_v, stimulus.role)
 
 
@@ -136,7 +136,7 @@ def simulate_fast(
                 number, robot = waiting.pop()
                 try:
                     present.append(_RobotSession(study, robot, number, seed))
-                except Refusal:
+                except Rejection:
                     waiting.clear()  # The study has all the responses it needs.
             for session in list(present):
                 outcome = session.go_on()

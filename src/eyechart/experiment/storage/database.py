@@ -99,7 +99,7 @@ def _engine(url: str) -> Engine:
         if backend == "sqlite":
             name = parsed.database
             if not name or name == ":memory:" or name.startswith("file:") or "\0" in name:
-                raise UsageError("An SQLite database must be a file: sqlite:///answers.sqlite.")
+                raise UsageError("An SQLite database must be a file: sqlite:///responses.sqlite.")
             engine = create_engine(
                 parsed,
                 poolclass=QueuePool,

@@ -18,8 +18,9 @@ from sqlalchemy.types import TypeDecorator
 
 ROLES = ("main", "practice", "qualification", "catch")
 
-LIVE, ANSWERED, DROPPED = "live", "answered", "dropped"
-"""States of a trial: handed out, answered, and lost (lease expired, page closed or reloaded)."""
+LIVE, RESPONDED, DROPPED = "live", "responded", "dropped"
+"""States of a trial: handed out, with a response, and lost (lease expired,
+page closed or reloaded)."""
 
 ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
 """States of a session: in progress, ended by the qualification, complete."""
@@ -116,17 +117,17 @@ class StimulusRow(Base):
     taken: Mapped[int] = mapped_column(default=0)
     shuffle: Mapped[float]
     pair: Mapped[str | None]
-    pictures: Mapped[list["PictureRow"]] = relationship(order_by="PictureRow.place")
+    images: Mapped[list["StimulusImageRow"]] = relationship(order_by="StimulusImageRow.place")
 
 
-class PictureRow(Base):
+class StimulusImageRow(Base):
     """An image of a stimulus.
 
     `corruption`: its name in the test set, "clean" for none; `row`: its row in the manifest;
     `sha256`: digest of its pixels, height × width × 3 bytes, and the name of its file.
     """
 
-    __tablename__ = "picture"
+    __tablename__ = "stimulus_image"
     __table_args__ = (UniqueConstraint("stimulus_id", "place"),)
     id: Mapped[int] = mapped_column(primary_key=True)
     stimulus_id: Mapped[int] = mapped_column(ForeignKey("stimulus.id"))
@@ -239,7 +240,7 @@ class TrialRow(Base):
 class ResponseRow(Base):
     """The response to a trial. `choice`: a category, "same", "different", or "" for none in time.
 
-    `rt_ms`: from the onset of the answer grid (same/different: of the images). `stamps`: onset of
+    `rt_ms`: from the onset of the response grid (same/different: of the images). `stamps`: onset of
     each phase in ms since the fixation, with frames dropped, the longest frame, and whether the tab
     was visible. `flags`: anomalies reported by the browser or found by the server. `body_hash`:
     identifies a response that is sent again.

@@ -23,7 +23,9 @@ from eyechart.images.image_files import UNREADABLE
 CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
     "study.yaml", "secret", "database.txt", "stimuli", "plan.txt",
 )  # fmt: skip
-ANSWERS = "answers.sqlite"
+RESPONSES, FORMER_RESPONSES = "responses.sqlite", "answers.sqlite"
+"""The database in a study's folder; studies of version 1 have it under the former name."""
+
 DIGEST = re.compile(r"[0-9a-f]{64}")
 REPAIR = "run the same eyechart experiment new command again to fix it"
 
@@ -47,13 +49,13 @@ class StudyFolder:
         """SHA-256 of the secret in hexadecimal, as stored in the database."""
         return fingerprint(self.secret)
 
-    def picture_path(self, sha256: str) -> Path:
+    def image_path(self, sha256: str) -> Path:
         """Return the path of the image with these pixels."""
-        return picture_path(self.path, sha256)
+        return image_path(self.path, sha256)
 
     def read_pixels(self, sha256: str, side: int) -> bytes:
         """Return side × side × 3 bytes; raise `UsageError` for a missing file or other pixels."""
-        return read_pixels(self.picture_path(sha256), sha256, side)
+        return read_pixels(self.image_path(sha256), sha256, side)
 
 
 def open_study(path: str | os.PathLike[str]) -> StudyFolder:
@@ -74,8 +76,13 @@ def database_url(study: Path) -> str:
     except (OSError, ValueError) as error:
         raise UsageError(f"Cannot read {named}: {error}.") from None
     # URL.create escapes characters of a folder's name that are special in a URL.
-    url = URL.create("sqlite", database=str(study.resolve() / ANSWERS))
+    url = URL.create("sqlite", database=str(_database_file(study.resolve())))
     return url.render_as_string(hide_password=False)
+
+
+def _database_file(study: Path) -> Path:
+    former, file = study / FORMER_RESPONSES, study / RESPONSES
+    return former if former.exists() and not file.exists() else file
 
 
 def full_url(url: str) -> str:
@@ -130,7 +137,7 @@ def write_private(path: Path, text: str) -> None:
             file.write(text)
 
 
-def picture_path(study: Path, sha256: str) -> Path:
+def image_path(study: Path, sha256: str) -> Path:
     """Return the path of a study's image with these pixels."""
     if not DIGEST.fullmatch(sha256):
         raise UsageError(f"The digest of an image must be 64 hexadecimal digits, got '{sha256}'.")
@@ -140,16 +147,16 @@ def picture_path(study: Path, sha256: str) -> Path:
 def read_pixels(path: Path, sha256: str, side: int) -> bytes:
     """Return the pixels of a file, side × side × 3 bytes; raise if they do not match `sha256`."""
     try:
-        with Image.open(path) as picture:
-            picture.load()
-            levels = np.asarray(picture)
+        with Image.open(path) as image:
+            image.load()
+            levels = np.asarray(image)
     except FileNotFoundError:
         raise UsageError(f"{path} is missing: {REPAIR}.") from None
     except UNREADABLE:
         raise UsageError(f"{path} is damaged: {REPAIR}.") from None
     pixels = levels.tobytes()
-    right = levels.shape == (side, side, 3) and levels.dtype == np.uint8
-    if not right or hashlib.sha256(pixels).hexdigest() != sha256:
+    is_valid = levels.shape == (side, side, 3) and levels.dtype == np.uint8
+    if not is_valid or hashlib.sha256(pixels).hexdigest() != sha256:
         raise UsageError(f"{path} is damaged, it has other pixels: {REPAIR}.")
     return pixels
 

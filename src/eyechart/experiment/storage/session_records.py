@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session as Db
 from eyechart.experiment.storage.database_tables import (
     ExclusionRow,
     ParticipantRow,
-    PictureRow,
     ResponseRow,
     SessionRow,
     SourceImageRow,
+    StimulusImageRow,
     StimulusRow,
     TrialRow,
 )
@@ -40,7 +40,7 @@ class ShownImage:
 
 @dataclass(frozen=True)
 class TrialResponse:
-    """An answered trial; see `TrialRow` and `ResponseRow` in `database_tables`.
+    """A trial with its response; see `TrialRow` and `ResponseRow` in `database_tables`.
 
     `stimulus` is its id in the database.
     """
@@ -65,7 +65,7 @@ class SessionRecord:
     """One participant's session in one study, with its responses in the order of the trials.
 
     `subject`: the participant's code. `excluded`: stored exclusions by version, as (rule, detail).
-    `last_seen`: when a trial was last handed out or answered.
+    `last_seen`: when a trial was last handed out or responded to.
     """
 
     id: int
@@ -98,7 +98,7 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
         .join(SessionRow)
         .where(SessionRow.study_id == study_id)
     )
-    trials = _answered(study_id)
+    trials = _responded(study_id)
     if session_id is not None:
         sessions = sessions.where(SessionRow.id == session_id)
         excluded = excluded.where(SessionRow.id == session_id)
@@ -118,8 +118,8 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
     return [
         SessionRecord(
             session.id,
-            person.code,
-            person.platform,
+            participant.code,
+            participant.platform,
             session.state,
             session.hz,
             session.screen,
@@ -133,11 +133,11 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
             tuple(responses.get(session.id, ())),
             rules.get(session.id, {}),
         )
-        for session, person in db.execute(sessions.order_by(SessionRow.id))
+        for session, participant in db.execute(sessions.order_by(SessionRow.id))
     ]
 
 
-def _answered(study_id: int) -> Select[*tuple[object, ...]]:
+def _responded(study_id: int) -> Select[*tuple[object, ...]]:
     return (
         select(
             TrialRow.session_id,
@@ -186,22 +186,22 @@ def _read(
 def _images(db: Db, study_id: int) -> dict[int, tuple[ShownImage, ...]]:
     """Return the images of each stimulus of a study, by the stimulus's id."""
     query = (
-        select(PictureRow, SourceImageRow)
-        .join(SourceImageRow, SourceImageRow.id == PictureRow.source_id)
-        .join(StimulusRow, StimulusRow.id == PictureRow.stimulus_id)
+        select(StimulusImageRow, SourceImageRow)
+        .join(SourceImageRow, SourceImageRow.id == StimulusImageRow.source_id)
+        .join(StimulusRow, StimulusRow.id == StimulusImageRow.stimulus_id)
         .where(StimulusRow.study_id == study_id)
-        .order_by(PictureRow.stimulus_id, PictureRow.place)
+        .order_by(StimulusImageRow.stimulus_id, StimulusImageRow.place)
     )
     images: dict[int, tuple[ShownImage, ...]] = {}
-    for picture, source in db.execute(query):
+    for row, source in db.execute(query):
         image = ShownImage(
             name=source.name,
             digest=source.digest,
-            corruption=picture.corruption,
-            parameters=picture.parameters,
-            delta_v=picture.delta_v,
-            sha256=picture.sha256,
-            row=picture.row,
+            corruption=row.corruption,
+            parameters=row.parameters,
+            delta_v=row.delta_v,
+            sha256=row.sha256,
+            row=row.row,
         )
-        images[picture.stimulus_id] = (*images.get(picture.stimulus_id, ()), image)
+        images[row.stimulus_id] = (*images.get(row.stimulus_id, ()), image)
     return images

@@ -10,9 +10,9 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, case, exists, func, 
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.storage.database_tables import (
-    ANSWERED,
     DROPPED,
     LIVE,
+    RESPONDED,
     ExclusionRow,
     SessionRow,
     StimulusRow,
@@ -88,10 +88,10 @@ def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
 def give_back(db: Db, session: SessionRow) -> None:
     """Request the responses of an excluded session from other participants."""
     db.flush()
-    answered = select(TrialRow.stimulus_id).where(
-        TrialRow.session_id == session.id, TrialRow.state == ANSWERED
+    responded = select(TrialRow.stimulus_id).where(
+        TrialRow.session_id == session.id, TrialRow.state == RESPONDED
     )
-    _recount(db, StimulusRow.id.in_(answered))
+    _recount(db, StimulusRow.id.in_(responded))
 
 
 def recount(db: Db, study_id: int) -> None:
@@ -115,7 +115,7 @@ def _recount(db: Db, condition: ColumnElement[bool]) -> None:
         select(func.count())
         .where(
             TrialRow.stimulus_id == StimulusRow.id,
-            or_(TrialRow.state == LIVE, and_(TrialRow.state == ANSWERED, ~excluded)),
+            or_(TrialRow.state == LIVE, and_(TrialRow.state == RESPONDED, ~excluded)),
         )
         .correlate(StimulusRow)
         .scalar_subquery()

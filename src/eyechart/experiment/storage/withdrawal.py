@@ -26,10 +26,10 @@ def withdraw(database: Database, secret: bytes, name: str) -> int:
     Nothing is kept, not even the list of images seen; the responses are requested from others.
     """
     with database.writing() as db:
-        person = _find(db, secret, name)
-        sessions = select(SessionRow.id).where(SessionRow.participant_id == person.id)
+        participant = _find(db, secret, name)
+        sessions = select(SessionRow.id).where(SessionRow.participant_id == participant.id)
         trials = select(TrialRow.id).where(TrialRow.session_id.in_(sessions))
-        answers = len(
+        responses = len(
             db.scalars(select(ResponseRow.trial_id).where(ResponseRow.trial_id.in_(trials))).all()
         )
         seen = db.scalars(
@@ -39,12 +39,12 @@ def withdraw(database: Database, secret: bytes, name: str) -> int:
         db.execute(delete(TrialRow).where(TrialRow.session_id.in_(sessions)))
         db.execute(delete(ExclusionRow).where(ExclusionRow.session_id.in_(sessions)))
         for table in (IdentityRow, ConsentRow, ExposureRow, SessionRow):
-            db.execute(delete(table).where(table.participant_id == person.id))
-        db.execute(delete(ParticipantRow).where(ParticipantRow.id == person.id))
+            db.execute(delete(table).where(table.participant_id == participant.id))
+        db.execute(delete(ParticipantRow).where(ParticipantRow.id == participant.id))
         # The responses and live trials of this participant are wanted from others again.
         recount_some(db, seen)
     _forget(database)
-    return answers
+    return responses
 
 
 def forget_identities(database: Database, study_id: int) -> int:
@@ -62,17 +62,17 @@ def forget_identities(database: Database, study_id: int) -> int:
 
 def _find(db: Db, secret: bytes, name: str) -> ParticipantRow:
     digests = [pseudonym_digest(secret, platform, name) for platform in RECRUITERS]
-    people = db.scalars(
+    participants = db.scalars(
         select(ParticipantRow).where(
             or_(ParticipantRow.code == name, ParticipantRow.digest.in_(digests))
         )
     ).all()
-    if len(people) != 1:
+    if len(participants) != 1:
         raise UsageError(
             f"There is no participant '{name}': give the code from the end of the experiment, or"
             " the platform's id."
         )
-    return people[0]
+    return participants[0]
 
 
 def _forget(database: Database) -> None:

@@ -13,7 +13,7 @@ export function withAlpha(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
 }
 
 /** Return a square image that is already decoded. */
-export function pictureFrom(bytes: ArrayBuffer, side: number): Promise<ImageBitmap> {
+export function imageFrom(bytes: ArrayBuffer, side: number): Promise<ImageBitmap> {
   if (bytes.byteLength !== side * side * 3) throw new Error("received an image of another size");
   const image = new ImageData(withAlpha(new Uint8Array(bytes)), side, side);
   return createImageBitmap(image, { premultiplyAlpha: "none", colorSpaceConversion: "none" });
