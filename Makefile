@@ -12,14 +12,14 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
-# What the leaderboard is of: LIST.csv of labelled photographs, models, whose errors CE divides by, and
-# what else is to be said, such as --label-map background-first
-PHOTOS ?=
+# What the leaderboard is of: LIST.csv of labeled images, models, whose errors CE divides by, and
+# further options, such as --label-map background-first
+IMAGES ?=
 MODELS ?= efficientnet_lite0 efficientnet_lite1 efficientnet_lite2
 BASELINE ?= efficientnet_lite0
 OPTIONS ?=
 BOARD := build/leaderboard
-ASK := $(MODELS) --images $(PHOTOS) --bins 14 --least 8 $(OPTIONS)
+ASK := $(MODELS) --images $(IMAGES) --bins 14 --min-per-bin 8 $(OPTIONS)
 
 # The experiment's pages, bundled from what lies in frontend/
 PAGES := src/eyechart/experiment/static/app.js
@@ -27,18 +27,19 @@ WIRE := frontend/src/wire.ts
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test beside validate bench leaderboard lint format browser frontend docs clean
+.PHONY: help install demo test beside validate bench leaderboard lint format browser frontend notebooks docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo      how well three models see as 20 photographs degrade, next to people"
+	@echo "make demo      three models on 20 images under 14 corruptions, compared with humans"
 	@echo "make test      lint, tests, docs"
 	@echo "make validate  the long tests, then make bench"
 	@echo "make bench     every step timed, next to named rivals in the same run"
-	@echo "make leaderboard PHOTOS=list.csv  models side by side on ImageNet-C and VCR"
-	@echo "make lint      ruff, mypy, import layers"
+	@echo "make leaderboard IMAGES=list.csv  models side by side on ImageNet-C and VCR"
+	@echo "make lint      ruff, mypy, import layers, spelling"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make frontend  build the pages of the experiment"
+	@echo "make notebooks run the notebooks of the documentation and store their outputs"
 	@echo "make docs      build the documentation into site/"
 
 $(STAMP): pyproject.toml constraints.txt requirements.lock install.sh
@@ -48,13 +49,13 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock install.sh
 
 install: $(STAMP)
 
-# The main job on what comes along: EfficientNet-Lite 0, 1 and 2, 20 photographs, 14 corruptions.
+# The main job on what comes along: EfficientNet-Lite 0, 1 and 2, 20 images, 14 corruptions.
 demo: $(STAMP)
 	@mkdir -p $(DEMO)
 	$(BIN)/eyechart demo --out $(DEMO)
 	@$(BIN)/python -c "from PIL import Image; from skimage.data import astronaut; Image.fromarray(astronaut()).save('$(DEMO)/astronaut.png')"
 	@$(BIN)/eyechart gallery $(DEMO)/astronaut.png --suite vcr --out $(DEMO)/gallery.html >/dev/null
-	@echo "Every corruption on one photograph: $(CURDIR)/$(DEMO)/gallery.html"
+	@echo "Every corruption on one image: $(CURDIR)/$(DEMO)/gallery.html"
 	@echo "Open the report: $(CURDIR)/$(DEMO)/report.html"
 
 lint: $(STAMP)
@@ -62,10 +63,19 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# In a copy, because the notebooks write results beside themselves
+notebooks: $(STAMP)
+	mkdir -p build/notebooks
+	cp docs/notebooks/*.ipynb build/notebooks
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace \
+	    --ExecutePreprocessor.record_timing=False build/notebooks/*.ipynb
+	cp build/notebooks/*.ipynb docs/notebooks
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -85,7 +95,7 @@ $(PAGES): $(PAGE_SOURCES) $(WIRE)
 
 frontend: $(PAGES)
 
-# How long pictures are seen and how soon a server answers is measured with nothing beside it.
+# How long images are seen and how soon a server responds is measured with nothing beside it.
 ALONE := tests/experiment/test_timing.py tests/experiment/test_load.py
 BESIDE := $(addprefix --ignore=,$(ALONE))
 
@@ -110,19 +120,19 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks corruptions $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/python -m benchmarks vif
 	$(BIN)/python -m benchmarks curves
-	$(BIN)/python -m benchmarks loop --n 64 --pictures 32
+	$(BIN)/python -m benchmarks loop --n 64 --max-images 32
 
-# 80 photographs at every level of ImageNet-C, in 400 rows per corruption of VCR; 300 next to people
+# 80 images at every level of ImageNet-C, 400 samples per corruption of VCR; 300 to compare with humans
 leaderboard: $(STAMP)
-	@test -n "$(PHOTOS)" || { echo "Give the photographs: make leaderboard PHOTOS=list.csv"; exit 2; }
-	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --baseline $(BASELINE) \
+	@test -n "$(IMAGES)" || { echo "Give the images: make leaderboard IMAGES=list.csv"; exit 2; }
+	$(BIN)/eyechart evaluate $(ASK) --humans none --max-images 80 --baseline $(BASELINE) \
 	    --suite imagenet-c --out $(BOARD)/imagenet-c
-	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --baseline $(BASELINE) \
+	$(BIN)/eyechart evaluate $(ASK) --humans none --max-images 80 --baseline $(BASELINE) \
 	    --suite imagenet-c-extra --corruption gaussian_blur --out $(BOARD)/imagenet-c-extra
-	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --n 400 --out $(BOARD)/vcr
-	$(BIN)/eyechart evaluate $(ASK) --labels entry16 --n 300 --out $(BOARD)/people
+	$(BIN)/eyechart evaluate $(ASK) --humans none --max-images 80 --n 400 --out $(BOARD)/vcr
+	$(BIN)/eyechart evaluate $(ASK) --labels entry16 --n 300 --out $(BOARD)/humans
 	$(BIN)/eyechart compare $(BOARD)/imagenet-c $(BOARD)/imagenet-c-extra $(BOARD)/vcr --out $(BOARD)
-	$(BIN)/eyechart compare $(BOARD)/people --by hmri_a
+	$(BIN)/eyechart compare $(BOARD)/humans --by hmri_a
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
