@@ -137,7 +137,7 @@ def other_files() -> list[Path]:
         ROOT: ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/notebooks/*.ipynb"),
         ROOT / "frontend" / "src": ("**/*.ts", "**/*.css"),
         SOURCE / "reports" / "html" / "templates": ("*.html", "*.css", "*.js"),
-        SOURCE: ("experiment/pages/*.html",),
+        SOURCE: ("experiment/pages/*.html", "**/*.yaml"),
     }
     found = (path for root, globs in patterns.items() for glob in globs for path in root.glob(glob))
     stored = {SOURCE / name for name in STORED}
@@ -152,7 +152,7 @@ def test_other_files_use_the_words_of_the_field(path):
 
 def test_files_of_every_type_are_looked_at():
     endings = Counter(path.suffix for path in other_files())
-    assert {".md", ".ipynb", ".html", ".css", ".js", ".ts"} == set(endings)
+    assert {".md", ".ipynb", ".html", ".css", ".js", ".ts", ".yaml"} == set(endings)
     assert endings[".ts"] > 30 and endings[".html"] > 5
 
 
