@@ -53,10 +53,10 @@ def corruptions(
             help="Suites to time, or YAML files; can be repeated. [imagenet-c and its extra]"
         ),
     ] = None,
-    batch: Annotated[
+    batch_size: Annotated[
         list[int] | None, typer.Option(help="Batch sizes; can be repeated. [1 and 32]")
     ] = None,
-    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 224,
+    size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
     severity: Annotated[float, typer.Option(help="Any number from 0 to 5.")] = 3.0,
     threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -72,10 +72,10 @@ def corruptions(
 ) -> None:
     """Time every corruption, and a rival in the same run where there is one."""
     check_severity(np.array([severity]))
-    batches = tuple(sorted(set(batch or (1, 32))))
+    batches = tuple(sorted(set(batch_size or (1, 32))))
 
-    for batch_size in batches:
-        as_whole(batch_size, "batch", 1, 100_000)
+    for number in batches:
+        as_whole(number, "batch_size", 1, 100_000)
     as_whole(threads, "threads", 1, 10_000)
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
     as_within(seconds, "seconds", 1e-6, 86_400)
@@ -103,8 +103,8 @@ def corruptions(
 
 @app.command("vif")
 def vif(
-    batch: Annotated[int, typer.Option(help="Pictures in a batch.")] = 32,
-    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 224,
+    batch_size: Annotated[int, typer.Option(help="Batch size.")] = 32,
+    size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
     threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
@@ -112,12 +112,12 @@ def vif(
     out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
 ) -> None:
     """Time visual information fidelity, and pyrtools on the CPU in the same run."""
-    if batch < 1 or threads < 1 or size < SMALLEST_FOR_VIF or not seconds > 0:
+    if batch_size < 1 or threads < 1 or size < SMALLEST_FOR_VIF or not seconds > 0:
         raise UsageError(
-            "batch and threads must be at least 1,"
+            "batch_size and threads must be at least 1,"
             f" size at least {SMALLEST_FOR_VIF}, seconds above 0."
         )
-    plan = VifPlan(batch, size, threads, find_device(device), find_dtype(dtype), seconds)
+    plan = VifPlan(batch_size, size, threads, find_device(device), find_dtype(dtype), seconds)
     if out is not None:
         check_file_to_write(out)
     with limited_threads(threads):
@@ -212,18 +212,22 @@ def _table(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> Table:
 def curves(
     corruptions: Annotated[int, typer.Option(help="How many corruptions.")] = 14,
     properties: Annotated[int, typer.Option(help="Curves of each: 2, as in VCR.")] = 2,
-    answers: Annotated[int, typer.Option(help="Answers to each curve.")] = 5000,
-    pictures: Annotated[int, typer.Option(help="Pictures that they are answers to.")] = 1000,
-    replicates: Annotated[int, typer.Option(help="Refits of each curve.")] = 1000,
+    predictions: Annotated[int, typer.Option(help="Predictions of each curve.")] = 5000,
+    n_images: Annotated[
+        int, typer.Option(help="Number of images that they are predictions of.")
+    ] = 1000,
+    n_bootstrap: Annotated[int, typer.Option(help="Refits of each curve.")] = 1000,
     rival_refits: Annotated[int, typer.Option(help="Refits by which rivals are timed.")] = 50,
     threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
 ) -> None:
     """Time all curves of a model with their intervals, and other fits in the same run."""
-    counts = (corruptions, properties, pictures, replicates, rival_refits, threads)
-    if min(counts) < 1 or answers < 1000:
-        raise UsageError("answers must be at least 1000, all other numbers at least 1.")
-    plan = CurvesPlan(corruptions, properties, answers, pictures, replicates, rival_refits, threads)
+    counts = (corruptions, properties, n_images, n_bootstrap, rival_refits, threads)
+    if min(counts) < 1 or predictions < 1000:
+        raise UsageError("predictions must be at least 1000, all other numbers at least 1.")
+    plan = CurvesPlan(
+        corruptions, properties, predictions, n_images, n_bootstrap, rival_refits, threads
+    )
     if out is not None:
         check_file_to_write(out)
     with limited_threads(threads):
@@ -239,8 +243,8 @@ def _print_curves(speed: CurvesSpeed, plan: CurvesPlan) -> None:
     console = Console(soft_wrap=True)
     console.print(f"{machine_name(torch.device('cpu'))}, threads {plan.threads}", highlight=False)
     console.print(
-        f"{plan.corruptions} corruptions × {plan.properties} curves × {plan.replicates:,} refits of"
-        f" {plan.answers:,} answers to {plan.pictures:,} pictures: {speed.seconds:.2f} s",
+        f"{plan.corruptions} corruptions × {plan.properties} curves × {plan.n_bootstrap:,} refits"
+        f" of {plan.predictions:,} predictions of {plan.images:,} images: {speed.seconds:.2f} s",
         highlight=False,
     )
     table = Table(box=box.SIMPLE_HEAD)
@@ -258,14 +262,14 @@ def _print_curves(speed: CurvesSpeed, plan: CurvesPlan) -> None:
 @app.command("loop")
 def loop(
     n: Annotated[int, typer.Option("--n", help="Pictures per corruption.", min=1)] = 4096,
-    pictures: Annotated[int, typer.Option(help="Different pictures.", min=1)] = 512,
-    batch: Annotated[int | None, typer.Option(help="Pictures predicted at once.", min=1)] = None,
+    max_images: Annotated[int, typer.Option(help="Number of different images.", min=1)] = 512,
+    batch_size: Annotated[int | None, typer.Option(help="Batch size.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Time the loop (corrupt, measure, predict, write) against a ResNet-50 by itself."""
     where = find_device(device)
     print(machine_name(where))
-    speed = measure_loop(where, n, pictures, batch)
+    speed = measure_loop(where, n, max_images, batch_size)
     print(f"ResNet-50 alone: {speed.model:,.0f} pictures/s")
     for name, rate in speed.loop.items():
         print(f"  {name:26} {rate:>9,.0f}/s  {rate / speed.model:.2f} of the model's own")

@@ -140,10 +140,10 @@ def _their_call(
     rival: Rival, entry: Entry, images: Tensor, plan: CorruptionsPlan
 ) -> tuple[Callable[[int], None] | None, str]:
     """Return the rival's work on one of the images, or how it failed on the first."""
-    pictures: NDArray[np.uint8] = images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+    pixels: NDArray[np.uint8] = images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
     def call(index: int) -> None:
-        rival.corrupt(pictures[index % len(pictures)], entry.name, int(plan.severity))
+        rival.corrupt(pixels[index % len(pixels)], entry.name, int(plan.severity))
 
     failure = rival.failure(lambda: call(0))
     return (None, failure) if failure else (call, "")

@@ -30,9 +30,9 @@ class CurvesPlan:
 
     corruptions: int = 14
     properties: int = 2
-    answers: int = 5000
-    pictures: int = 1000
-    replicates: int = 1000
+    predictions: int = 5000
+    images: int = 1000
+    n_bootstrap: int = 1000
     rival_refits: int = 50
     threads: int = 1
 
@@ -52,15 +52,15 @@ class CurvesSpeed:
 
 def measure(plan: CurvesPlan) -> CurvesSpeed:
     """Return the time of everything, and of refits by each rival to the same resampled counts."""
-    sets = [_answers(plan, number) for number in range(plan.corruptions * plan.properties)]
+    sets = [_predictions(plan, number) for number in range(plan.corruptions * plan.properties)]
     start = time.perf_counter()
-    for change, hits, clean, pictures in sets:
-        curve = fit_curve(change, hits, anchor=clean, clusters=pictures, replicates=plan.replicates)
+    for change, hits, clean, images in sets:
+        curve = fit_curve(change, hits, anchor=clean, clusters=images, n_bootstrap=plan.n_bootstrap)
         _ = curve.interval(0.95), curve.interval(0.83), curve.bounds
     whole = time.perf_counter() - start
-    some = min(plan.rival_refits, plan.replicates)
+    some = min(plan.rival_refits, plan.n_bootstrap)
     rivals = {name: _seconds_each(_rival(name), curve, some) for name in RIVALS}
-    ours = whole / len(sets) / plan.replicates
+    ours = whole / len(sets) / plan.n_bootstrap
     return CurvesSpeed(whole, ours, rivals, {name: own / ours for name, own in rivals.items()})
 
 
@@ -75,18 +75,18 @@ def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
     }
 
 
-def _answers(
+def _predictions(
     plan: CurvesPlan, number: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return Δv, hits, clean hits and picture of answers like a model's."""
     numbers = np.random.default_rng(number)
-    pictures = np.arange(plan.answers) % plan.pictures
-    easy = numbers.random(plan.pictures)[pictures]
-    change = numbers.random(plan.answers)
+    images = np.arange(plan.predictions) % plan.images
+    easy = numbers.random(plan.images)[images]
+    change = numbers.random(plan.predictions)
     rate = 0.85 / (1 + np.exp((change - 0.65) * 9))
     # the easier a picture, the more likely are all answers to it
-    hits = (easy + numbers.random(plan.answers)) / 2 < rate
-    return change, hits.astype(float), (easy < 0.85).astype(float), pictures.astype(float)
+    hits = (easy + numbers.random(plan.predictions)) / 2 < rate
+    return change, hits.astype(float), (easy < 0.85).astype(float), images.astype(float)
 
 
 def _seconds_each(fit: Callable[[Bins, Curve, float], object], curve: Curve, some: int) -> float:

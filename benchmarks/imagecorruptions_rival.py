@@ -24,11 +24,11 @@ class Rival:
     function: Callable[..., Any]
     version: str
 
-    def corrupt(self, picture: NDArray[np.uint8], name: str, severity: int) -> None:
+    def corrupt(self, image: NDArray[np.uint8], name: str, severity: int) -> None:
         """Corrupt one uint8 (H, W, 3) picture at a published level."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.function(picture, corruption_name=name, severity=severity)
+            self.function(image, corruption_name=name, severity=severity)
 
     @staticmethod
     def failure(call: Callable[[], None]) -> str:

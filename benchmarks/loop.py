@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
@@ -43,11 +43,11 @@ class LoopSpeed:
         return self.mean / self.model
 
 
-def measure_loop(device: torch.device, n: int, pictures: int, batch: int | None) -> LoopSpeed:
+def measure_loop(device: torch.device, n: int, max_images: int, batch: int | None) -> LoopSpeed:
     """Measure a ResNet-50 with random weights on pictures that are decoded already."""
     model = load_model(ResNet50(), device)
     size = batch or BATCH.get(device.type, BATCH["cpu"])
-    images = _resident(pictures)
+    images = _resident(max_images)
     rate = _model_rate(model, images, n, size, device)
     rates = {}
     for entry in Plan().entries():
@@ -90,19 +90,19 @@ def _wait(device: torch.device) -> None:
 
 
 def _resident(count: int) -> ImageSet:
-    """Return pictures of smooth random colours, each known by a name, as if decoded."""
+    """Return pictures of smooth random colors, each known by a name, as if decoded."""
     kept = {}
     for place in range(count):
         random = ImageRandom(torch.tensor([place]), [hash64("bench")], torch.device("cpu"))
         kept[place] = _clouds(random)
     names = [f"{place:06d}" for place in range(count)]
-    listed = tuple(Picture(Path(name), name, str(place)) for place, name in enumerate(names))
+    listed = tuple(ListedImage(Path(name), name, str(place)) for place, name in enumerate(names))
     sizes = ((SIDE, SIDE),) * count
     return ImageSet("made", STIMULI["224"], listed, tuple(names), sizes, (), kept)
 
 
 def _clouds(random: ImageRandom) -> Tensor:
-    """Coarse and fine random colours on top of each other, uint8 (3, 224, 224)."""
+    """Coarse and fine random colors on top of each other, uint8 (3, 224, 224)."""
     total = torch.zeros(1, 3, SIDE, SIDE)
     for side in (7, 28, 112, SIDE):
         total += nn.functional.interpolate(random.uniform(f"side {side}", (3, side, side)), SIDE,
@@ -126,9 +126,9 @@ class ResNet50(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.last = nn.Linear(width, 1000)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return scores (B, 1000)."""
-        scores: Tensor = self.last(self.layers(pictures).mean(dim=(2, 3)))
+        scores: Tensor = self.last(self.layers(images).mean(dim=(2, 3)))
         return scores
 
 

@@ -26,7 +26,7 @@ class VifRival:
     version: str
 
     def vif(self, clean: Plane, corrupted: Plane) -> float:
-        """Return VIF of two grey pictures (H, W) in grey levels."""
+        """Return VIF of two gray pictures (H, W) in gray levels."""
         kept = total = 0.0
         before, after = self._subbands(clean), self._subbands(corrupted)
         for (window, x), (_, y) in zip(before, after, strict=True):
@@ -41,10 +41,10 @@ class VifRival:
             kept, total = kept + 1e-4, total + 1e-4
         return float(kept / total)
 
-    def _subbands(self, picture: Plane) -> Iterator[tuple[int, Plane]]:
+    def _subbands(self, image: Plane) -> Iterator[tuple[int, Plane]]:
         """Yield each subband that VIF uses, cut to whole blocks, after its window's side."""
         filters = self.package.pyramids.filters.parse_filter("sp5_filters", normalize=False)
-        low = self._correlate(picture, filters["lo0filt"])
+        low = self._correlate(image, filters["lo0filt"])
         for scale in range(SCALES):
             for orientation in (0, 3):
                 kernel = filters["bfilts"][:, orientation].reshape(7, 7).T

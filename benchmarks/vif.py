@@ -10,7 +10,7 @@ from benchmarks.pyrtools_rival import load_vif_rival
 from benchmarks.timing import in_turns, machine_name, sample_images
 from eyechart.core.provenance import versions
 from eyechart.suites.apply import corrupt
-from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.measure import clean_statistics, measure_change
 
 SMALLEST_FOR_RIVAL = 72
@@ -67,7 +67,7 @@ def measure(plan: VifPlan) -> VifSpeed:
     theirs = None
     if rival is not None:
         before, after = (
-            to_grey(each).cpu().numpy().astype(np.float64) for each in (clean, corrupted)
+            to_gray(each).cpu().numpy().astype(np.float64) for each in (clean, corrupted)
         )
 
         def theirs(index: int) -> None:

@@ -1,12 +1,12 @@
-"""Writes the locked environment: exact versions of everything, hashes, and licences.
+"""Writes the locked environment: exact versions of everything, hashes, and licenses.
 
     .venv/bin/python tools/lock.py             # the versions of constraints.txt, and what is new
     .venv/bin/python tools/lock.py --upgrade   # the newest versions
-    .venv/bin/python tools/lock.py --licences  # after make install: what installed packages say
+    .venv/bin/python tools/lock.py --licenses  # after make install: what installed packages say
 
 Run it with the Python that the lock is for. `constraints.txt` holds the versions for any machine,
-`requirements.lock` hashes of the files that pip may install on this one, and `docs/licences.md`
-the licences. torch is in the first alone: its builds for CPU and GPU have one version and many
+`requirements.lock` hashes of the files that pip may install on this one, and `docs/licenses.md`
+the licenses. torch is in the first alone: its builds for CPU and GPU have one version and many
 hashes, and machines choose between them.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-CONSTRAINTS, LOCK, LICENCES = "constraints.txt", "requirements.lock", "docs/licences.md"
+CONSTRAINTS, LOCK, LICENSES = "constraints.txt", "requirements.lock", "docs/licenses.md"
 OWN = "eyechart"
 BUILDS = ("torch", "triton", "nvidia-", "cuda-")
 """Packages whose files depend on the machine's accelerator, not on its Python alone."""
@@ -44,13 +44,13 @@ class Package:
 
 
 def main(arguments: list[str]) -> None:
-    """Resolve the development environment and write it down, or list the licences of what is."""
-    if arguments not in ([], ["--upgrade"], ["--licences"]):
-        sys.exit(f"Unknown arguments: {' '.join(arguments)}; give --upgrade, --licences or none.")
-    if arguments == ["--licences"]:
+    """Resolve the development environment and write it down, or list the licenses of what is."""
+    if arguments not in ([], ["--upgrade"], ["--licenses"]):
+        sys.exit(f"Unknown arguments: {' '.join(arguments)}; give --upgrade, --licenses or none.")
+    if arguments == ["--licenses"]:
         names = [pin.name for pin in read_pins(ROOT / LOCK)] + ["torch"]
-        (ROOT / LICENCES).write_text(licences_text(sorted(names)), encoding="utf-8")
-        print(f"{len(names)} packages in {LICENCES}.")
+        (ROOT / LICENSES).write_text(licenses_text(sorted(names)), encoding="utf-8")
+        print(f"{len(names)} packages in {LICENSES}.")
         return
     packages = resolve(upgrade=bool(arguments))
     hashed = [each for each in packages if not each.name.startswith(BUILDS)]
@@ -128,27 +128,27 @@ def _finder() -> Any:
     return command._build_package_finder(options, session)
 
 
-def licences_text(names: list[str]) -> str:
-    """Return a page that lists what every installed package says of its licence."""
+def licenses_text(names: list[str]) -> str:
+    """Return a page that lists what every installed package says of its license."""
     lines = [
-        "# Licences of dependencies",
+        "# Licenses of dependencies",
         "",
-        "What the packages of the development environment say of their licences in their own"
+        "What the packages of the development environment say of their licenses in their own"
         " metadata. eyechart itself is under Apache-2.0 and contains none of them; the pages of the"
         " experiment contain the packages of `frontend/NOTICES.txt`. Written by `tools/lock.py`.",
         "",
-        "| package | version | licence |",
+        "| package | version | license |",
         "|---|---|---|",
     ]
     for name in names:
         metadata = distribution(name).metadata
         version = metadata["Version"].partition("+")[0]
-        lines.append(f"| {name} | {version} | {licence_of(metadata)} |")
+        lines.append(f"| {name} | {version} | {license_of(metadata)} |")
     return "\n".join([*lines, ""])
 
 
-def licence_of(metadata: Any) -> str:
-    """Return the licence in a few words: the expression, the classifiers, or the first line."""
+def license_of(metadata: Any) -> str:
+    """Return the license in a few words: the expression, the classifiers, or the first line."""
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     given = [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]

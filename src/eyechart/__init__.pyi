@@ -33,10 +33,10 @@ from eyechart.scores.corruption_error import (
 from eyechart.scores.error_consistency import ErrorConsistency as ErrorConsistency
 from eyechart.scores.error_consistency import error_consistency as error_consistency
 from eyechart.scores.error_consistency import (
-    error_consistency_of_people as error_consistency_of_people,
+    error_consistency_of_humans as error_consistency_of_humans,
 )
 from eyechart.scores.error_consistency import (
-    error_consistency_with_people as error_consistency_with_people,
+    error_consistency_with_humans as error_consistency_with_humans,
 )
 from eyechart.scores.human_relative import hmri as hmri
 from eyechart.scores.human_relative import mrsi as mrsi
@@ -44,8 +44,8 @@ from eyechart.suites.apply import corrupt as corrupt
 from eyechart.suites.catalogue import describe_corruption as describe_corruption
 from eyechart.suites.catalogue import list_corruptions as list_corruptions
 from eyechart.testsets.testset import TestSet as TestSet
-from eyechart.testsets.testset import draw as draw
 from eyechart.testsets.testset import read_testset as read_testset
+from eyechart.testsets.testset import sample_testset as sample_testset
 from eyechart.visual_change.measure import Change as Change
 from eyechart.visual_change.measure import LowInformationWarning as LowInformationWarning
 from eyechart.visual_change.measure import clean_statistics as clean_statistics

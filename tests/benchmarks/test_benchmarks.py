@@ -11,10 +11,10 @@ from benchmarks.__main__ import app
 from benchmarks.curves import CurvesPlan, bounded_least_squares, measure
 from benchmarks.loop import LoopSpeed
 from benchmarks.pyrtools_rival import load_vif_rival
-from commands import Result, assert_refused
+from commands import Result, assert_rejected
 from eyechart.cli.app import main
 from eyechart.curves.spline import to_polynomials
-from photographs import photographs
+from real_images import real_images
 
 CUSTOM_SUITE = """
 name: own
@@ -43,7 +43,7 @@ def bench(capsys):
 def test_bench_of_a_suite_of_ones_own(bench, tmp_path, draw):
     suite = tmp_path / "own.yaml"
     suite.write_text(CUSTOM_SUITE, encoding="utf-8")
-    options = ("--batch", 2, "--size", 16, "--seconds", 0.001, *draw)
+    options = ("--batch-size", 2, "--size", 16, "--seconds", 0.001, *draw)
     result = bench("corruptions", "--suite", suite, *options)
     assert result.status == 0, result.err
     assert "[/my] fog" in result.out
@@ -52,16 +52,27 @@ def test_bench_of_a_suite_of_ones_own(bench, tmp_path, draw):
 def test_bench_looks_where_to_write_before_it_measures(bench, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.corruptions.measure", lambda *_: pytest.fail("measured"))
     (tmp_path / "file").touch()
-    refused = bench("corruptions", "--json", tmp_path / "file" / "x.json")
-    assert_refused(refused, "it is a file, not a folder")
-    refused = bench("corruptions", "--json", tmp_path / "none" / "x.json")
-    assert_refused(refused, "No such folder")
+    rejected = bench("corruptions", "--json", tmp_path / "file" / "x.json")
+    assert_rejected(rejected, "it is a file, not a folder")
+    rejected = bench("corruptions", "--json", tmp_path / "none" / "x.json")
+    assert_rejected(rejected, "No such folder")
 
 
 @pytest.mark.usefixtures("with_styles")
 def test_bench_prints_every_corruption_and_writes_the_figures(bench, tmp_path):
     out = tmp_path / "speed.json"
-    options = ("--batch", 1, "--batch", 2, "--size", 16, "--seconds", 0.001, "--json", out)
+    options = (
+        "--batch-size",
+        1,
+        "--batch-size",
+        2,
+        "--size",
+        16,
+        "--seconds",
+        0.001,
+        "--json",
+        out,
+    )
     result = bench("corruptions", "--suite", "imagenet-c-extra", *options)
     assert result.status == 0
     assert "saturate" in result.out
@@ -101,7 +112,7 @@ def test_bench_compares_with_a_rival_and_names_its_failures(bench, tmp_path):
 
 
 def test_bench_by_the_papers_sampling(bench):
-    options = ("--batch", 2, "--size", 16, "--seconds", 0.001, "--draw", "paper")
+    options = ("--batch-size", 2, "--size", 16, "--seconds", 0.001, "--draw", "paper")
     result = bench("corruptions", "--suite", "vcr", *options)
     assert result.status == 0
     assert "drawn as published" in result.out
@@ -113,19 +124,19 @@ def test_bench_by_the_papers_sampling(bench):
     [
         (("--suite", "vrc"), ("Unknown suite",)),
         (("--severity", 7), ("severity",)),
-        (("--batch", 0), ("batch",)),
+        (("--batch-size", 0), ("batch",)),
         (("--draw", "straws"), ("draw must be paper",)),
         (("--rival", "nowhere"), ("imagecorruptions",)),
         (("--rival", "nowhere", "--severity", 2.5), ("rival",)),
     ],
 )
 def test_bad_bench_settings_are_one_sentence(bench, options, words):
-    assert_refused(bench("corruptions", *options), *words)
+    assert_rejected(bench("corruptions", *options), *words)
 
 
 def test_the_rival_of_the_bench_computes_the_same(tmp_path):
     rival = load_vif_rival()
-    clean = photographs()[0].mean(axis=2).astype(np.uint8)
+    clean = real_images()[0].mean(axis=2).astype(np.uint8)
     noisy = ec.corrupt(clean, "gaussian_noise", severity=3)
     theirs = rival.vif(clean.astype(np.float64), noisy.astype(np.float64))
     assert ec.vif(clean, noisy) == pytest.approx(theirs, abs=1e-10)
@@ -133,7 +144,7 @@ def test_the_rival_of_the_bench_computes_the_same(tmp_path):
 
 def test_bench_prints_the_ratio_to_pyrtools_and_writes_the_figures(bench, tmp_path):
     target = tmp_path / "speed.json"
-    options = ["--batch", 2, "--size", 72, "--seconds", 0.1, "--json", target]
+    options = ["--batch-size", 2, "--size", 72, "--seconds", 0.1, "--json", target]
     result = bench("vif", *options)
     assert result.status == 0
     assert "clean side reused" in result.out and "ratio to pyrtools" in result.out
@@ -144,19 +155,19 @@ def test_bench_prints_the_ratio_to_pyrtools_and_writes_the_figures(bench, tmp_pa
 
 def test_bench_without_pyrtools_says_how_to_get_it(bench, monkeypatch):
     monkeypatch.setattr("benchmarks.vif.load_vif_rival", lambda: None)
-    result = bench("vif", "--batch", 1, "--size", 72, "--seconds", 0.01)
+    result = bench("vif", "--batch-size", 1, "--size", 72, "--seconds", 0.01)
     assert result.status == 0 and "pip install pyrtools" in result.out
-    small = bench("vif", "--batch", 1, "--size", 40, "--seconds", 0.01)
+    small = bench("vif", "--batch-size", 1, "--size", 40, "--seconds", 0.01)
     assert small.status == 0 and "72 px" in small.out
-    assert_refused(bench("vif", "--size", 17), "18")
-    assert_refused(bench("vif", "--dtype", "half"), "float32")
+    assert_rejected(bench("vif", "--size", 17), "18")
+    assert_rejected(bench("vif", "--dtype", "half"), "float32")
 
 
 def test_the_rival_of_the_curves_fits_the_same_curve():
     numbers = np.random.default_rng(17)
     change = numbers.random(3000)
     correct = numbers.random(3000) < 0.85 * (1 - change**3)
-    curve = ec.fit_curve(change, correct.astype(float), anchor=0.85, replicates=3)
+    curve = ec.fit_curve(change, correct.astype(float), anchor=0.85, n_bootstrap=3)
     grid = np.linspace(0, 1, 501)
     for index, bins in enumerate(curve.replicate_bins):
         rival = to_polynomials(bounded_least_squares(bins, curve, 0.85))
@@ -166,14 +177,14 @@ def test_the_rival_of_the_curves_fits_the_same_curve():
 
 def test_bench_of_curves_prints_and_writes_its_figures(bench, tmp_path):
     path = tmp_path / "speed.json"
-    small = ("--corruptions", 1, "--replicates", 10, "--rival-refits", 2)
+    small = ("--corruptions", 1, "--n-bootstrap", 10, "--rival-refits", 2)
     result = bench("curves", *small, "--json", path)
     assert "1 corruptions × 2 curves × 10 refits" in result.out
     assert "lsq_linear" in result.out
     written = json.loads(path.read_text("utf-8"))
     assert set(written["ratios"]) == {"lsq_linear", "cobs", "pava"}
     assert written["seconds"] > 0 and all(seconds > 0 for seconds in written["rivals"].values())
-    assert_refused(bench("curves", "--answers", 10), "at least 1000")
+    assert_rejected(bench("curves", "--predictions", 10), "at least 1000")
 
 
 @pytest.mark.slow

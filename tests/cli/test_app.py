@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, hear_interrupts, picture
+from commands import assert_rejected, hear_interrupts, image_file
 from eyechart.images.identity import file_digest
 from eyechart.suites import file_corruption
 
@@ -24,8 +24,8 @@ def photos(tmp_path):
     """Four pictures of two sizes, in two folders."""
     folder = tmp_path / "photos"
     for index, name in enumerate(("a.png", "b.png", "deep/c.png")):
-        picture(folder / name, index)
-    picture(folder / "deep" / "d.png", 3, (16, 30))
+        image_file(folder / name, index)
+    image_file(folder / "deep" / "d.png", 3, (16, 30))
     return folder
 
 
@@ -89,11 +89,11 @@ def test_parameters_can_be_set(run, photos, tmp_path):
     assert np.array_equal(pixels(out / "a.png"), expected)
 
 
-def test_a_broken_picture_is_named_and_the_rest_is_done(run, photos, tmp_path):
+def test_a_broken_image_is_named_and_the_rest_is_done(run, photos, tmp_path):
     whole = (photos / "b.png").read_bytes()
     (photos / "b.png").write_bytes(whole[: len(whole) // 2])
     (photos / "e.png").write_text("not a picture")
-    picture(photos / "tiny.png", 5, (4, 4))
+    image_file(photos / "tiny.png", 5, (4, 4))
     out = tmp_path / "out"
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
     assert result.status == 2
@@ -120,11 +120,11 @@ def test_a_second_run_keeps_what_is_there(run, photos, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_other_settings_are_refused_unless_overwriting(run, photos, tmp_path):
+def test_other_settings_are_rejected_unless_overwriting(run, photos, tmp_path):
     out = tmp_path / "out"
     run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
     before = pixels(out / "a.png")
-    assert_refused(
+    assert_rejected(
         run("corrupt", photos, "-c", "fog", "-s", 3, "--out", out), "severity 2.0", "--overwrite"
     )
     assert np.array_equal(pixels(out / "a.png"), before)
@@ -133,23 +133,23 @@ def test_other_settings_are_refused_unless_overwriting(run, photos, tmp_path):
     assert not np.array_equal(pixels(out / "a.png"), before)
 
 
-def test_a_result_of_another_picture_is_not_taken_for_this_one(run, photos, tmp_path):
+def test_a_result_of_another_image_is_not_taken_for_this_one(run, photos, tmp_path):
     out = tmp_path / "out"
     run("corrupt", photos / "a.png", "-c", "fog", "-s", 2, "--out", out)
-    other = picture(tmp_path / "other" / "a.png", 9)
+    other = image_file(tmp_path / "other" / "a.png", 9)
     result = run("corrupt", other, "-c", "fog", "-s", 2, "--out", out)
     assert result.status == 2
     assert "made from another image" in result.err
 
 
-def test_pictures_of_the_users_own_are_not_replaced(run, photos, tmp_path):
-    mine = picture(tmp_path / "out" / "a.png", 8)
+def test_images_of_the_users_own_are_not_replaced(run, photos, tmp_path):
+    mine = image_file(tmp_path / "out" / "a.png", 8)
     before = mine.read_bytes()
-    assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", mine.parent), "a.png")
+    assert_rejected(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", mine.parent), "a.png")
     assert mine.read_bytes() == before
-    assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos), "another folder")
-    refused = run("corrupt", mine, "-c", "fog", "-s", 2, "--out", mine.parent, "--overwrite")
-    assert_refused(refused, "would be overwritten")
+    assert_rejected(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos), "another folder")
+    rejected = run("corrupt", mine, "-c", "fog", "-s", 2, "--out", mine.parent, "--overwrite")
+    assert_rejected(rejected, "would be overwritten")
     assert mine.read_bytes() == before
 
 
@@ -159,10 +159,10 @@ def test_an_output_folder_inside_the_input_is_not_corrupted_again(run, photos):
     assert "0 images written" in run(*command).out
 
 
-def test_two_inputs_for_one_output_are_refused(run, photos, tmp_path):
-    picture(photos / "a.bmp", 4)
+def test_two_inputs_for_one_output_are_rejected(run, photos, tmp_path):
+    image_file(photos / "a.bmp", 4)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
-    assert_refused(result, "a.bmp", "a.png")
+    assert_rejected(result, "a.bmp", "a.png")
     assert not (tmp_path / "out").exists()
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
     out = tmp_path / "out"
     command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
     monkeypatch.setattr(file_corruption, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(file_corruption, "HELD_PICTURES", 1)
+    monkeypatch.setattr(file_corruption, "HELD_IMAGES", 1)
     corrupt, calls = file_corruption.corrupt, []
 
     def interrupted(*arguments, **options):
@@ -214,7 +214,7 @@ def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
 
 def test_ctrl_c_on_the_real_process(photos, tmp_path):
     for index in range(100):
-        picture(photos / f"more{index}.png", index, (224, 224))
+        image_file(photos / f"more{index}.png", index, (224, 224))
     out = tmp_path / "out"
     # slow enough to be caught in the middle
     command = ["corrupt", photos, "-c", "zoom_blur", "-s", "2", "--out", out]
@@ -242,8 +242,8 @@ def test_no_room_on_the_disk_ends_in_a_sentence_and_keeps_the_rest(
     run, photos, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(file_corruption, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(file_corruption, "HELD_PICTURES", 1)
-    write, calls = file_corruption.write_picture, []
+    monkeypatch.setattr(file_corruption, "HELD_IMAGES", 1)
+    write, calls = file_corruption.write_image, []
 
     def full(*arguments, **options):
         calls.append(1)
@@ -251,9 +251,9 @@ def test_no_room_on_the_disk_ends_in_a_sentence_and_keeps_the_rest(
             raise OSError(28, "No space left on device")
         write(*arguments, **options)
 
-    monkeypatch.setattr(file_corruption, "write_picture", full)
+    monkeypatch.setattr(file_corruption, "write_image", full)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
-    assert_refused(result, "No space left on device", "2 images")
+    assert_rejected(result, "No space left on device", "2 images")
     assert len(list((tmp_path / "out").rglob("*.png"))) == 2
 
 
@@ -263,19 +263,19 @@ def test_no_write_permission_is_one_sentence(run, photos, tmp_path, monkeypatch)
 
     monkeypatch.setattr(Path, "mkdir", forbidden)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
-    assert_refused(result, "Cannot write into", "Permission denied")
+    assert_rejected(result, "Cannot write into", "Permission denied")
 
 
-def test_results_of_other_settings_that_would_stay_are_refused(run, photos, tmp_path):
+def test_results_of_other_settings_that_would_stay_are_rejected(run, photos, tmp_path):
     out = tmp_path / "out"
     options = ("-c", "fog", "--out", out)
     run("corrupt", photos, *options, "-s", 2)
     record = (out / "eyechart.json").read_text()
     words = ("of other settings", "use an empty folder or delete them")
     fewer = run("corrupt", photos / "a.png", *options, "-s", 3, "--overwrite")
-    assert_refused(fewer, "3 results", str(out / "b.png"), *words)
+    assert_rejected(fewer, "3 results", str(out / "b.png"), *words)
     other = run("corrupt", photos, *options, "-s", 2, "--format", "jpeg", "--overwrite")
-    assert_refused(other, "4 results", *words)
+    assert_rejected(other, "4 results", *words)
     assert (out / "eyechart.json").read_text() == record
     assert len(list(out.rglob("*.*g"))) == 4
     # results that have a record of their own may stay, and so may those of the same settings
@@ -283,7 +283,7 @@ def test_results_of_other_settings_that_would_stay_are_refused(run, photos, tmp_
     assert run("corrupt", photos / "a.png", *options, "-s", 2, "--overwrite").status == 0
     for name in ("b.png", "deep/c.png", "deep/d.png"):
         (out / name).unlink()
-    picture(out / "mine.png")
+    image_file(out / "mine.png")
     assert run("corrupt", photos / "a.png", *options, "-s", 3, "--overwrite").status == 0
 
 
@@ -298,11 +298,11 @@ def test_other_results_inside_the_input_are_not_corrupted_again(run, photos):
     # asked for by name, they are
     twice = ("corrupt", photos / "foggy", "-c", "frost", "-s", 2, "--out", photos / "both")
     assert "4 images written" in run(*twice).out
-    only = picture(photos / "only" / "foggy" / "x.png")
+    only = image_file(photos / "only" / "foggy" / "x.png")
     run("corrupt", only, "-c", "fog", "-s", 2, "--out", photos / "only" / "foggy" / "out")
     only.unlink()
     options = ("-c", "frost", "-s", 2, "--out", photos / "none")
-    assert_refused(run("corrupt", only.parent, *options), "results of eyechart")
+    assert_rejected(run("corrupt", only.parent, *options), "results of eyechart")
 
 
 def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
@@ -312,7 +312,7 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
     command = ("corrupt", photos, "-c", "fog", "-s", 3, "--out", out)
     monkeypatch.setattr(file_corruption, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(file_corruption, "HELD_PICTURES", 1)
+    monkeypatch.setattr(file_corruption, "HELD_IMAGES", 1)
     corrupt, calls = file_corruption.corrupt, []
 
     def interrupted(*arguments, **options):
@@ -326,10 +326,10 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     assert result.status == 130
     assert "Stopped: 1 of 4 images are done" in result.err
     assert json.loads((out / "eyechart.json").read_text())["replacing"] is True
-    assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out), "severity 3.0")
+    assert_rejected(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out), "severity 3.0")
     fewer = run("corrupt", photos / "a.png", "-c", "fog", "-s", 3, "--out", out)
-    assert_refused(fewer, "3 results of other settings")
-    mine = picture(out / "b.png", 8).read_bytes()
+    assert_rejected(fewer, "3 results of other settings")
+    mine = image_file(out / "b.png", 8).read_bytes()
     result = run(*command)
     assert result.status == 2
     assert "b.png already exists" in result.err  # never a result: only --overwrite replaces it
@@ -374,11 +374,11 @@ def test_what_a_killed_run_left_is_removed(run, photos, tmp_path):
     assert all(path.exists() for path in others)
 
 
-def test_empty_paths_are_refused(run, photos, tmp_path, monkeypatch):
+def test_empty_paths_are_rejected(run, photos, tmp_path, monkeypatch):
     monkeypatch.chdir(photos / "deep")
     options = ("-c", "fog", "-s", 2, "--out")
-    assert_refused(run("corrupt", photos, *options, ""), "--out", "give a folder")
-    assert_refused(run("corrupt", "", *options, tmp_path / "out"), "give a folder")
+    assert_rejected(run("corrupt", photos, *options, ""), "--out", "give a folder")
+    assert_rejected(run("corrupt", "", *options, tmp_path / "out"), "give a folder")
     assert not (tmp_path / "out").exists()
     assert len(list(Path().iterdir())) == 2
 
@@ -391,14 +391,14 @@ def test_jpg_is_jpeg(run, photos, tmp_path):
 
 def test_a_file_in_the_place_of_the_folder_is_one_sentence(run, photos):
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos / "a.png")
-    assert_refused(result, "Cannot write into", "it is a file, not a folder")
+    assert_rejected(result, "Cannot write into", "it is a file, not a folder")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_one_sentence(run, photos, tmp_path):
     (tmp_path / "out").mkdir(mode=0o500)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
-    assert_refused(result, "Cannot write into", "Permission denied")
+    assert_rejected(result, "Cannot write into", "Permission denied")
 
 
 @pytest.mark.parametrize(
@@ -426,20 +426,20 @@ def test_bad_settings_are_one_sentence_and_nothing_is_written(
     run, photos, tmp_path, options, words
 ):
     out = tmp_path / "out"
-    assert_refused(run("corrupt", photos, "--out", out, *options), *words)
+    assert_rejected(run("corrupt", photos, "--out", out, *options), *words)
     assert not out.exists()
 
 
 def test_missing_and_empty_inputs_are_one_sentence(run, tmp_path):
     options = ("-c", "fog", "-s", 2, "--out", tmp_path / "out")
-    assert_refused(run("corrupt", tmp_path / "nowhere", *options), "No such file or folder")
+    assert_rejected(run("corrupt", tmp_path / "nowhere", *options), "No such file or folder")
     (tmp_path / "empty").mkdir()
-    assert_refused(run("corrupt", tmp_path / "empty", *options), "No images in")
+    assert_rejected(run("corrupt", tmp_path / "empty", *options), "No images in")
     assert not (tmp_path / "out").exists()
 
 
 def test_an_unknown_subcommand_is_one_sentence(run):
-    assert_refused(run("corupt"), "corupt")
+    assert_rejected(run("corupt"), "corupt")
 
 
 def test_a_fault_of_our_own_is_still_no_traceback(run, photos, tmp_path, monkeypatch):
@@ -457,7 +457,7 @@ def test_a_fault_of_our_own_is_still_no_traceback(run, photos, tmp_path, monkeyp
 # gallery
 
 
-def test_gallery_as_picture_and_page(run, photos, tmp_path):
+def test_gallery_as_image_and_page(run, photos, tmp_path):
     sheet, page = tmp_path / "sheet.png", tmp_path / "page.html"
     options = ("--suite", "vcr", "--size", 32, "--columns", 2, "--out", sheet, "--out", page)
     result = run("gallery", photos / "a.png", *options)
@@ -482,14 +482,14 @@ def test_gallery_shows_what_the_library_gives(photos):
     assert [group.name for group in made.groups] == ["noise", "blur", "weather", "digital"]
     assert [cell.severity for cell in rows["fog"].cells] == [1, 2, 3, 4, 5]
     expected = ec.corrupt(np.array(photo), "fog", severity=4, keys=["k"])
-    assert np.array_equal(np.array(rows["fog"].cells[3].picture), expected)
+    assert np.array_equal(np.array(rows["fog"].cells[3].image), expected)
 
 
-def test_gallery_of_a_grey_picture(run, photos, tmp_path):
-    Image.open(photos / "a.png").convert("L").save(tmp_path / "grey.png")
+def test_gallery_of_a_gray_image(run, photos, tmp_path):
+    Image.open(photos / "a.png").convert("L").save(tmp_path / "gray.png")
     out = tmp_path / "sheet.png"
     options = ("--suite", "imagenet-noc", "--size", 16, "--columns", 1, "--out", out)
-    assert run("gallery", tmp_path / "grey.png", *options).status == 0
+    assert run("gallery", tmp_path / "gray.png", *options).status == 0
     assert out.exists()
 
 
@@ -506,32 +506,32 @@ def test_gallery_of_a_grey_picture(run, photos, tmp_path):
 )
 def test_bad_gallery_settings_are_one_sentence(run, photos, tmp_path, monkeypatch, options, words):
     monkeypatch.chdir(tmp_path)
-    assert_refused(run("gallery", photos / "a.png", *options), *words)
+    assert_rejected(run("gallery", photos / "a.png", *options), *words)
     assert not list(tmp_path.glob("gallery*"))
 
 
-def test_gallery_of_a_missing_or_broken_picture_is_one_sentence(run, tmp_path):
-    assert_refused(run("gallery", tmp_path / "none.png"), "none.png")
+def test_gallery_of_a_missing_or_broken_image_is_one_sentence(run, tmp_path):
+    assert_rejected(run("gallery", tmp_path / "none.png"), "none.png")
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    assert_refused(run("gallery", tmp_path / "broken.png"), "broken.png")
+    assert_rejected(run("gallery", tmp_path / "broken.png"), "broken.png")
 
 
-def test_gallery_does_not_overwrite_its_picture(run, photos, tmp_path, monkeypatch):
+def test_gallery_does_not_overwrite_its_image(run, photos, tmp_path, monkeypatch):
     monkeypatch.chdir(photos)
     before = (photos / "a.png").read_bytes()
     (tmp_path / "link.png").symlink_to(photos / "a.png")
     for same in ("a.png", photos / "deep" / ".." / "a.png", tmp_path / "link.png"):
         options = ("--size", 16, "--out", tmp_path / "x.png", "--out", same)
-        assert_refused(run("gallery", photos / "a.png", *options), "is the image itself")
+        assert_rejected(run("gallery", photos / "a.png", *options), "is the image itself")
     assert (photos / "a.png").read_bytes() == before
     assert not (tmp_path / "x.png").exists()
 
 
 def test_gallery_of_a_folder_or_into_one_is_one_sentence(run, photos, tmp_path):
-    assert_refused(run("gallery", photos), f"Give one image file, got the folder {photos}")
+    assert_rejected(run("gallery", photos), f"Give one image file, got the folder {photos}")
     (tmp_path / "x.png").mkdir()
-    refused = run("gallery", photos / "a.png", "--out", tmp_path / "x.png")
-    assert_refused(refused, "it is a folder, not a file")
+    rejected = run("gallery", photos / "a.png", "--out", tmp_path / "x.png")
+    assert_rejected(rejected, "it is a folder, not a file")
 
 
 OWN_SUITE = """

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.reports.terminal.leaderboard import board_tables, bracketed
@@ -23,10 +23,10 @@ from eyechart.results.ranking_comparison import Rankings, fixed_against_continuo
 from eyechart.results.runs import make_boards, read_run
 from eyechart.results.standings import stand
 from eyechart.scores.registry import SCORES
-from small_models import save_pictures
+from small_models import save_images
 
-GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
-SMALL = ("--n", 60, "--bins", 9, "--least", 3, "--replicates", 100, "--stimulus", "native")
+GOOD, POOR = "small_models:pale_colors", "small_models:four_classes"
+SMALL = ("--n", 60, "--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 100, "--stimulus", "native")
 ASKED = {
     "imagenet-c": ("gaussian_noise", "brightness"),
     "vcr": ("gaussian_noise", "brightness"),
@@ -44,7 +44,7 @@ def evaluate(folder, out, *arguments, models=(GOOD, POOR)):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=12)
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=12)
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +57,14 @@ def runs(folder, tmp_path_factory):
     return home
 
 
-def answers(run, corruption):
+def predictions(run, corruption):
     """The recorded answers and labels of each model, read without anything of eyechart's."""
     table = pq.read_table(run / "predictions" / f"{corruption}.parquet").to_pydict()
     labels = {"blue": 0, "green": 1, "grey": 2, "red": 3}
     found = {}
     for model in (GOOD, POOR):
         own = [place for place, name in enumerate(table["model"]) if name == model]
-        found[model] = np.array([table["answer"][p] == labels[table["label"][p]] for p in own])
+        found[model] = np.array([table["prediction"][p] == labels[table["label"][p]] for p in own])
     return found
 
 
@@ -72,14 +72,14 @@ def test_mean_errors_are_those_of_a_plain_count(runs):
     (board,) = make_boards([read_run(runs / "imagenet-c")])
     found = board.overall("native", "error")
     for model in (GOOD, POOR):
-        wrong = [1 - answers(runs / "imagenet-c", name)[model].mean() for name in ASKED["vcr"]]
+        wrong = [1 - predictions(runs / "imagenet-c", name)[model].mean() for name in ASKED["vcr"]]
         assert found[model].value == pytest.approx(np.mean(wrong))
 
 
 def test_ce_against_a_model_is_the_ratio_of_plain_counts(runs):
     run = read_run(runs / "imagenet-c")
     for name in ASKED["imagenet-c"]:
-        own = answers(runs / "imagenet-c", name)
+        own = predictions(runs / "imagenet-c", name)
         ratio = (1 - own[GOOD].mean()) / (1 - own[POOR].mean())
         assert run.scores[GOOD, "native", name, "ce"].value == pytest.approx(ratio)
         assert run.scores[POOR, "native", name, "ce"].value == 1
@@ -95,7 +95,7 @@ def test_the_order_follows_the_score_and_its_direction(runs):
     assert by_consistency.order == sorted(values, key=lambda name: -values[name])
 
 
-def test_a_pair_is_tested_on_the_same_resampled_pictures(runs):
+def test_a_pair_is_tested_on_the_same_resampled_images(runs):
     (board,) = make_boards([read_run(runs / "imagenet-c")])
     standings = stand(board, by="error")
     (pair,) = standings.pairs
@@ -107,8 +107,8 @@ def test_a_pair_is_tested_on_the_same_resampled_pictures(runs):
     assert 0 < paired < 2 * apart
 
 
-def test_few_pictures_allow_no_claim(folder, tmp_path):
-    evaluate(folder, tmp_path / "few", "--corruption", "gaussian_noise", "--pictures", 20)
+def test_few_images_allow_no_claim(folder, tmp_path):
+    evaluate(folder, tmp_path / "few", "--corruption", "gaussian_noise", "--max-images", 20)
     (board,) = make_boards([read_run(tmp_path / "few")])
     standings = stand(board)
     assert "insufficient data" in standings.verdict
@@ -136,7 +136,7 @@ def test_three_rankings_of_each_shared_corruption(runs):
     assert "frost" in found.missing and len(found.missing) == 7
     for each in found.corruptions:
         assert list(each.ranks) == ["ImageNet-C accuracy", "R_a", "R_p"]
-        right = answers(runs / "imagenet-c", each.subject)
+        right = predictions(runs / "imagenet-c", each.subject)
         for model in (GOOD, POOR):
             own = each.scores["ImageNet-C accuracy"][model]
             assert own.value == pytest.approx(right[model].mean())
@@ -198,10 +198,10 @@ def test_leaderboards_are_written_as_latex(run, runs, tmp_path):
     assert head in comparison_latex([], metrics)
     assert run(*asked).status == 0  # our own file is replaced
     out.write_text("mine")
-    assert_refused(run(*asked), "was not written by eyechart")
+    assert_rejected(run(*asked), "was not written by eyechart")
     published = ("compare", "--published", "imagenet-c", "--latex", tmp_path / "b.tex")
-    assert_refused(run(*published), "give at least one run folder")
-    assert_refused(run("compare", runs / "vcr", "--latex", tmp_path / "a.txt"), "end in .tex")
+    assert_rejected(run(*published), "give at least one run folder")
+    assert_rejected(run("compare", runs / "vcr", "--latex", tmp_path / "a.txt"), "end in .tex")
 
 
 def test_the_command_prints_boards_and_writes_files(run, runs, tmp_path):
@@ -247,15 +247,15 @@ def test_several_models_are_ranked_at_the_end_of_their_run(folder, tmp_path):
     assert "by R_a" in printed and "rank 95 %" in printed
 
 
-def test_mixed_baselines_are_refused(run, folder, runs, tmp_path):
+def test_mixed_baselines_are_rejected(run, folder, runs, tmp_path):
     chosen = [word for name in ASKED["imagenet-c"] for word in ("--corruption", name)]
     evaluate(
         folder, tmp_path / "good", "--suite", "imagenet-c", *chosen, "--baseline", GOOD,
-        models=("small_models:colours", GOOD),
+        models=("small_models:colors", GOOD),
     )  # fmt: skip
-    refused = run("compare", runs / "imagenet-c", tmp_path / "good")
-    assert_refused(refused, "different baselines")
-    assert GOOD in refused.err and POOR in refused.err
+    rejected = run("compare", runs / "imagenet-c", tmp_path / "good")
+    assert_rejected(rejected, "different baselines")
+    assert GOOD in rejected.err and POOR in rejected.err
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_mixed_baselines_are_refused(run, folder, runs, tmp_path):
         (lambda home, runs: _spoilt(home, runs, "results.json", "{"), "cannot be read"),
         (lambda home, runs: _spoilt(home, runs, "results.json", "[]"), "not written by"),
         (lambda home, runs: runs / "vcr" / "results.json", "Give the folder of a run"),
-        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 4}'), "is damaged"),
+        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 5}'), "is damaged"),
         (
             lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 2}'),
             "another version",
@@ -273,8 +273,8 @@ def test_mixed_baselines_are_refused(run, folder, runs, tmp_path):
         (lambda home, runs: _spoilt(home, runs, "scores.parquet", "no table"), "Cannot read"),
     ],
 )
-def test_what_is_no_finished_run_is_refused(run, runs, tmp_path, make, says):
-    assert_refused(run("compare", make(tmp_path, runs)), says)
+def test_what_is_no_finished_run_is_rejected(run, runs, tmp_path, make, says):
+    assert_rejected(run("compare", make(tmp_path, runs)), says)
 
 
 def _spoilt(home: Path, runs: Path, name: str, text: str) -> Path:
@@ -283,12 +283,12 @@ def _spoilt(home: Path, runs: Path, name: str, text: str) -> Path:
     return home / "spoilt"
 
 
-def test_runs_of_different_tests_are_refused(run, folder, runs, tmp_path):
+def test_runs_of_different_tests_are_rejected(run, folder, runs, tmp_path):
     chosen = [word for name in ASKED["vcr"] for word in ("--corruption", name)]
     other = ("--seed", 1, "--baseline", "none")
-    evaluate(folder, tmp_path / "out", *chosen, *other, models=("small_models:colours",))
-    refused = run("compare", runs / "vcr", tmp_path / "out")
-    assert_refused(refused, "different baselines")
+    evaluate(folder, tmp_path / "out", *chosen, *other, models=("small_models:colors",))
+    rejected = run("compare", runs / "vcr", tmp_path / "out")
+    assert_rejected(rejected, "different baselines")
 
 
 def test_a_run_given_twice_counts_once(run, runs):
@@ -297,25 +297,25 @@ def test_a_run_given_twice_counts_once(run, runs):
 
 
 def test_models_evaluated_one_by_one_against_the_same_baseline_are_one_board(folder, tmp_path):
-    for model, name in ((GOOD, "one"), ("small_models:colours", "two")):
+    for model, name in ((GOOD, "one"), ("small_models:colors", "two")):
         chosen = ("--corruption", "gaussian_noise", "--baseline", POOR)
         evaluate(folder, tmp_path / name, *chosen, models=(model,))
     (board,) = make_boards([read_run(tmp_path / name) for name in ("one", "two")])
-    assert board.models == (GOOD, POOR, "small_models:colours")
+    assert board.models == (GOOD, POOR, "small_models:colors")
     assert stand(board, by="error").order[-1] == POOR
 
 
-def test_two_models_of_one_name_are_refused(run, runs, tmp_path):
+def test_two_models_of_one_name_are_rejected(run, runs, tmp_path):
     shutil.copytree(runs / "vcr", tmp_path / "other")
     found = json.loads((tmp_path / "other" / "results.json").read_text())
     found["config"]["models"][GOOD] = "0123 torch.float32"
     (tmp_path / "other" / "results.json").write_text(json.dumps(found))
-    assert_refused(run("compare", runs / "vcr", tmp_path / "other"), "Two models are called")
+    assert_rejected(run("compare", runs / "vcr", tmp_path / "other"), "Two models are called")
 
 
-def test_an_unknown_score_is_refused_with_a_suggestion(run, runs):
-    assert_refused(run("compare", runs / "vcr", "--by", "r_aa"), "Did you mean")
-    assert_refused(run("compare", runs / "vcr", "--labels", "entry16"), "label space")
+def test_an_unknown_score_is_rejected_with_a_suggestion(run, runs):
+    assert_rejected(run("compare", runs / "vcr", "--by", "r_aa"), "Did you mean")
+    assert_rejected(run("compare", runs / "vcr", "--labels", "entry16"), "label space")
 
 
 def test_a_score_that_a_board_lacks_is_replaced_by_its_usual_one(run, runs):
@@ -326,15 +326,15 @@ def test_a_score_that_a_board_lacks_is_replaced_by_its_usual_one(run, runs):
 
 def test_models_that_no_two_runs_share_get_boards_and_a_note(run, folder, runs, tmp_path):
     chosen = ("--corruption", "gaussian_noise")
-    evaluate(folder, tmp_path / "out", *chosen, models=("small_models:colours",))
+    evaluate(folder, tmp_path / "out", *chosen, models=("small_models:colors",))
     found = run("compare", runs / "imagenet-c", tmp_path / "out")
     assert found.status == 0
-    assert "small_models:colours" in found.out and "fewer than two models in common" in found.out
+    assert "small_models:colors" in found.out and "fewer than two models in common" in found.out
 
 
-def test_runs_of_different_pictures_are_compared_with_a_note(run, folder, runs, tmp_path):
+def test_runs_of_different_images_are_compared_with_a_note(run, folder, runs, tmp_path):
     chosen = [word for name in ASKED["vcr"] for word in ("--corruption", name)]
-    evaluate(folder, tmp_path / "out", *chosen, "--pictures", 40)
+    evaluate(folder, tmp_path / "out", *chosen, "--max-images", 40)
     found = run("compare", runs / "imagenet-c", tmp_path / "out")
     assert found.status == 0
     assert "48 images and vcr on 40, 40 of them the same" in found.out
@@ -343,7 +343,7 @@ def test_runs_of_different_pictures_are_compared_with_a_note(run, folder, runs, 
 def test_extras_are_no_part_of_the_means_of_imagenet_c(folder, tmp_path):
     names = [*ec.list_corruptions("imagenet-c"), "saturate"]
     chosen = [word for name in names for word in ("--corruption", name)]
-    evaluate(folder, tmp_path / "out", "--suite", "imagenet-c", *chosen, "--pictures", 8)
+    evaluate(folder, tmp_path / "out", "--suite", "imagenet-c", *chosen, "--max-images", 8)
     run = read_run(tmp_path / "out")
     (board,) = make_boards([run])
     wrong = [run.scores[GOOD, "native", name, "error"].value for name in names[:-1]]
@@ -351,9 +351,9 @@ def test_extras_are_no_part_of_the_means_of_imagenet_c(folder, tmp_path):
     assert (GOOD, "native", "saturate", "error") in run.scores
 
 
-def test_scores_next_to_people_are_judged_in_their_own_label_space(tmp_path):
+def test_scores_compared_with_humans_are_judged_in_their_own_label_space(tmp_path):
     """48 pictures of ImageNet's classes, of which 8 are of the 16 categories."""
-    home = save_pictures(tmp_path / "photos", each=12)
+    home = save_images(tmp_path / "photos", each=12)
     for tint, place in (("blue", 0), ("green", 1), ("grey", 2), ("red", 281)):
         (home / tint).rename(home / wordnet_ids()[place])
     for path in list((home / wordnet_ids()[281]).iterdir())[8:]:
@@ -361,15 +361,15 @@ def test_scores_next_to_people_are_judged_in_their_own_label_space(tmp_path):
     models = ("small_models:thousand", "small_models:Blocks()")
     evaluate(home, tmp_path / "out", "--corruption", "gaussian_noise", models=models)
     (board,) = make_boards([read_run(tmp_path / "out")])
-    assert (board.pictures("native"), board.pictures("entry16")) == (44, 8)
+    assert (board.n_images("native"), board.n_images("entry16")) == (44, 8)
     assert stand(board, by="r_a").space == "native"
-    next_to_people = stand(board, by="hmri_a")
-    assert next_to_people.by == "hmri_a" and next_to_people.space == "entry16"
-    assert "insufficient data" in next_to_people.verdict
+    compared_with_humans = stand(board, by="hmri_a")
+    assert compared_with_humans.by == "hmri_a" and compared_with_humans.space == "entry16"
+    assert "insufficient data" in compared_with_humans.verdict
 
 
-def test_unlabelled_pictures_without_curves_are_written_and_compared_with_a_note(run, tmp_path):
-    home = save_pictures(tmp_path / "photos", each=3, tints=("blue",))
+def test_unlabeled_images_without_curves_are_written_and_compared_with_a_note(run, tmp_path):
+    home = save_images(tmp_path / "photos", each=3, tints=("blue",))
     found = run(
         "evaluate", GOOD, POOR, "--images", home / "blue", "--out", tmp_path / "out", "--suite",
         "imagenet-noc", "--corruption", "shear", *SMALL,
@@ -381,10 +381,10 @@ def test_unlabelled_pictures_without_curves_are_written_and_compared_with_a_note
 def test_kappa_of_two_models_is_cohens(folder, tmp_path):
     found = ec.evaluate(
         [GOOD, POOR], folder, suite="imagenet-c", corruptions=["brightness"], stimulus="native",
-        replicates=50, bins=9, least=3, out=tmp_path / "out", humans=None,
+        n_bootstrap=50, bins=9, min_per_bin=3, out=tmp_path / "out", humans=None,
     )  # fmt: skip
     (own,) = found.agreements
-    right = answers(tmp_path / "out", "brightness")
+    right = predictions(tmp_path / "out", "brightness")
     one, two = right[GOOD].astype(float), right[POOR].astype(float)
     # rows come picture by picture, each at severities 1 to 5
     kappas = []
@@ -402,7 +402,7 @@ def test_kappa_of_two_models_is_cohens(folder, tmp_path):
 def test_names_of_files_are_shown_without_folder_and_ending_and_others_as_they_are():
     given = ["nets/one.tflite", "tflite:nets/two.tflite", "cards/three.yaml"]
     assert short_names(given) == ["one", "two", "three"]
-    zoo = ["timm:resnet50.a1_in1k", "torchvision:resnet50/IMAGENET1K_V1", "small_models:colours"]
+    zoo = ["timm:resnet50.a1_in1k", "torchvision:resnet50/IMAGENET1K_V1", "small_models:colors"]
     assert short_names(zoo) == zoo
     same = ["a/net.onnx", "b/net.onnx"]
     assert short_names(same) == same

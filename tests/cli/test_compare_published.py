@@ -12,24 +12,25 @@ import pytest
 
 import published_scores as published
 from changing import replace
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.results.published_results import FOLDER, find_published
 from eyechart.results.published_rows import is_comparable
 from eyechart.results.runs import Board, make_boards, read_run
-from small_models import save_pictures
+from small_models import save_images
 
-GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
+GOOD, POOR = "small_models:pale_colors", "small_models:four_classes"
 
 
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory):
     """A run of one corruption of ImageNet-C by two models, one of which is the baseline."""
     home = tmp_path_factory.mktemp("published")
-    images = save_pictures(home / "images", each=2)
+    images = save_images(home / "images", each=2)
     words = (
         "evaluate", GOOD, POOR, "--images", images, "--out", home / "run", "--suite", "imagenet-c",
-        "--corruption", "brightness", "--n", 20, "--bins", 5, "--least", 2, "--replicates", 20,
+        "--corruption", "brightness", "--n", 20, "--bins", 5, "--min-per-bin", 2, "--n-bootstrap",
+        20,
         "--stimulus", "native", "--baseline", POOR,
     )  # fmt: skip
     with pytest.raises(SystemExit) as stop, redirect_stdout(StringIO()):
@@ -175,6 +176,6 @@ def test_published_results_are_listed_by_name(run):
         (("RUN", "--baseline", "robustbench-alexnet"), "must be evaluated with --baseline"),
     ],
 )
-def test_published_results_that_are_not_there_are_refused(run, small_run, arguments, words):
+def test_published_results_that_are_not_there_are_rejected(run, small_run, arguments, words):
     given = [small_run if word == "RUN" else word for word in arguments]
-    assert_refused(run("compare", *given), words)
+    assert_rejected(run("compare", *given), words)

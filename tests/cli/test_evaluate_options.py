@@ -12,7 +12,7 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.curves.density import UNIFORM, Density, to_density
 from eyechart.humans.human_responses import CLEAN, make_responses, write_responses
@@ -21,18 +21,20 @@ from eyechart.pipeline.caveats import unusual_settings
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 from eyechart.visual_change.registry import find_ruler
-from small_models import save_pictures
+from small_models import save_images
 
 MODELS = ("small_models:thousand", "small_models:Blocks()")
-SMALL = {"n": 60, "bins": 9, "least": 3, "replicates": 20, "stimulus": "native"}
-OPTIONS = tuple(word for name, value in SMALL.items() for word in (f"--{name}", value))
+SMALL = {"n": 60, "bins": 9, "min_per_bin": 3, "n_bootstrap": 20, "stimulus": "native"}
+OPTIONS = tuple(
+    word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", value)
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Cats and dogs, two of humans' 16 categories."""
     home = tmp_path_factory.mktemp("classes") / "photos"
-    save_pictures(home, each=2, tints=("blue", "green"))
+    save_images(home, each=2, tints=("blue", "green"))
     for tint, place in (("blue", 281), ("green", 207)):
         (home / tint).rename(home / wordnet_ids()[place])
     return home
@@ -50,21 +52,21 @@ def humans(tmp_path_factory):
     change = (np.arange(images) + 0.5) / images
     names = np.char.add("p", np.arange(images).astype(str))
     evenly = np.arange(images) * (5**0.5 - 1) / 2 % 1
-    answers = make_responses(
+    predictions = make_responses(
         images + each * images,
         source="simple",
         choices=16,
         label_space="entry16",
         corruption=np.r_[np.full(images, "gaussian_noise"), np.full(each * images, CLEAN)],
         subject=np.r_[np.full(images, "x"), np.repeat(["ann", "bob", "eve"], images)],
-        picture=np.r_[names, np.tile(names, each)],
-        answer=np.r_[np.full(images, "dog"), np.full(each * images, "cat")],
-        clean_answer=np.r_[np.full(images, "dog"), np.full(each * images, "")],
+        image=np.r_[names, np.tile(names, each)],
+        response=np.r_[np.full(images, "dog"), np.full(each * images, "cat")],
+        clean_response=np.r_[np.full(images, "dog"), np.full(each * images, "")],
         correct=np.r_[evenly < 1 - change, np.ones(each * images)],
         delta_v=np.r_[change, np.zeros(each * images)],
     )
     path = tmp_path_factory.mktemp("humans") / "simple.parquet"
-    write_responses(path, answers)
+    write_responses(path, predictions)
     return path
 
 
@@ -149,26 +151,26 @@ def test_what_is_no_density_is_rejected(wrong):
 def test_density_on_the_command_line_weights_the_areas_of_both(second, folder, humans):
     results = saved(second)
     assert results["config"]["fit"]["density"] == "beta:2,5"
-    people = in_categories(results)["accuracy"]["people"]
+    comparison = in_categories(results)["accuracy"]["humans"]
     # humans fall as 1 − Δv, and the mean of Beta(2, 5) is 2/7
-    assert people["areas"]["human"] == pytest.approx(1 - 2 / 7, abs=0.04)
+    assert comparison["areas"]["human"] == pytest.approx(1 - 2 / 7, abs=0.04)
     found = ec.evaluate(
         small_models.thousand, folder, humans=str(humans), corruptions=["gaussian_noise"],
         density=Density.beta(2, 5), **SMALL,
     )  # fmt: skip
     own = found.models[0].space("entry16")["vcr/gaussian_noise"].accuracy
-    assert own.people.areas.human == pytest.approx(people["areas"]["human"], abs=1e-12)
+    assert own.humans.areas.human == pytest.approx(comparison["areas"]["human"], abs=1e-12)
     assert found.config.fit.density == "beta:2,5"
 
 
 def test_a_wrong_option_is_rejected_before_anything_is_written(evaluate):
     for option, wrong, says in (
         ("--density", "beta:2", "beta:A,B"),
-        ("--definition", "vfi", "sheikh2006"),
+        ("--ruler", "vfi", "sheikh2006"),
         ("--clean-responses", "most", "majority"),
     ):
         result, out = evaluate(option, wrong)
-        assert_refused(result, says)
+        assert_rejected(result, says)
         assert not out.exists()
 
 
@@ -178,7 +180,7 @@ def test_a_wrong_option_is_rejected_before_anything_is_written(evaluate):
 def test_the_clean_responses_that_consistency_is_measured_against_can_be_chosen(first, second):
     """Of this file it is "given" where nothing is said."""
     areas = [
-        in_categories(saved(out))["consistency"]["people"]["areas"]["human"]
+        in_categories(saved(out))["consistency"]["humans"]["areas"]["human"]
         for out in (first[0], second)
     ]
     assert areas[0] == pytest.approx(1, abs=1e-6) and areas[1] < 0.2
@@ -193,7 +195,7 @@ def test_the_leaderboard_has_consistency_compared_with_humans(first, run):
     out, printed = first
     found = run("compare", out)
     assert found.status == 0, found.err
-    value = in_categories(saved(out))["consistency"]["people"]["hmri"]["value"]
+    value = in_categories(saved(out))["consistency"]["humans"]["hmri"]["value"]
     for text in (printed[printed.index("rank 95 %") :], found.out):
         titles = [line.split() for line in text.splitlines() if "HMRI_p" in line]
         assert titles and any("MRSI_p" in line for line in text.splitlines())
@@ -206,13 +208,13 @@ def test_the_leaderboard_has_consistency_compared_with_humans(first, run):
 @pytest.fixture(scope="module")
 def sheikh(folder, humans, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "sheikh"
-    return out, finish(folder, humans, out, "--definition", "sheikh2006")
+    return out, finish(folder, humans, out, "--ruler", "sheikh2006")
 
 
 def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder):
     out, printed = sheikh
-    drawn = ec.draw(
-        folder, n=60, stimulus="native", corruptions=["gaussian_noise"], definition="sheikh2006"
+    drawn = ec.sample_testset(
+        folder, n=60, stimulus="native", corruptions=["gaussian_noise"], ruler="sheikh2006"
     ).table.to_pydict()  # fmt: skip
     wanted = [
         v for v, name in zip(drawn["delta_v"], drawn["corruption"], strict=True) if "/" in name
@@ -220,9 +222,9 @@ def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder)
     (file,) = (out / "predictions").glob("*gaussian_noise*.parquet")
     assert pq.read_table(file)["delta_v"].to_pylist() == pytest.approx(wanted, abs=1e-6)
     own = in_categories(saved(out))["accuracy"]
-    assert own["people"] is None and own["robustness"] is not None
-    sentence = "human responses are placed by the definition vcr of visual change, this test is by"
-    assert sentence in own["people_note"] and sentence in printed
+    assert own["humans"] is None and own["robustness"] is not None
+    sentence = "human responses are placed by the ruler vif of visual change, this test is by"
+    assert sentence in own["human_note"] and sentence in printed
     assert "Visual change is measured by sheikh2006, not by vcr." in printed
 
 
@@ -231,7 +233,7 @@ def test_settings_that_make_scores_incomparable_are_printed(first):
     assert list(unusual_settings(Plan(), Fit())) == []
     warnings = ec.load(first[0]).warnings
     assert not any("measured by" in text or "weighted by" in text for text in warnings)
-    plan = Plan(suite="imagenet-noc@paper", definition="sheikh2006")
+    plan = Plan(suite="imagenet-noc@paper", ruler="sheikh2006")
     lines = list(unusual_settings(plan, Fit(density="beta:2,2")))
     assert len(lines) == 3
     for line, word in zip(lines, ("sheikh2006", "beta:2,2", "imagenet-noc@paper"), strict=True):
@@ -240,10 +242,10 @@ def test_settings_that_make_scores_incomparable_are_printed(first):
 
 def test_scores_by_two_definitions_are_never_put_together(sheikh, first, evaluate, run):
     runs = sheikh[0], first[0]
-    assert_refused(run("compare", *runs), "definitions", "sheikh2006", "--definition")
-    assert_refused(run("report", *runs), "definitions", "sheikh2006")
+    assert_rejected(run("compare", *runs), "definitions", "sheikh2006", "--ruler")
+    assert_rejected(run("report", *runs), "definitions", "sheikh2006")
     _, other = evaluate("--suite", "imagenet-c")
-    assert_refused(run("compare", sheikh[0], other), "sheikh2006")
+    assert_rejected(run("compare", sheikh[0], other), "sheikh2006")
 
 
 def test_scores_by_two_versions_of_a_ruler_are_never_put_together(first, run, tmp_path):
@@ -253,7 +255,7 @@ def test_scores_by_two_versions_of_a_ruler_are_never_put_together(first, run, tm
     record = saved(newer)
     record["config"]["ruler_version"] += 1
     (newer / "results.json").write_text(json.dumps(record), encoding="utf-8")
-    assert_refused(run("compare", first[0], newer), "different versions of vcr")
+    assert_rejected(run("compare", first[0], newer), "different versions of vcr")
 
 
 def test_a_run_by_another_version_of_the_ruler_is_not_resumed(
@@ -262,43 +264,43 @@ def test_a_run_by_another_version_of_the_ruler_is_not_resumed(
     copy = tmp_path / "copy"
     shutil.copytree(first[0], copy)
     monkeypatch.setattr(type(find_ruler("vcr")), "version", 99)
-    assert_refused(run(*words(folder, humans, copy, models=MODELS)), "ruler_version")
+    assert_rejected(run(*words(folder, humans, copy, models=MODELS)), "ruler_version")
 
 
 def test_curves_that_were_fitted_differently_are_never_put_together(first, second, run):
-    assert_refused(run("compare", first[0], second), "density is uniform", "beta:2,5")
+    assert_rejected(run("compare", first[0], second), "density is uniform", "beta:2,5")
 
 
 def test_humans_as_baseline_need_their_definition(evaluate):
-    result, _ = evaluate("--definition", "sheikh2006", "--baseline", "people")
-    assert_refused(result, "placed by the definition vcr")
+    result, _ = evaluate("--ruler", "sheikh2006", "--baseline", "humans")
+    assert_rejected(result, "placed by the ruler vif")
 
 
 def test_the_definition_of_a_test_set_holds(run, folder, tmp_path):
     testset = tmp_path / "set.parquet"
     made = run(
-        "testset", "make", folder, "--out", testset, "--n", 60, "--stimulus", "native",
-        "--corruption", "gaussian_noise", "--definition", "sheikh2006",
+        "testset", "make", "--images", folder, "--out", testset, "--n", 60, "--stimulus", "native",
+        "--corruption", "gaussian_noise", "--ruler", "sheikh2006",
     )  # fmt: skip
     assert made.status == 0, made.err
     found = ec.evaluate(
         small_models.thousand, folder, testset=str(testset), **{**SMALL, "n": 50_000}
     )
-    assert found.config.definition == "sheikh2006" and not found.people
+    assert found.config.ruler == "sheikh2006" and not found.humans
     study = run("experiment", "new", tmp_path / "study", "--testset", testset, "--images", folder)
-    assert_refused(study, "the definition vcr", "sheikh2006")
+    assert_rejected(study, "the ruler vif", "sheikh2006")
 
 
 # Humans' own areas
 
 
 def test_the_robustness_of_humans_is_printed(run, humans):
-    result = run("humans", "areas", humans, "--replicates", 50)
+    result = run("humans", "areas", humans, "--n-bootstrap", 50)
     assert result.status == 0, result.err
     rows = [line.split() for line in result.out.splitlines() if "gaussian_noise" in line]
     found = {row[1]: float(row[2]) for row in rows}
     assert found == {"R_a": pytest.approx(0.5, abs=0.03), "R_p": 1}
-    half = run("humans", "areas", humans, "--density", "1,0", "--replicates", 50)
+    half = run("humans", "areas", humans, "--density", "1,0", "--n-bootstrap", 50)
     (row,) = [line.split() for line in half.out.splitlines() if "R_a" in line]
     assert float(row[2]) == pytest.approx(0.75, abs=0.03)
 
@@ -312,11 +314,11 @@ def test_published_areas_of_the_packaged_humans(run):
 
 
 def test_what_humans_areas_cannot_do_is_said(run, humans):
-    few = run("humans", "areas", humans, "--bins", 400, "--replicates", 5)
+    few = run("humans", "areas", humans, "--bins", 400, "--n-bootstrap", 5)
     assert few.status == 0 and "Fewer than 2 bins hold 20" in few.out
-    assert_refused(run("humans", "areas", "geirhoss"), "geirhos")
-    assert_refused(run("humans", "areas", "--method", "cob"), "cobs")
-    assert_refused(run("humans", "areas", "--clean-responses", "most"), "majority")
+    assert_rejected(run("humans", "areas", "geirhoss"), "geirhos")
+    assert_rejected(run("humans", "areas", "--method", "cob"), "cobs")
+    assert_rejected(run("humans", "areas", "--clean-responses", "most"), "majority")
 
 
 def test_the_plot_of_humans_takes_the_options_of_curves(run, tmp_path):
@@ -332,13 +334,13 @@ def test_the_plot_of_humans_takes_the_options_of_curves(run, tmp_path):
         plots[name] = np.asarray(Image.open(tmp_path / f"{name}.png"))
     assert np.array_equal(plots["usual"], plots["same"])
     assert not np.array_equal(plots["usual"], plots["ended"])
-    assert_refused(run("humans", "plot", "--out", tmp_path / "x.png", "--method", "cob"), "cobs")
+    assert_rejected(run("humans", "plot", "--out", tmp_path / "x.png", "--method", "cob"), "cobs")
 
 
 def test_humans_without_visual_change_have_no_areas(run, tmp_path):
-    answers = make_responses(
+    predictions = make_responses(
         4, source="s", choices=16, label_space="entry16", corruption=["frost"] * 4,
         correct=[1, 0, 1, 1],
     )  # fmt: skip
-    write_responses(tmp_path / "bare.parquet", answers)
-    assert_refused(run("humans", "areas", tmp_path / "bare.parquet"), "no visual change")
+    write_responses(tmp_path / "bare.parquet", predictions)
+    assert_rejected(run("humans", "areas", tmp_path / "bare.parquet"), "no visual change")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.humans.human_responses import read_responses
 from eyechart.humans.reference import find_reference
 from eyechart.humans.transfer import CorruptionClass, SimilarClasses, write_classes
@@ -14,9 +14,9 @@ from eyechart.reports.figures import human_curve_figure
 from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_human_panels
 from eyechart.reports.figures.paper_style import paper_style
 from eyechart.scores.scoring import Fit
-from photographs import photographs
+from real_images import real_images
 
-HEAD = "corruption,subject,picture,label,answer,delta_v\n"
+HEAD = "corruption,subject,image,label,response,delta_v\n"
 
 
 def trials(path, name="frost", count=400, loss=0.6, seed=0):
@@ -33,7 +33,7 @@ def trials(path, name="frost", count=400, loss=0.6, seed=0):
 
 
 @pytest.fixture
-def people(run, tmp_path):
+def humans_file(run, tmp_path):
     """An imported file with two experiments and judgements of them."""
     tables = [
         trials(tmp_path / "a.csv", "frost", 1500, 0.2),
@@ -50,8 +50,8 @@ def people(run, tmp_path):
     return out
 
 
-def test_list_names_experiments_people_answers_and_what_they_speak_for(run, people):
-    result = run("humans", "list", people)
+def test_list_names_experiments_humans_predictions_and_what_they_speak_for(run, humans_file):
+    result = run("humans", "list", humans_file)
     assert result.status == 0
     assert "CC BY 4.0" in result.out and "Geirhos" in result.out
     assert "lowpass: 6 humans, 7,680 responses, Δv 0.00 to 0.99, accuracy" in result.out
@@ -69,9 +69,9 @@ def test_import_writes_a_file_that_is_a_reference(run, tmp_path):
         assert result.status == 0
     assert "frost: 4 humans, 1,500 responses" in result.out
     with table.open(encoding="utf-8") as file:
-        right = sum(row["answer"] == row["label"] for row in csv.DictReader(file))
+        right = sum(row["response"] == row["label"] for row in csv.DictReader(file))
     assert read_responses(out).correct.sum() == right
-    assert find_reference(str(out)).curve("frost", replicates=5) is not None
+    assert find_reference(str(out)).curve("frost", n_bootstrap=5) is not None
 
 
 def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_path):
@@ -85,7 +85,7 @@ def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_
     assert result.status == 0, result.err
     assert "sketch: 1 human, 1 responses, no Δv" in result.out
     assert "only error consistency κ" in result.out
-    assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "no visual change")
+    assert_rejected(run("humans", "plot", out, "--out", tmp_path / "p.png"), "no visual change")
 
 
 def test_plot_names_what_it_draws(run, tmp_path):
@@ -110,28 +110,28 @@ def test_counts_are_said_to_be_of_two_choices_unless_told(run, tmp_path):
     assert read_responses(tmp_path / "ten.parquet").choices == 10
 
 
-def test_plot_draws_the_packaged_and_the_imported(run, people, tmp_path):
-    for arguments, width in (([], 3), ([people], 2)):
+def test_plot_draws_the_packaged_and_the_imported(run, humans_file, tmp_path):
+    for arguments, width in (([], 3), ([humans_file], 2)):
         out = tmp_path / "p.png"
         for _ in range(2):  # a plot may be drawn again
             assert run("humans", "plot", *arguments, "--out", out).status == 0
         with Image.open(out) as drawn:
             # 4.2 inches a panel, 220 dots an inch
             assert drawn.width == pytest.approx(924 * width, abs=2)
-            colours = np.asarray(drawn.convert("RGB")).reshape(-1, 3)
+            colors = np.asarray(drawn.convert("RGB")).reshape(-1, 3)
         # the curve's own blue is there
-        assert (np.abs(colours.astype(int) - (0x1F, 0x4E, 0x79)).max(axis=1) < 8).sum() > 500
+        assert (np.abs(colors.astype(int) - (0x1F, 0x4E, 0x79)).max(axis=1) < 8).sum() > 500
 
 
-def test_answers_to_clean_pictures_alone_are_no_curve(run, tmp_path):
+def test_predictions_to_clean_images_alone_are_no_curve(run, tmp_path):
     table, out = trials(tmp_path / "t.csv", "clean"), tmp_path / "p.parquet"
     assert run("humans", "import", table, "--format", "trials", "--out", out).status == 0
-    assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "clean images only")
+    assert_rejected(run("humans", "plot", out, "--out", tmp_path / "p.png"), "clean images only")
     assert not (tmp_path / "p.png").exists()
 
 
-def test_similar_says_where_bands_are_apart_and_what_people_said(run, people):
-    result = run("humans", "similar", people, "frost", "fog")
+def test_similar_says_where_bands_are_apart_and_what_humans_said(run, humans_file):
+    result = run("humans", "similar", humans_file, "frost", "fog")
     assert result.status == 0
     assert (
         "accuracy: the 83 % intervals are apart at Δv" in result.out and "different" in result.out
@@ -142,13 +142,13 @@ def test_similar_says_where_bands_are_apart_and_what_people_said(run, people):
     assert result.status == 0 and "No same/different judgements" in result.out
 
 
-def test_place_measures_the_conditions_on_ones_own_pictures(run, tmp_path):
-    Image.fromarray(photographs()[1]).save(tmp_path / "cat.png")
+def test_place_measures_the_conditions_on_ones_own_images(run, tmp_path):
+    Image.fromarray(real_images()[1]).save(tmp_path / "cat.png")
     for _ in range(2):
         result = run("humans", "place", tmp_path / "cat.png", "--out", tmp_path / "t.csv")
         assert result.status == 0 and "1 image." in result.out
     lines = (tmp_path / "t.csv").read_text("utf-8").splitlines()
-    assert "on 1 photographs" in lines[1]
+    assert "on 1 images" in lines[1]
     rows = list(csv.DictReader(lines[3:]))
     assert len(rows) == 24
     # of a single picture all quantiles are the same
@@ -184,18 +184,18 @@ def test_place_measures_the_conditions_on_ones_own_pictures(run, tmp_path):
         (["place", "flat.png", "--out", "x.csv"], "enough structure"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(run, tmp_path, monkeypatch, arguments, word):
+def test_what_cannot_be_done_is_rejected_in_a_sentence(run, tmp_path, monkeypatch, arguments, word):
     monkeypatch.chdir(tmp_path)
     trials(tmp_path / "t.csv")
     (tmp_path / "bad.csv").write_text(
         HEAD + "frost,a,1,dog,dog,0.5\nfrost,a,1,dog,dog,2\n", encoding="utf-8"
     )
     (tmp_path / "mine.parquet").write_bytes(b"precious")
-    picture(tmp_path / "photo.png", 0, (300, 300))
+    image_file(tmp_path / "photo.png", 0, (300, 300))
     Image.new("L", (300, 300), 99).save(tmp_path / "flat.png")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     result = run("humans", *arguments)
-    assert_refused(result, word)
+    assert_rejected(result, word)
     assert not result.out
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(run, tmp_path, monkeypatch
 def test_a_corruption_that_contradicts_the_table_is_rejected(run, tmp_path):
     table, out = trials(tmp_path / "t.csv", "frost"), tmp_path / "p.parquet"
     command = ["humans", "import", table, "--format", "trials", "--out", out, "--corruption"]
-    assert_refused(run(*command, "snow"), "frost, not snow", "--corruption")
+    assert_rejected(run(*command, "snow"), "frost, not snow", "--corruption")
     assert not out.exists()
     assert run(*command, "frost").status == 0
 
@@ -214,7 +214,7 @@ def test_areas_count_the_responses_behind_each_curve(run, tmp_path):
     clean = [f"clean,q{place % 3},{place},dog,dog,0\n" for place in range(150)]
     table.write_text(table.read_text("utf-8") + "".join(clean), encoding="utf-8")
     assert run("humans", "import", table, "--format", "trials", "--out", out).status == 0
-    told = run("humans", "areas", out, "--clean-responses", "majority", "--replicates", 20)
+    told = run("humans", "areas", out, "--clean-responses", "majority", "--n-bootstrap", 20)
     assert told.status == 0, told.err
     counts = {row[1]: row[-1] for row in map(str.split, told.out.splitlines()) if "frost" in row}
     assert counts == {"R_a": "400", "R_p": "150"}
@@ -222,11 +222,11 @@ def test_areas_count_the_responses_behind_each_curve(run, tmp_path):
 
 def test_human_curves_stand_by_class_with_bands_of_a_level():
     reference = find_reference("geirhos")
-    fit = Fit(replicates=50)
+    fit = Fit(n_bootstrap=50)
     with paper_style():
         figure = draw_by_class(reference, "accuracy", 0.83, fit)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    # the paper tested blur and noise; nobody tested contrast cut in grey images
+    # the paper tested blur and noise; nobody tested contrast cut in gray images
     assert titles == ["(a) similar: noise", "(b) similar: blur", "(c) untested"]
     for axes, experiment in zip(figure.axes, ("noise", "lowpass", "contrast"), strict=True):
         curve = reference.curve(experiment, "accuracy", **fit.human_options())
@@ -271,16 +271,16 @@ def test_custom_classes_are_drawn(run, tmp_path, monkeypatch):
         ["similar: noise", "similar: blur", "untested"],
         ["untested"],
     ]
-    assert_refused(run(*asked, tmp_path / "none.yaml"), "none.yaml")
+    assert_rejected(run(*asked, tmp_path / "none.yaml"), "none.yaml")
     told = run("humans", "plot", "--out", tmp_path / "a.svg", "--similar", "none")
-    assert_refused(told, "--similar needs --by-class")
+    assert_rejected(told, "--similar needs --by-class")
 
 
 def test_what_cannot_be_plotted_is_said(run, tmp_path):
     out = tmp_path / "a.svg"
-    assert_refused(run("humans", "plot", "--level", 100, "--out", out), "between 0 and 100")
-    assert_refused(run("humans", "plot", "--consistency", "--out", out), "--by-class")
+    assert_rejected(run("humans", "plot", "--level", 100, "--out", out), "between 0 and 100")
+    assert_rejected(run("humans", "plot", "--consistency", "--out", out), "--by-class")
     asked = ("humans", "plot", "--by-class", "--consistency", "--out", out)
-    assert_refused(run(*asked), "no consistency of humans")
-    assert_refused(run("humans", "plot", "--out", tmp_path / "a.gif"), ".svg, .pdf or .png")
+    assert_rejected(run(*asked), "no consistency of humans")
+    assert_rejected(run("humans", "plot", "--out", tmp_path / "a.gif"), ".svg, .pdf or .png")
     assert not out.exists()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import eyechart as ec
 import nonsense
 import small_models
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.training.recipe import Recipe
 
 GIGABYTE = 2**20
@@ -81,26 +81,29 @@ SCORES = [[1, 0.2], [0.2, 1]]
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: ec.fit_curve(CHANGE, HITS, replicates=[1]), "replicates must be a whole number"),
+        (lambda: ec.fit_curve(CHANGE, HITS, n_bootstrap=[1]), "n_bootstrap must be a whole number"),
         (lambda: ec.fit_curve(CHANGE, HITS, bins=1j), "bins must be a whole number, got 1j"),
         (lambda: ec.fit_curve(CHANGE, HITS, method=["fog"]), "method must be a string, got a list"),
         (lambda: ec.corruption_error({5: 0.5}, "alexnet"), "errors must be a string, got 5"),
         (lambda: ec.corruption_error({5: 0.5}, {5: 0.5}), "errors must be a string, got 5"),
-        (lambda: ec.overlap_matrix(ROBUSTNESS, least_gain="3"), "least_gain must be a number"),
+        (lambda: ec.overlap_matrix(ROBUSTNESS, min_gain="3"), "min_gain must be a number"),
         (lambda: ec.overlap_matrix(ROBUSTNESS, names=5), "names must be a list, got 5"),
         (lambda: ec.select_non_overlapping(SCORES, "x"), "threshold must be a number, got 'x'"),
-        (lambda: ec.draw("images", device=None), "device must be a name"),
+        (lambda: ec.sample_testset("images", device=None), "device must be a name"),
         # a hit for each answer in a table, not in a row
         (lambda: ec.fit_curve(CHANGE, HITS, anchor=[HITS] * 60), "one value per sample, got shape"),
         (lambda: ec.overlap_matrix([[0.1], [10**400]]), "robustness must be a table of numbers"),
-        (lambda: ec.overlap_matrix(ROBUSTNESS, least_gain=10**400), "least_gain must be a number"),
+        (lambda: ec.overlap_matrix(ROBUSTNESS, min_gain=10**400), "min_gain must be a number"),
         # more than can be held, or waited for
         (lambda: ec.fit_curve(CHANGE, HITS, bins=10**9), "bins must be at most 1,000"),
-        (lambda: ec.fit_curve(CHANGE, HITS, replicates=10**9), "must be at most 100,000"),
-        (lambda: ec.error_consistency(HITS, HITS, replicates=10**9), "must be at most 100,000"),
+        (lambda: ec.fit_curve(CHANGE, HITS, n_bootstrap=10**9), "must be at most 100,000"),
+        (lambda: ec.error_consistency(HITS, HITS, n_bootstrap=10**9), "must be at most 100,000"),
         (lambda: ec.fit_curve(CHANGE, HITS, seed=2**70), "seed must be at most"),
         (lambda: ec.corrupt(np.zeros((16, 16, 3)), "fog", seed=2**70), "seed must be a whole"),
-        (lambda: ec.draw("images", n=10**12), "n must be a whole number from 1 to 10,000,000"),
+        (
+            lambda: ec.sample_testset("images", n=10**12),
+            "n must be a whole number from 1 to 10,000,000",
+        ),
     ],
 )
 def test_what_failed_obscurely_or_never_ended_is_one_sentence(call, words):
@@ -114,23 +117,23 @@ def test_what_failed_obscurely_or_never_ended_is_one_sentence(call, words):
     ("options", "words"),
     [
         (("--bins", 10**9), "bins must be at most 1,000"),
-        (("--replicates", 10**9), "replicates must be at most 100,000"),
+        (("--n-bootstrap", 10**9), "n_bootstrap must be at most 100,000"),
         (("--seed", 10**30), "seed must be"),
         (("--n", 10**12), "n must be a whole number from 1 to 10,000,000"),
-        (("--batch", 10**9), "batch must be at most 100,000"),
+        (("--batch-size", 10**9), "batch_size must be at most 100,000"),
     ],
 )
 def test_options_of_an_evaluation_have_bounds(run, tmp_path, options, words):
-    images = small_models.save_pictures(tmp_path / "images", each=1)
-    asked = ("evaluate", "small_models:colours", "--images", images, "--out", tmp_path / "out")
-    assert_refused(run(*asked, *options), words)
+    images = small_models.save_images(tmp_path / "images", each=1)
+    asked = ("evaluate", "small_models:colors", "--images", images, "--out", tmp_path / "out")
+    assert_rejected(run(*asked, *options), words)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_gallery_has_a_largest_side(run, tmp_path):
-    image = picture(tmp_path / "image.png")
+    image = image_file(tmp_path / "image.png")
     asked = ("gallery", image, "--out", tmp_path / "gallery.png", "--size", 99_999_999)
-    assert_refused(run(*asked), "size must be at most 8,192")
+    assert_rejected(run(*asked), "size must be at most 8,192")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,8 @@ def test_a_gallery_has_a_largest_side(run, tmp_path):
         ("overlap run --images images --out out", "--seeds", 10**9, "from 1 to 1,000, got"),
         ("structure style --images images --out out", "--seeds", 10**9, "from 1 to 1,000, got"),
         ("overlap run --images images --out out", "--epochs", 10**12, "from 1 to 100,000, got"),
-        ("train style-transfer --images images --styles images --out out.pt", "--steps", 10**12,
+        ("train style-transfer --train-images images --styles images --out out.pt", "--steps",
+        10**12,
          "from 1 to 10,000,000, got"),
     ],
 )  # fmt: skip
@@ -148,17 +152,19 @@ def test_what_never_ended_or_needed_too_much_memory_has_a_maximum(
     run, tmp_path, monkeypatch, command, option, number, words
 ):
     monkeypatch.chdir(tmp_path)
-    picture(tmp_path / "image.png")
-    small_models.save_pictures(tmp_path / "images", each=4)
+    image_file(tmp_path / "image.png")
+    small_models.save_images(tmp_path / "images", each=4)
     told = run(*command.split(), option, number)
-    assert_refused(told, option.removeprefix("--") + " must be", words)
+    assert_rejected(told, option.removeprefix("--") + " must be", words)
     assert {path.name for path in tmp_path.iterdir()} <= {"image.png", "images", "out"}
 
 
-@pytest.mark.parametrize(("crop", "is_refused"), [(0, False), (23, False), (24, True), (100, True)])
-def test_a_crop_leaves_some_of_the_image(crop, is_refused):
+@pytest.mark.parametrize(
+    ("crop", "is_rejected"), [(0, False), (23, False), (24, True), (100, True)]
+)
+def test_a_crop_leaves_some_of_the_image(crop, is_rejected):
     recipe = Recipe(crop=crop)
-    if not is_refused:
+    if not is_rejected:
         recipe.check_crop((48, 64))
         return
     with pytest.raises(ec.UsageError, match=r"less than half of the images' shorter side, 48 px"):

@@ -17,15 +17,15 @@ import torch
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.core.files import atomic_file, write_torch
 from places import SUPPORT
-from small_models import save_pictures
+from small_models import save_images
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
 
 
 def started(*words, **variables):
@@ -49,9 +49,20 @@ def wait_for(process, is_there):
 
 def test_termination_ends_an_evaluation_with_a_sentence_and_loses_nothing(folder, run, tmp_path):
     out = tmp_path / "out"
-    words = ("evaluate", "small_models:slow_colours", "--images", folder, "--out", out)
-    words += ("--n", 60, "--bins", 6, "--least", 3, "--replicates", 20, "--stimulus", "native")
-    words += ("--corruption", "brightness", "--batch", 8)
+    words = ("evaluate", "small_models:slow_colors", "--images", folder, "--out", out)
+    words += (
+        "--n",
+        60,
+        "--bins",
+        6,
+        "--min-per-bin",
+        3,
+        "--n-bootstrap",
+        20,
+        "--stimulus",
+        "native",
+    )
+    words += ("--corruption", "brightness", "--batch-size", 8)
     process = started(*words, SLOW="0.1")
     wait_for(process, lambda: list(out.glob("predictions/vcr-*")))
     process.send_signal(signal.SIGTERM)
@@ -86,7 +97,16 @@ def test_termination_waits_for_the_step_of_a_training(run, tmp_path):
 
     save_textures(tmp_path / "train", 16, seed=1)
     words = ("train", "network", "textures:network", "--train-images", tmp_path / "train")
-    words += ("--epochs", 60, "--batch", 16, "--stimulus", "native", "--out", tmp_path / "net.pt")
+    words += (
+        "--epochs",
+        60,
+        "--batch-size",
+        16,
+        "--stimulus",
+        "native",
+        "--out",
+        tmp_path / "net.pt",
+    )
     path = os.pathsep.join([str(SUPPORT), *sys.path])
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(TRAINING), tmp_path / "at-work", *map(str, words)],
@@ -105,7 +125,10 @@ def test_termination_waits_for_the_step_of_a_training(run, tmp_path):
 
 def test_what_a_killed_rendering_left_is_removed_by_the_next(run, folder, tmp_path):
     given = ("--n", 12, "--stimulus", "native", "--corruption", "blur")
-    assert run("testset", "make", folder, *given, "--out", tmp_path / "t.parquet").status == 0
+    assert (
+        run("testset", "make", "--images", folder, *given, "--out", tmp_path / "t.parquet").status
+        == 0
+    )
     out = tmp_path / "out"
     code = """
         import os, signal, sys
@@ -123,7 +146,7 @@ def test_what_a_killed_rendering_left_is_removed_by_the_next(run, folder, tmp_pa
         Image.Image.save = killed
         main()
     """
-    words = ("testset", "render", tmp_path / "t.parquet", folder, "--out", out)
+    words = ("testset", "render", tmp_path / "t.parquet", "--images", folder, "--out", out)
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, words)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -171,7 +194,7 @@ def test_a_file_for_which_there_is_no_room_is_named(run, folder, tmp_path, comma
     }[command]
     with files_of_at_most(100):
         result = run(*command.split(), *words, "--out", tmp_path / name)
-    assert_refused(result, f"Cannot write {tmp_path / name}: {TOO_LARGE}.")
+    assert_rejected(result, f"Cannot write {tmp_path / name}: {TOO_LARGE}.")
     assert list(tmp_path.iterdir()) == [matrix]
 
 
@@ -217,17 +240,17 @@ def test_pillow_says_nothing_before_our_sentence(tmp_path):
 
 @pytest.mark.parametrize("command", ["corrupt", "gallery", "evaluate", "testset make"])
 @pytest.mark.parametrize("seed", [10**20 - 1, -(2**63)])
-def test_a_seed_that_is_no_64_bit_number_is_refused_by_every_command(run, tmp_path, command, seed):
-    picture(tmp_path / "one.png")
+def test_a_seed_that_is_no_64_bit_number_is_rejected_by_every_command(run, tmp_path, command, seed):
+    image_file(tmp_path / "one.png")
     given = {
         "corrupt": (tmp_path / "one.png", "--corruption", "fog", "--severity", 2),
         "gallery": (tmp_path / "one.png",),
-        "evaluate": ("small_models:colours", "--images", tmp_path),
-        "testset make": (tmp_path,),
+        "evaluate": ("small_models:colors", "--images", tmp_path),
+        "testset make": ("--images", tmp_path),
     }
     out = {"gallery": "g.png", "testset make": "t.parquet"}.get(command, "out")
     told = run(*command.split(), *given[command], "--seed", seed, "--out", tmp_path / out)
-    assert_refused(told, "seed must be a whole number below 2⁶³")
+    assert_rejected(told, "seed must be a whole number below 2⁶³")
     assert [path.name for path in tmp_path.iterdir()] == ["one.png"]
 
 
@@ -237,7 +260,7 @@ def test_a_seed_that_is_no_64_bit_number_is_refused_by_every_command(run, tmp_pa
 @pytest.fixture
 def mixed(tmp_path):
     """Four images that are read, and four files that are not."""
-    folder = save_pictures(tmp_path / "photos", each=1)
+    folder = save_images(tmp_path / "photos", each=1)
     for place, name in enumerate(("a.avif", "b.HEIC", "c.svg", "d.heic")):
         (folder / ("blue", "red")[place % 2] / name).write_bytes(b"not empty")
     (folder / "blue" / "notes.txt").write_text("no image")
@@ -255,23 +278,23 @@ def test_images_in_formats_that_are_not_read_are_counted_and_named(mixed):
     [
         "corrupt MIXED --corruption fog --severity 2 --out OUT",
         "corrupt MIXED --layout cifar-c --corruption fog --stimulus 32x32 --out OUT",
-        "testset make MIXED --n 4 --stimulus native --corruption blur --out OUT.parquet",
+        "testset make --images MIXED --n 4 --stimulus native --corruption blur --out OUT.parquet",
         "humans place MIXED --out OUT.csv",
         "visual-change MIXED SAME",
-        "models check small_models:colours --images MIXED",
-        "overlap calibrate small_models:colours --images MIXED --stimulus native --suite imagenet-c"
+        "models check small_models:colors --images MIXED",
+        "overlap calibrate small_models:colors --images MIXED --stimulus native --suite imagenet-c"
         " --corruption contrast --out OUT.yaml",
         "structure subclass --images MIXED --stimulus native --out OUT",
-        "structure superclass small_models:colours --images MIXED --hypernyms ISA --out OUT",
+        "structure superclass small_models:colors --images MIXED --hypernyms ISA --out OUT",
         "train network textures:network --train-images MIXED --stimulus native --epochs 1"
-        " --batch 2 --out OUT.pt",
-        "train style-transfer --images MIXED --styles MIXED --model style_judges:pyramid --trust"
-        " --stimulus native --out OUT.pt",
+        " --batch-size 2 --out OUT.pt",
+        "train style-transfer --train-images MIXED --styles MIXED --model style_judges:pyramid"
+        " --trust --stimulus native --out OUT.pt",
     ],
 )  # fmt: skip
 def test_every_command_says_so(mixed, run, tmp_path, command):
     (tmp_path / "is_a.txt").write_text("n02084071 n02085374\n")
-    paths = {"MIXED": mixed, "SAME": save_pictures(tmp_path / "same", each=1)}
+    paths = {"MIXED": mixed, "SAME": save_images(tmp_path / "same", each=1)}
     paths |= {"ISA": tmp_path / "is_a.txt", "OUT": tmp_path / "out"}
     for name, path in paths.items():
         command = command.replace(name, str(path))
@@ -282,18 +305,18 @@ def test_every_command_says_so(mixed, run, tmp_path, command):
 
 
 def test_an_evaluation_says_so_and_records_it(mixed, run, tmp_path):
-    small = ("--n", 12, "--bins", 4, "--least", 2, "--replicates", 5, "--stimulus", "native")
+    small = ("--n", 12, "--bins", 4, "--min-per-bin", 2, "--n-bootstrap", 5, "--stimulus", "native")
     given = ("--images", mixed, "--corruption", "blur", "--out", tmp_path / "out")
-    result = run("evaluate", "small_models:colours", *small, *given)
+    result = run("evaluate", "small_models:colors", *small, *given)
     assert result.status == 0 and "4 files are skipped" in result.out
     assert "4 files are skipped" in (tmp_path / "out" / "results.json").read_text("utf-8")
 
 
-def test_a_folder_of_nothing_else_is_refused_with_their_number(run, tmp_path):
+def test_a_folder_of_nothing_else_is_rejected_with_their_number(run, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.heic").write_bytes(b"")
-    words = ("testset", "make", tmp_path / "photos", "--out", tmp_path / "t.parquet")
-    assert_refused(run(*words), "No images in", "1 file is skipped", "a.heic")
+    words = ("testset", "make", "--images", tmp_path / "photos", "--out", tmp_path / "t.parquet")
+    assert_rejected(run(*words), "No images in", "1 file is skipped", "a.heic")
 
 
 def test_results_among_the_images_are_not_counted(mixed, tmp_path):

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.testsets import testset
-from small_models import save_pictures
+from small_models import save_images
 
 TWO = ("--corruption", "brightness", "--corruption", "blur")
 SMALL = ("--n", 12, "--stimulus", "native", "--seed", 7, *TWO)
@@ -25,21 +25,21 @@ SMALL = ("--n", 12, "--stimulus", "native", "--seed", 7, *TWO)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
 
 
 @pytest.fixture
 def made(run, folder, tmp_path):
     """A small test set, as the command makes it."""
     path = tmp_path / "t.parquet"
-    result = run("testset", "make", folder, "--out", path, *SMALL)
+    result = run("testset", "make", "--images", folder, "--out", path, *SMALL)
     assert result.status == 0, result.err
     return path
 
 
 def test_making_says_how_many_rows_there_are_and_leaves_one_file(run, folder, tmp_path):
     path = tmp_path / "t.parquet"
-    result = run("testset", "make", folder, "--out", path, *SMALL)
+    result = run("testset", "make", "--images", folder, "--out", path, *SMALL)
     assert result.status == 0
     assert "32 samples of vcr/brightness, vcr/blur and clean images" in result.out
     assert "vcr/brightness" in result.out and "vcr/blur" in result.out
@@ -47,7 +47,9 @@ def test_making_says_how_many_rows_there_are_and_leaves_one_file(run, folder, tm
 
 
 def test_the_command_makes_what_draw_makes(made, folder):
-    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    drawn = ec.sample_testset(
+        folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native"
+    )
     assert ec.read_testset(made).table.equals(drawn.table)
 
 
@@ -55,7 +57,7 @@ def test_a_range_of_visual_change_is_made(run, folder, tmp_path):
     path = tmp_path / "t.parquet"
     given = ("--n", 12, "--stimulus", "native", "--corruption", "gaussian_noise")
     result = run(
-        "testset", "make", folder, "--out", path, *given, "--sampling", "uniform",
+        "testset", "make", "--images", folder, "--out", path, *given, "--sampling", "uniform",
         "--delta-v", "0.3:0.6",
     )  # fmt: skip
     assert result.status == 0, result.err
@@ -80,7 +82,7 @@ def test_describing_says_how_it_was_drawn(run, made, folder):
 
 
 def test_coverage_is_counted_in_both_ways(run, made):
-    result = run("testset", "coverage", made, "--least", 1)
+    result = run("testset", "coverage", made, "--min-per-bin", 1)
     assert result.status == 0
     table = pq.read_table(made).to_pylist()
     for name in ("vcr/brightness", "vcr/blur"):
@@ -89,12 +91,12 @@ def test_coverage_is_counted_in_both_ways(run, made):
         assert f"{len(set((values * 39).astype(int))) / 39:.3f}" in line
         assert f"{len(set((values * 40).astype(int))) / 40:.3f}" in line
         assert f"{values.max():.3f}" in line
-    assert "0.000" in run("testset", "coverage", made, "--least", 1000).out
+    assert "0.000" in run("testset", "coverage", made, "--min-per-bin", 1000).out
 
 
-def test_rendered_pictures_are_those_of_the_python_call(run, made, folder, tmp_path):
-    out = tmp_path / "pictures"
-    result = run("testset", "render", made, folder, "--out", out)
+def test_rendered_images_are_those_of_the_python_call(run, made, folder, tmp_path):
+    out = tmp_path / "images"
+    result = run("testset", "render", made, "--images", folder, "--out", out)
     assert result.status == 0, result.err
     assert "32 images" in result.out
     files = {int(path.stem): path for path in out.rglob("*.png")}
@@ -103,7 +105,7 @@ def test_rendered_pictures_are_those_of_the_python_call(run, made, folder, tmp_p
     from PIL import Image
 
     for number, row in rows.items():
-        with Image.open(folder / row["picture"]) as clean, Image.open(files[number]) as written:
+        with Image.open(folder / row["image"]) as clean, Image.open(files[number]) as written:
             expected = clean.convert("RGB")
             if row["corruption"] != "clean":
                 expected = ec.corrupt(
@@ -112,22 +114,27 @@ def test_rendered_pictures_are_those_of_the_python_call(run, made, folder, tmp_p
                 )  # fmt: skip
             np.testing.assert_array_equal(np.asarray(written), np.asarray(expected))
     before = {path: path.stat().st_mtime_ns for path in files.values()}
-    assert run("testset", "render", made, folder, "--out", out).status == 0
+    assert run("testset", "render", made, "--images", folder, "--out", out).status == 0
     assert {path: path.stat().st_mtime_ns for path in files.values()} == before
 
 
 def test_one_corruption_alone_can_be_rendered(run, made, folder, tmp_path):
-    out = tmp_path / "pictures"
-    assert run("testset", "render", made, folder, "--out", out, "--corruption", "blur").status == 0
+    out = tmp_path / "images"
+    assert (
+        run(
+            "testset", "render", made, "--images", folder, "--out", out, "--corruption", "blur"
+        ).status
+        == 0
+    )
     assert {path.parts[len(out.parts)] for path in out.rglob("*.png")} == {"vcr-blur"}
 
 
 def test_without_options_results_go_where_the_help_says(run, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("testset", "make", folder, *SMALL)
+    result = run("testset", "make", "--images", folder, *SMALL)
     assert result.status == 0, result.err
     assert (tmp_path / "testset.parquet").exists()
-    result = run("testset", "render", "testset.parquet", folder)
+    result = run("testset", "render", "testset.parquet", "--images", folder)
     assert result.status == 0, result.err
     assert len(list((tmp_path / "rendered").rglob("*.png"))) == 32
 
@@ -137,7 +144,9 @@ def test_without_options_results_go_where_the_help_says(run, folder, tmp_path, m
 
 def test_a_test_set_that_is_there_is_never_overwritten(run, made, folder):
     before = made.read_bytes()
-    assert_refused(run("testset", "make", folder, "--out", made, *SMALL), "already exists")
+    assert_rejected(
+        run("testset", "make", "--images", folder, "--out", made, *SMALL), "already exists"
+    )
     assert made.read_bytes() == before
 
 
@@ -145,7 +154,9 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
     path = tmp_path / "mine.parquet"
     pq.write_table(pa.table({"precious": [1]}), path)
     before = path.read_bytes()
-    assert_refused(run("testset", "make", folder, "--out", path, *SMALL), "already exists")
+    assert_rejected(
+        run("testset", "make", "--images", folder, "--out", path, *SMALL), "already exists"
+    )
     assert path.read_bytes() == before
 
 
@@ -178,7 +189,7 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_made_is_refused_and_leaves_nothing(
+def test_what_cannot_be_made_is_rejected_and_leaves_nothing(
     run, folder, tmp_path, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(tmp_path)
@@ -187,13 +198,13 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
         Path(name).mkdir()
     Path("list.txt").write_text("a.png\n")
     for name in "abc":
-        picture(tmp_path / "damaged" / f"{name}.png", 1, (24, 24))
+        image_file(tmp_path / "damaged" / f"{name}.png", 1, (24, 24))
     Path("damaged", "b.png").write_bytes(b"no picture")
     before = sorted(tmp_path.rglob("*"))
     extra = () if "--out" in arguments else ("--out", "t.parquet")
     small = () if "--n" in arguments else ("--n", 4)
     native = () if "--stimulus" in arguments else ("--stimulus", "native")
-    assert_refused(run("testset", "make", *arguments, *extra, *small, *native), *words)
+    assert_rejected(run("testset", "make", "--images", *arguments, *extra, *small, *native), *words)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -206,16 +217,16 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
         ("other.parquet", "not a test set"),
     ],
 )
-def test_what_is_no_test_set_is_refused(run, folder, tmp_path, command, name, word):
+def test_what_is_no_test_set_is_rejected(run, folder, tmp_path, command, name, word):
     (tmp_path / "text.parquet").write_text("no Parquet")
     pq.write_table(pa.table({"row": [1]}), tmp_path / "other.parquet")
-    more = (folder, "--out", tmp_path / "out") if command == "render" else ()
-    assert_refused(run("testset", command, tmp_path / name, *more), word)
+    more = ("--images", folder, "--out", tmp_path / "out") if command == "render" else ()
+    assert_rejected(run("testset", command, tmp_path / name, *more), word)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("keep", [("plan",), ("schema",), ("schema", "plan", "stimulus"), ()])
-def test_a_header_that_lacks_something_is_refused_in_a_sentence(run, made, tmp_path, keep):
+def test_a_header_that_lacks_something_is_rejected_in_a_sentence(run, made, tmp_path, keep):
     """As a later or an earlier version may write it, or a careless hand."""
     import json
 
@@ -224,41 +235,45 @@ def test_a_header_that_lacks_something_is_refused_in_a_sentence(run, made, tmp_p
     short = {name: header[name] for name in keep}
     path = tmp_path / "short.parquet"
     pq.write_table(table.replace_schema_metadata({testset.HEADER: json.dumps(short)}), path)
-    assert_refused(run("testset", "describe", path), "short.parquet")
+    assert_rejected(run("testset", "describe", path), "short.parquet")
 
 
-def test_pictures_other_than_those_of_the_test_set_are_refused(run, made, tmp_path):
-    others = save_pictures(tmp_path / "others", each=2, side=48)
-    result = run("testset", "render", made, others, "--out", tmp_path / "out")
-    assert_refused(result, "drawn from other images", ".png")
+def test_images_other_than_those_of_the_test_set_are_rejected(run, made, tmp_path):
+    others = save_images(tmp_path / "others", each=2, side=48)
+    result = run("testset", "render", made, "--images", others, "--out", tmp_path / "out")
+    assert_rejected(result, "drawn from other images", ".png")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_corruption_that_the_test_set_lacks_is_refused(run, made, folder, tmp_path):
+def test_a_corruption_that_the_test_set_lacks_is_rejected(run, made, folder, tmp_path):
     given = ("--out", tmp_path / "out", "--corruption", "brightnes")
-    assert_refused(run("testset", "render", made, folder, *given), "brightness")
+    assert_rejected(run("testset", "render", made, "--images", folder, *given), "brightness")
 
 
-def test_rendering_into_a_folder_of_other_pictures_replaces_none(run, made, folder, tmp_path):
+def test_rendering_into_a_folder_of_other_images_replaces_none(run, made, folder, tmp_path):
     precious = {}
     for row in pq.read_table(made).to_pylist():
         label, corruption = row["label"], row["corruption"].replace("/", "-")
         path = tmp_path / "out" / corruption / label / f"{row['row']:08d}.png"
-        precious[path] = picture(path, row["row"]).read_bytes()
-    assert_refused(run("testset", "render", made, folder, "--out", tmp_path / "out"), "another")
+        precious[path] = image_file(path, row["row"]).read_bytes()
+    assert_rejected(
+        run("testset", "render", made, "--images", folder, "--out", tmp_path / "out"), "another"
+    )
     assert {path: path.read_bytes() for path in precious} == precious
 
 
-def test_rendering_into_a_file_is_refused(run, made, folder, tmp_path):
+def test_rendering_into_a_file_is_rejected(run, made, folder, tmp_path):
     (tmp_path / "out").write_text("precious")
-    assert_refused(run("testset", "render", made, folder, "--out", tmp_path / "out"), "out")
+    assert_rejected(
+        run("testset", "render", made, "--images", folder, "--out", tmp_path / "out"), "out"
+    )
     assert (tmp_path / "out").read_text() == "precious"
 
 
 # Going on
 
 
-def test_beginnings_of_another_test_set_are_refused_and_kept(run, folder, tmp_path, monkeypatch):
+def test_beginnings_of_another_test_set_are_rejected_and_kept(run, folder, tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     write, calls = testset.Parts.write, []
 
@@ -270,14 +285,16 @@ def test_beginnings_of_another_test_set_are_refused_and_kept(run, folder, tmp_pa
 
     with monkeypatch.context() as patched:
         patched.setattr(testset.Parts, "write", stop_at_the_second)
-        stopped = run("testset", "make", folder, "--out", path, *SMALL)
+        stopped = run("testset", "make", "--images", folder, "--out", path, *SMALL)
     assert stopped.status == 130
     assert len(stopped.err.strip().splitlines()) == 1 and "to resume" in stopped.err
     assert not path.exists()
-    other = run("testset", "make", folder, "--out", path, *SMALL, "--seed", 8)
-    assert_refused(other, "another test set")
-    assert run("testset", "make", folder, "--out", path, *SMALL).status == 0
-    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    other = run("testset", "make", "--images", folder, "--out", path, *SMALL, "--seed", 8)
+    assert_rejected(other, "another test set")
+    assert run("testset", "make", "--images", folder, "--out", path, *SMALL).status == 0
+    drawn = ec.sample_testset(
+        folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native"
+    )
     assert ec.read_testset(path).table.equals(drawn.table)
     assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -287,17 +304,17 @@ def test_a_plan_that_was_cut_off_by_a_kill_is_no_crash(run, folder, tmp_path, co
     parts = tmp_path / "t.parquet.parts"
     parts.mkdir()
     (parts / "plan.json").write_text(content)
-    result = run("testset", "make", folder, "--out", tmp_path / "t.parquet", *SMALL)
+    result = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", *SMALL)
     if result.status != 0:
-        assert_refused(result, "t.parquet.parts")
+        assert_rejected(result, "t.parquet.parts")
 
 
 def test_a_folder_of_something_else_in_the_place_of_parts_is_kept(run, folder, tmp_path):
     parts = tmp_path / "t.parquet.parts"
     parts.mkdir()
     (parts / "mine.txt").write_text("precious")
-    result = run("testset", "make", folder, "--out", tmp_path / "t.parquet", *SMALL)
-    assert_refused(result, "holds other files")
+    result = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", *SMALL)
+    assert_rejected(result, "holds other files")
     assert (parts / "mine.txt").read_text() == "precious"
 
 
@@ -305,15 +322,28 @@ def test_a_folder_of_something_else_in_the_place_of_parts_is_kept(run, folder, t
 def test_a_process_that_was_killed_goes_on(run, folder, tmp_path):
     path = tmp_path / "t.parquet"
     many = ("--n", 3000, "--stimulus", "native", "--seed", 7, *TWO)
-    command = [sys.executable, "-m", "eyechart", "testset", "make", folder, "--out", path, *many]
+    command = [
+        sys.executable,
+        "-m",
+        "eyechart",
+        "testset",
+        "make",
+        "--images",
+        folder,
+        "--out",
+        path,
+        *many,
+    ]
     process = subprocess.Popen([str(each) for each in command], env=os.environ)
     while len(list(tmp_path.glob("t.parquet.parts/vcr-*"))) < 5:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not path.exists()
-    assert run("testset", "make", folder, "--out", path, *many).status == 0
-    drawn = ec.draw(folder, n=3000, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    assert run("testset", "make", "--images", folder, "--out", path, *many).status == 0
+    drawn = ec.sample_testset(
+        folder, n=3000, seed=7, corruptions=["brightness", "blur"], stimulus="native"
+    )
     assert ec.read_testset(path).table.equals(drawn.table)
 
 
@@ -340,7 +370,7 @@ MAKING = """
 
 def test_a_second_process_leaves_alone_what_the_first_is_making(run, folder, tmp_path):
     path, at_work, go_on = (tmp_path / name for name in ("t.parquet", "at-work", "go-on"))
-    typed = ["testset", "make", folder, "--out", path, *SMALL]
+    typed = ["testset", "make", "--images", folder, "--out", path, *SMALL]
     code = [sys.executable, "-c", textwrap.dedent(MAKING), at_work, go_on, path, *typed]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     first = subprocess.Popen([str(each) for each in code], **pipes)
@@ -356,7 +386,9 @@ def test_a_second_process_leaves_alone_what_the_first_is_making(run, folder, tmp
         _, err = first.communicate()
     assert second.returncode == 2 and "Another run" in second.stderr
     assert first.returncode == 0, err
-    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    drawn = ec.sample_testset(
+        folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native"
+    )
     assert ec.read_testset(path).table.equals(drawn.table)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["at-work", "go-on", "t.parquet"]
 
@@ -369,11 +401,13 @@ def test_files_of_others_among_the_parts_are_told_and_kept(run, folder, tmp_path
 
     with monkeypatch.context() as patched:
         patched.setattr(testset.Parts, "merge", stop)
-        assert run("testset", "make", folder, "--out", path, *SMALL).status == 130
+        assert run("testset", "make", "--images", folder, "--out", path, *SMALL).status == 130
     (part,) = tmp_path.glob("t.parquet.parts/vcr-blur--*.parquet")
     copy = part.rename(part.with_name(f"{part.stem} (conflicted copy).parquet"))
-    again = run("testset", "make", folder, "--out", path, *SMALL)
+    again = run("testset", "make", "--images", folder, "--out", path, *SMALL)
     assert again.status == 0 and copy.name in again.err
-    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    drawn = ec.sample_testset(
+        folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native"
+    )
     assert ec.read_testset(path).table.equals(drawn.table)
     assert list(copy.parent.iterdir()) == [copy]

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.visual_change import pairs
 
 
@@ -18,7 +18,7 @@ def folders(tmp_path):
     """Three clean pictures of two sizes, and the same with noise, as JPEG and as PNG."""
     clean, noisy = tmp_path / "clean", tmp_path / "noisy"
     for index, name in enumerate(("a", "b", "deep/c")):
-        path = picture(clean / f"{name}.jpg", index, (40 + 40 * index, 60))
+        path = image_file(clean / f"{name}.jpg", index, (40 + 40 * index, 60))
         (noisy / name).parent.mkdir(parents=True, exist_ok=True)
         with Image.open(path) as opened:
             changed = ec.corrupt(opened.convert("RGB"), "gaussian_noise", severity=2)
@@ -36,7 +36,7 @@ def expected(clean, noisy, name):
         return ec.delta_v(one.convert("RGB"), two)
 
 
-def test_two_pictures_give_one_line_that_says_how_many_scales(run, folders):
+def test_two_images_give_one_line_that_says_how_many_scales(run, folders):
     clean, noisy = folders
     result = run("visual-change", clean / "a.jpg", noisy / "a.png")
     assert result.status == 0
@@ -56,7 +56,7 @@ def test_two_folders_are_matched_by_name_whatever_the_suffix(run, folders, tmp_p
     assert "3 images: Δv mean" in result.out
 
 
-def test_pictures_without_a_partner_are_counted_and_named(run, folders):
+def test_images_without_a_partner_are_counted_and_named(run, folders):
     clean, noisy = folders
     (noisy / "b.png").unlink()
     result = run("visual-change", clean, noisy)
@@ -64,7 +64,7 @@ def test_pictures_without_a_partner_are_counted_and_named(run, folders):
     assert "1 image without a counterpart" in result.err and "b.jpg" in result.err
 
 
-def test_a_damaged_picture_is_left_out_and_the_others_are_done(run, folders, tmp_path):
+def test_a_damaged_image_is_left_out_and_the_others_are_done(run, folders, tmp_path):
     clean, noisy = folders
     (noisy / "b.png").write_bytes(b"no picture")
     result = run("visual-change", clean, noisy, "--csv", tmp_path / "t.csv")
@@ -104,7 +104,7 @@ def test_a_stopped_run_goes_on_where_it_was(run, folders, tmp_path, monkeypatch,
     assert len(calls) == 4
 
 
-def test_a_table_of_other_pictures_is_never_overwritten(run, folders, tmp_path):
+def test_a_table_of_other_images_is_never_overwritten(run, folders, tmp_path):
     clean, noisy = folders
     target = tmp_path / "t.csv"
     run("visual-change", clean, noisy, "--csv", target)
@@ -113,21 +113,23 @@ def test_a_table_of_other_pictures_is_never_overwritten(run, folders, tmp_path):
         with Image.open(noisy / f"{name}.png") as opened:
             opened.rotate(180).save(tmp_path / "turned.png")
         (noisy / f"{name}.png").write_bytes((tmp_path / "turned.png").read_bytes())
-    assert_refused(run("visual-change", clean, noisy, "--csv", target), "another file")
+    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "another file")
     assert target.read_bytes() == before
-    assert_refused(run("visual-change", clean / "b.jpg", noisy / "b.png", "--csv", target), "other")
+    assert_rejected(
+        run("visual-change", clean / "b.jpg", noisy / "b.png", "--csv", target), "other"
+    )
     assert target.read_bytes() == before
     target.write_text("my,notes\n1,2\n", encoding="utf-8")
-    assert_refused(run("visual-change", clean, noisy, "--csv", target), "not a table")
+    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "not a table")
     assert target.read_text("utf-8") == "my,notes\n1,2\n"
 
 
-def test_a_constant_picture_has_no_change_and_an_empty_cell(run, tmp_path):
+def test_a_constant_image_has_no_change_and_an_empty_cell(run, tmp_path):
     for name, level in (("clean", 128), ("noisy", 128)):
         (tmp_path / name).mkdir()
         Image.new("L", (80, 80), level).save(tmp_path / name / "flat.png")
-    picture(tmp_path / "clean" / "b.png", 1, (80, 80))
-    picture(tmp_path / "noisy" / "b.png", 2, (80, 80))
+    image_file(tmp_path / "clean" / "b.png", 1, (80, 80))
+    image_file(tmp_path / "noisy" / "b.png", 2, (80, 80))
     result = run(
         "visual-change", tmp_path / "clean", tmp_path / "noisy", "--csv", tmp_path / "t.csv"
     )
@@ -143,7 +145,7 @@ def test_rows_of_another_version_are_not_mixed_in(run, folders, tmp_path):
     run("visual-change", clean, noisy, "--csv", target)
     old = target.read_text("utf-8").replace(f",{ec.__version__}\n", ",0.0.1\n")
     target.write_text(old, encoding="utf-8")
-    assert_refused(run("visual-change", clean, noisy, "--csv", target), "version")
+    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "version")
     assert target.read_text("utf-8") == old
 
 
@@ -167,11 +169,11 @@ def test_a_terminal_without_greek_gets_question_marks(folders):
     assert b"?v mean" in done.stdout
 
 
-def test_pictures_of_other_scales_are_not_averaged_together(run, folders):
+def test_images_of_other_scales_are_not_averaged_together(run, folders):
     clean, noisy = folders
     assert "scales:" not in run("visual-change", clean, noisy).out
-    picture(clean / "d.png", 5, (30, 30))
-    picture(noisy / "d.png", 6, (30, 30))
+    image_file(clean / "d.png", 5, (30, 30))
+    image_file(noisy / "d.png", 6, (30, 30))
     result = run("visual-change", clean, noisy)
     assert "3 images of 3 scales: Δv mean" in result.out
     assert "1 image of 2 scales: Δv mean" in result.out
@@ -183,7 +185,7 @@ def test_a_map_may_be_drawn_again(run, folders, tmp_path):
         assert run("visual-change", clean, noisy, "--map", tmp_path / "maps").status == 0
 
 
-def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
+def test_maps_are_drawn_for_images_and_for_folders(run, folders, tmp_path):
     clean, noisy = folders
     single = run("visual-change", clean / "b.jpg", noisy / "b.png", "--map", tmp_path / "m.png")
     assert single.status == 0
@@ -206,10 +208,10 @@ def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
         (["clean", "empty"], "No images"),
         (["clean", "strangers"], "name"),
         (["tiny.png", "tiny.png"], "18 px"),
-        (["clean", "noisy", "--definition", "vrc"], "Did you mean"),
+        (["clean", "noisy", "--ruler", "vrc"], "Unknown ruler"),
         (["clean", "noisy", "--dtype", "float16"], "float32 or float64"),
         (["clean", "noisy", "--device", "tpu"], "cpu or cuda"),
-        (["clean", "noisy", "--definition", "pixel", "--map", "x"], "--map"),
+        (["clean", "noisy", "--ruler", "pixel", "--map", "x"], "--map"),
         (["clean", "noisy", "--map", "noisy"], "outside noisy"),
         (["clean", "noisy", "--map", "clean/maps"], "outside clean"),
         (["clean", "noisy", "--map", "others"], "not a map"),
@@ -222,20 +224,20 @@ def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
         (["clean"], "CORRUPTED"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(
+def test_what_cannot_be_done_is_rejected_in_a_sentence(
     run, folders, tmp_path, monkeypatch, arguments, word
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    picture(tmp_path / "strangers" / "z.png")
-    picture(tmp_path / "tiny.png", 0, (12, 12))
-    precious = picture(tmp_path / "others" / "a.png").read_bytes()
+    image_file(tmp_path / "strangers" / "z.png")
+    image_file(tmp_path / "tiny.png", 0, (12, 12))
+    precious = image_file(tmp_path / "others" / "a.png").read_bytes()
     os.mkfifo(tmp_path / "pipe")
-    assert_refused(run("visual-change", *arguments), word)
+    assert_rejected(run("visual-change", *arguments), word)
     assert (tmp_path / "others" / "a.png").read_bytes() == precious
 
 
 def test_two_files_of_one_name_are_asked_about(run, folders):
     clean, noisy = folders
-    picture(clean / "a.bmp")
-    assert_refused(run("visual-change", clean, noisy), "a.bmp", "suffix")
+    image_file(clean / "a.bmp")
+    assert_rejected(run("visual-change", clean, noisy), "a.bmp", "suffix")

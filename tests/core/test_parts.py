@@ -99,7 +99,7 @@ def test_some_columns_can_be_read_alone(tmp_path):
     assert Parts(tmp_path).read("fog", ["row"]).to_pydict() == {"row": [1, 3]}
 
 
-def test_a_name_without_rows_is_refused(tmp_path):
+def test_a_name_without_rows_is_rejected(tmp_path):
     with pytest.raises(ec.UsageError, match="no rows of fog"):
         Parts(tmp_path).read("fog")
 

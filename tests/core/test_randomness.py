@@ -19,7 +19,7 @@ from eyechart.images.identity import content_keys, named_keys
 PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
 FULL = 0xFFFFFFFF
 # Random123, kat_vectors: counter, key, result of philox4x32 with 10 rounds
-KNOWN_ANSWERS = [
+KNOWN_PREDICTIONS = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((FULL,) * 4, (FULL, FULL), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
     (PI, (0xA4093822, 0x299F31D0), (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
@@ -32,16 +32,16 @@ def as_words(numbers):
     return [torch.tensor([[number]], dtype=torch.int64) for number in numbers]
 
 
-@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
-def test_philox_gives_the_published_answers(counter, key, answer):
+@pytest.mark.parametrize(("counter", "key", "prediction"), KNOWN_PREDICTIONS)
+def test_philox_gives_the_published_predictions(counter, key, prediction):
     words = philox4x32(as_words(counter), tuple(as_words(key)))
-    assert tuple(int(word) for word in words) == answer
+    assert tuple(int(word) for word in words) == prediction
 
 
-@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
-def test_the_rounds_in_torch_give_the_published_answers(counter, key, answer):
+@pytest.mark.parametrize(("counter", "key", "prediction"), KNOWN_PREDICTIONS)
+def test_the_rounds_in_torch_give_the_published_predictions(counter, key, prediction):
     words = _rounds_in_torch(as_words(counter), *as_words(key))
-    assert tuple(int(word) for word in words) == answer
+    assert tuple(int(word) for word in words) == prediction
 
 
 def test_the_rounds_in_numpy_and_in_torch_agree():
@@ -174,7 +174,7 @@ def test_streams_keys_and_salts_give_independent_numbers():
 
 
 def grid(photons, uniforms=4096):
-    """Every eighth grey level with evenly spaced 16-bit uniform numbers, the last one included."""
+    """Every eighth gray level with evenly spaced 16-bit uniform numbers, the last one included."""
     levels = torch.arange(0, 256, 15)[:, None].expand(-1, uniforms)
     halves = torch.linspace(0, 65_535, uniforms).round().to(torch.int64).expand(len(levels), -1)
     rates = levels.numpy() / 255 * photons
@@ -231,7 +231,7 @@ def test_black_pixels_catch_no_photons():
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("size", [(8, 8), (31, 17), (32, 32)])
-def test_the_same_picture_has_the_same_key_anywhere_in_any_batch(size, channels):
+def test_the_same_image_has_the_same_key_anywhere_in_any_batch(size, channels):
     images = photo_levels(*size, batch=4, channels=channels)
     keys = content_keys(images)
     assert len(set(keys.tolist())) == 4

@@ -71,7 +71,7 @@ def test_what_does_not_fit_is_named(change, place):
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_mapping_at_all_is_refused():
+def test_what_is_no_mapping_at_all_is_rejected():
     with pytest.raises(UsageError, match="Outer: "):
         Outer.from_plain([])
 

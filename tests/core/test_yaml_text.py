@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import small_models
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.core.yaml_text import MAX_DEPTH, parse_yaml
 from eyechart.experiment.design.study_settings import _read_settings
@@ -60,7 +60,7 @@ def test_control_characters_are_no_yaml():
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_what_stands_for_too_much_is_refused_at_once(text):
+def test_what_stands_for_too_much_is_rejected_at_once(text):
     start = time.perf_counter()
     with pytest.raises(ValueError, match=r"levels deep|expand to more than") as error:
         parse_yaml(text)
@@ -71,14 +71,14 @@ def test_what_stands_for_too_much_is_refused_at_once(text):
 def test_every_command_that_reads_yaml_says_so_in_one_sentence(run, tmp_path, text):
     path = tmp_path / "file.yaml"
     path.write_text(text, encoding="utf-8")
-    images = small_models.save_pictures(tmp_path / "images", each=1)
+    images = small_models.save_images(tmp_path / "images", each=1)
     words = "expand to more" if text is REPEATED else "levels deep"
     for command in (
         ("list", "corruptions", "--suite", path),
-        ("evaluate", "small_models:colours", "--images", images, "--suite", path),
+        ("evaluate", "small_models:colors", "--images", images, "--suite", path),
         ("evaluate", path, "--images", images),
     ):
-        assert_refused(run(*command), words)
+        assert_rejected(run(*command), words)
     for read in (read_config, _read_settings):
         with pytest.raises(UsageError, match=words) as error:
             read(path)

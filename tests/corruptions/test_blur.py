@@ -25,8 +25,8 @@ from eyechart.corruptions.kernels.median import median_by_counting
 from eyechart.corruptions.kernels.shuffle import (
     _sweep_in_numpy,
     _sweep_in_torch,
-    copy_from_neighbours,
-    swap_neighbours,
+    copy_from_neighbors,
+    swap_neighbors,
 )
 
 SCIPY_MODES = {"replicate": "nearest", "mirror": "mirror", "reflect": "reflect"}
@@ -36,8 +36,8 @@ def numbers(*values):
     return np.array(values, dtype=np.float64)
 
 
-def centre_of(kernel):
-    """Centre of mass relative to the middle, (down, across) in px."""
+def center_of(kernel):
+    """Center of mass relative to the middle, (down, across) in px."""
     mass = ndimage.center_of_mass(np.asarray(kernel))
     return [place - (side - 1) / 2 for place, side in zip(mass, kernel.shape, strict=True)]
 
@@ -111,7 +111,7 @@ def test_the_matrix_and_the_opencv_path_of_a_separable_filter_agree(border, shap
 
 
 @pytest.mark.parametrize("border", SCIPY_MODES)
-def test_kernels_wider_than_the_picture_fold_as_in_scipy(border):
+def test_kernels_wider_than_the_image_fold_as_in_scipy(border):
     images = photo(9, 12)
     weights = gaussian_weights(numbers(11.0, 4.0))
     result = _separable_matrix(images, weights, border)
@@ -197,7 +197,7 @@ def test_the_published_disk_is_a_point_below_radius_1():
 
 
 def response(name, **parameters):
-    """What a blur makes of a single white pixel: its kernel, turned about its centre."""
+    """What a blur makes of a single white pixel: its kernel, turned about its center."""
     # another strength in the same batch must not matter
     images = impulse(101, 101).repeat(2, 1, 1, 1)
     both = {key: [value, other] for key, (value, other) in parameters.items()}
@@ -206,10 +206,10 @@ def response(name, **parameters):
 
 @pytest.mark.parametrize("softness", [0, 0.5, 2.0])
 @pytest.mark.parametrize("radius", [0.0, 0.4, 0.7, 1.3, 4.0, 8.5, 10.0])
-def test_the_repaired_disk_is_centred_and_sums_to_one(radius, softness):
+def test_the_repaired_disk_is_centered_and_sums_to_one(radius, softness):
     kernel = response("vcr/defocus_blur", radius=(radius, 11), softness=(softness, 1))
     assert kernel.sum() == pytest.approx(1, abs=1e-5)
-    assert centre_of(kernel) == pytest.approx([0, 0], abs=1e-4)
+    assert center_of(kernel) == pytest.approx([0, 0], abs=1e-4)
     for same in (kernel[::-1], kernel[:, ::-1], kernel.T):
         np.testing.assert_allclose(kernel, same, atol=1e-7)
 
@@ -238,10 +238,10 @@ def test_a_soft_rim_adds_its_variance_to_the_disk(radius):
 
 @pytest.mark.parametrize("length", [1, 3, 9, 49])
 @pytest.mark.parametrize("angle", [0, 30, 45, 90, 133.7, 180])
-def test_the_streak_is_centred_and_sums_to_one(length, angle):
+def test_the_streak_is_centered_and_sums_to_one(length, angle):
     kernel = response("vcr/motion_blur", kernel=(length, 51), angle=(angle, 10))
     assert kernel.sum() == pytest.approx(1, abs=1e-5)
-    assert centre_of(kernel) == pytest.approx([0, 0], abs=1e-4)
+    assert center_of(kernel) == pytest.approx([0, 0], abs=1e-4)
     np.testing.assert_allclose(kernel, kernel[::-1, ::-1], atol=1e-7)
     axis = np.arange(101) - 50
     direction = np.deg2rad(angle)
@@ -319,7 +319,7 @@ def test_enlarging_is_scipys_zoom_to_a_64th_of_a_pixel(factor, size):
 
 
 @pytest.mark.parametrize("factor", [1.02, 1.31, 3.0])
-def test_an_enlarged_photograph_is_scipys_within_a_fraction_of_a_grey_level(factor):
+def test_an_enlarged_image_is_scipys_within_a_fraction_of_a_gray_level(factor):
     levels = fine_levels(photo(224, 224, batch=1))
     for plane, own in zip(levels[0].numpy(), enlarge(levels, factor)[0].numpy(), strict=True):
         gap = np.abs(own - published_zoom(plane.astype(np.float64), factor))
@@ -336,7 +336,7 @@ def test_enlarging_without_opencv_gives_the_same_bits(monkeypatch, factor, size)
     assert torch.equal(enlarge(levels, factor), by_opencv)
 
 
-def test_zoom_blur_is_the_mean_of_the_picture_and_its_enlargements():
+def test_zoom_blur_is_the_mean_of_the_image_and_its_enlargements():
     images = photo(64, 64, batch=2)
     result = apply("zoom_blur", images, zoom=[1.11, 1.31], step=[0.01, 0.03])
     for image, own, (zoom, step) in zip(images, result, ((1.11, 0.01), (1.31, 0.03)), strict=True):
@@ -412,13 +412,13 @@ def drawn_offsets(random, sweep, reach, height, width):
 
 @pytest.mark.parametrize("size", [(40, 33), (16, 16), (9, 30)])
 @pytest.mark.parametrize(("reach", "passes"), [(1, 1), (1, 2), (2, 3), (4, 2), (0, 2), (3, 0)])
-def test_copying_from_neighbours_equals_the_published_loop(size, reach, passes):
+def test_copying_from_neighbors_equals_the_published_loop(size, reach, passes):
     images = torch.arange(3 * size[0] * size[1], dtype=torch.float32).reshape(1, 3, *size)
     random = randomness(1)
-    result = copy_from_neighbours(images, random, numbers(reach), numbers(passes))
+    result = copy_from_neighbors(images, random, numbers(reach), numbers(passes))
     offsets = [drawn_offsets(random, sweep, reach, *size)[0] for sweep in range(passes)]
-    picture = images[0].permute(1, 2, 0).numpy()
-    expected = published_sweeps(picture, offsets, reach, passes if reach else 0)
+    image = images[0].permute(1, 2, 0).numpy()
+    expected = published_sweeps(image, offsets, reach, passes if reach else 0)
     np.testing.assert_array_equal(result[0].permute(1, 2, 0), expected)
 
 
@@ -438,9 +438,9 @@ def test_the_sweep_in_torch_equals_the_sweep_in_numpy(size):
 
 
 @pytest.mark.parametrize("reach", [0, 0.3, 1, 4, 9])
-def test_swapping_neighbours_loses_and_doubles_no_pixel(reach):
+def test_swapping_neighbors_loses_and_doubles_no_pixel(reach):
     images = torch.arange(40 * 50, dtype=torch.float32).reshape(1, 1, 40, 50).repeat(1, 3, 1, 1)
-    result = swap_neighbours(images, randomness(1), numbers(reach))
+    result = swap_neighbors(images, randomness(1), numbers(reach))
     assert torch.equal(result.flatten(2).sort(dim=2).values, images.flatten(2))
     # whole pixels move: the channels go together
     assert torch.equal(result[:, 0], result[:, 1])
@@ -451,7 +451,7 @@ def test_swapping_neighbours_loses_and_doubles_no_pixel(reach):
 def test_swapped_pixels_move_as_far_as_documented(reach, move):
     size = 200
     images = torch.arange(size * size, dtype=torch.float64).reshape(1, 1, size, size)
-    source = swap_neighbours(images, randomness(1), numbers(reach))[0, 0].long().numpy()
+    source = swap_neighbors(images, randomness(1), numbers(reach))[0, 0].long().numpy()
     row, column = np.mgrid[:size, :size]
     inside = (slice(20, -20), slice(20, -20))
     assert np.abs(source // size - row)[inside].mean() == pytest.approx(move, rel=0.1)

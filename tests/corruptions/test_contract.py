@@ -16,7 +16,7 @@ import eyechart as ec
 from calling import photo_levels
 from eyechart import corruptions
 from eyechart.suites.suite import DRAWN, Entry, all_entries, find_entry
-from photographs import photographs
+from real_images import real_images
 from vif_reference import delta_v
 
 pytestmark = pytest.mark.usefixtures("with_styles")
@@ -62,13 +62,13 @@ def as_float(levels: Tensor) -> Tensor:
 
 
 def forms(size: tuple[int, int]) -> list[Tensor]:
-    """Three photographs in colour and grey, uint8 and float."""
-    colour, grey = photo_levels(*size, batch=3), photo_levels(*size, batch=3, channels=1)
-    return [colour, grey, as_float(colour), as_float(grey)]
+    """Three photographs in color and gray, uint8 and float."""
+    color, gray = photo_levels(*size, batch=3), photo_levels(*size, batch=3, channels=1)
+    return [color, gray, as_float(color), as_float(gray)]
 
 
 def difference(one: Tensor, other: Tensor) -> float:
-    """The mean absolute difference in grey levels."""
+    """The mean absolute difference in gray levels."""
     return float((one.to(torch.float32) - other.to(torch.float32)).abs().mean())
 
 
@@ -254,10 +254,10 @@ def test_no_global_random_state_is_read_or_written(case: Case) -> None:
 
 
 @every_corruption
-def test_severity_0_is_the_picture_itself(case: Case) -> None:
+def test_severity_0_is_the_image_itself(case: Case) -> None:
     for images in forms((33, 40)):
         assert torch.equal(corrupt(images, case, severity=0), images)
-    # values between the grey levels too, and next to a corrupted one
+    # values between the gray levels too, and next to a corrupted one
     fine = torch.linspace(0, 1, 3 * 33 * 40).reshape(1, 3, 33, 40).repeat(2, 1, 1, 1)
     assert torch.equal(corrupt(fine, case, severity=[0, 5])[0], fine[0])
 
@@ -267,7 +267,7 @@ STARTS_WITH_A_JUMP = {"noc/pixelate", "noc/thumbnail_resize"}
 
 
 @every_corruption
-def test_below_level_1_the_effect_fades_towards_the_clean_picture(case: Case) -> None:
+def test_below_level_1_the_effect_fades_towards_the_clean_image(case: Case) -> None:
     images = as_float(photo_levels(224, 224, batch=2))
     nearly, half, full = (
         255 * difference(corrupt(images, case, severity=severity), images)
@@ -290,7 +290,7 @@ def test_float_and_8_bit_images_come_out_alike(case: Case, size: tuple[int, int]
 
 
 @every_corruption
-def test_the_strongest_level_changes_the_picture(case: Case) -> None:
+def test_the_strongest_level_changes_the_image(case: Case) -> None:
     images = photo_levels(64, 64, batch=3)
     result = corrupt(images, case, severity=5, keys=KEYS)
     assert (result != images).flatten(1).any(dim=1).all()
@@ -315,7 +315,7 @@ def test_the_docs_name_the_corruptions_that_are_not_monotone() -> None:
 
 @pytest.mark.parametrize("name", NOT_MONOTONE)
 def test_what_is_not_monotone_loses_visual_change_on_the_way_up(name: str) -> None:
-    photos = photographs()
+    photos = real_images()
     change = {
         severity: np.mean(
             [

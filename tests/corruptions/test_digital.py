@@ -13,7 +13,7 @@ from eyechart.corruptions.kernels import blocks
 from eyechart.corruptions.kernels.jpeg_torch import CHROMINANCE, LUMINANCE, _steps, jpeg_in_torch
 
 
-def picture(levels):
+def pil_image(levels):
     """One image (C, H, W) as a Pillow picture."""
     if len(levels) == 1:
         return Image.fromarray(levels[0].numpy())
@@ -36,7 +36,7 @@ def test_pixelate_is_pillows_box_down_and_box_up(share, size, channels):
     result = apply("pixelate", levels, size=[share, 0.5])
     small = (int(size[1] * share), int(size[0] * share))
     box = Image.Resampling.BOX
-    expected = picture(levels[0]).resize(small, box).resize(size[::-1], box)
+    expected = pil_image(levels[0]).resize(small, box).resize(size[::-1], box)
     np.testing.assert_array_equal(result[0], planes(expected))
 
 
@@ -49,14 +49,14 @@ def test_shrinking_in_torch_is_pillows_to_the_last_bit(before, share):
     in_torch = blocks.shrink_in_torch(levels, after)
     assert torch.equal(in_torch, blocks.shrink(levels, after))
     for image, own in zip(levels, in_torch, strict=True):
-        wide = picture(image).resize((after[1], before[0]), Image.Resampling.BOX)
+        wide = pil_image(image).resize((after[1], before[0]), Image.Resampling.BOX)
         np.testing.assert_array_equal(own, planes(wide.resize(after[::-1], Image.Resampling.BOX)))
 
 
 @pytest.mark.parametrize("after", [(64, 64), (65, 40), (200, 31)])
 def test_enlarging_blocks_is_pillows_box(after):
     levels = photo_levels(19, 23)
-    expected = picture(levels[0]).resize(after[::-1], Image.Resampling.BOX)
+    expected = pil_image(levels[0]).resize(after[::-1], Image.Resampling.BOX)
     if min(after) >= 23:
         np.testing.assert_array_equal(blocks.enlarge(levels, after)[0], planes(expected))
     np.testing.assert_array_equal(
@@ -70,7 +70,7 @@ def test_enlarging_blocks_is_pillows_box(after):
 
 def through_pillow(levels, quality):
     file = BytesIO()
-    picture(levels).save(file, "JPEG", quality=quality)
+    pil_image(levels).save(file, "JPEG", quality=quality)
     return file
 
 

@@ -74,7 +74,7 @@ def test_a_shift_moves_the_three_corners_by_at_most_itself():
     batch = 200
     random = ImageRandom(torch.arange(batch), [5] * batch, CPU)
     rows, columns = _affine_places(random, np.full(batch, 4.0), 90, 90)
-    # the corners of the published map, as (x, y): centre ± a third of the side
+    # the corners of the published map, as (x, y): center ± a third of the side
     moves = []
     for x, y in ((75, 75), (75, 15), (15, 15)):
         moves += [columns[:, y, x] - x, rows[:, y, x] - y]
@@ -95,7 +95,7 @@ def test_wrinkles_move_pixels_as_far_as_their_smoothed_noise():
     assert abs(moved.mean()) < 0.1
 
 
-def test_a_constant_picture_has_nothing_to_move():
+def test_a_constant_image_has_nothing_to_move():
     images = torch.full((1, 3, 50, 40), 100 / 255)
     result = apply("elastic_transform", images, amplitude=300, sigma=10, shift=20)
     torch.testing.assert_close(result, images, atol=1e-6, rtol=0)

@@ -9,10 +9,10 @@ from PIL import Image
 from skimage import data
 
 import eyechart as ec
-from eyechart.images.demo import demo_pictures
+from eyechart.images.demo import demo_images
 from eyechart.suites.suite import find_entry
-from photographs import stimulus
 from places import DATA
+from real_images import stimulus
 
 PUBLISHED = json.loads((DATA / "frost_published.json").read_text())
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -25,7 +25,7 @@ def images_of(source):
     if source == "scikit-image":
         return {name: stimulus(getattr(data, name)()) for name in names}
     pytest.importorskip("foolbox", exc_type=ImportError)
-    paths = {Path(each.path).name: each.path for each in demo_pictures()}
+    paths = {Path(each.path).name: each.path for each in demo_images()}
     return {name: stimulus(np.asarray(Image.open(paths[name]).convert("RGB"))) for name in names}
 
 

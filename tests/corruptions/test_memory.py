@@ -26,7 +26,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ec.list_corruptions())
-def test_256_pictures_need_little_memory_beyond_themselves(name, with_styles):
+def test_256_images_need_little_memory_beyond_themselves(name, with_styles):
     command = [sys.executable, "-c", MEASURE, name]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert float(done.stdout) < LIMIT

@@ -51,7 +51,7 @@ def test_shot_noise_is_whole_photons():
     np.testing.assert_allclose(result * 12, torch.round(result * 12), atol=1e-5)
 
 
-def test_shot_noise_of_endless_photons_is_the_picture():
+def test_shot_noise_of_endless_photons_is_the_image():
     images = photo()
     np.testing.assert_allclose(apply("shot_noise", images, photons=np.inf), images, atol=0.005)
 
@@ -66,14 +66,14 @@ def test_many_and_few_photons_may_share_a_batch():
 @pytest.mark.parametrize("amount", [0.0, 0.01, 0.09, 0.27, 0.5, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])
 def test_impulse_noise_replaces_the_stated_share_half_black_half_white(amount, dtype):
-    grey, white = (0.5, 1) if dtype == torch.float32 else (128, 255)
-    images = flat(grey).to(dtype)
+    gray, white = (0.5, 1) if dtype == torch.float32 else (128, 255)
+    images = flat(gray).to(dtype)
     result = apply("impulse_noise", images, amount=amount)
     assert result.dtype == dtype
     margin = 4 * np.sqrt(0.25 / images.numel())
-    for value, share in ((0, amount / 2), (white, amount / 2), (grey, 1 - amount)):
+    for value, share in ((0, amount / 2), (white, amount / 2), (gray, 1 - amount)):
         assert (result == value).double().mean().item() == pytest.approx(share, abs=margin)
-    assert set(result.unique().tolist()) <= {0, grey, white}
+    assert set(result.unique().tolist()) <= {0, gray, white}
 
 
 def test_impulse_noise_hits_each_channel_by_itself():

@@ -8,10 +8,10 @@ import pytest
 from skimage import data
 
 from eyechart.suites.suite import find_entry, load_suite
-from photographs import photographs
 from places import DATA
 from published_code import measure, prepared
-from vif_reference import VIF_VALUES, distorted, grey, prepare, vif
+from real_images import real_images
+from vif_reference import VIF_VALUES, distorted, gray, prepare, vif
 
 GOLDEN = DATA / "imagenet_c_skimage.json"
 # of style transfer nothing was published but that there is one
@@ -27,7 +27,7 @@ TOO_RANDOM_FOR_TWO_SEEDS = {("frost", 1), ("elastic_transform", 1), ("spatter", 
 
 @cache
 def photos_and_clean():
-    photos = photographs()
+    photos = real_images()
     return photos, prepared(photos)
 
 
@@ -74,32 +74,32 @@ def test_over_many_seeds_visual_change_and_difference_are_as_published(name, sev
 
 
 @cache
-def test_pictures():
+def test_images():
     crop = data.camera()[144:368, 144:368].astype(np.float64)
-    pictures = (crop, data.coins().astype(np.float64), grey(data.chelsea()))
-    return [(picture, prepare(picture)) for picture in pictures]
+    images = (crop, data.coins().astype(np.float64), gray(data.chelsea()))
+    return [(image, prepare(image)) for image in images]
 
 
-test_pictures.__test__ = False
+test_images.__test__ = False
 
 
 @pytest.mark.parametrize(("kind", "amount"), VIF_VALUES)
 def test_the_reference_vif_has_the_published_values(kind, amount):
-    for (picture, clean), expected in zip(test_pictures(), VIF_VALUES[kind, amount], strict=True):
-        assert vif(clean, distorted(picture, kind, amount)) == pytest.approx(expected, abs=1e-9)
+    for (image, clean), expected in zip(test_images(), VIF_VALUES[kind, amount], strict=True):
+        assert vif(clean, distorted(image, kind, amount)) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_reference_vif_of_a_picture_with_itself_is_1():
-    for picture, clean in test_pictures():
-        assert vif(clean, picture) == pytest.approx(1, abs=1e-12)
+def test_the_reference_vif_of_an_image_with_itself_is_1():
+    for image, clean in test_images():
+        assert vif(clean, image) == pytest.approx(1, abs=1e-12)
 
 
-def test_the_reference_vif_takes_colour_through_opencvs_grey():
+def test_the_reference_vif_takes_color_through_opencvs_gray():
     photo = data.astronaut()[0:224, 120:344]
     noisy = distorted(photo, "noise", 10, seed=7)
-    assert vif(prepare(grey(photo)), grey(noisy)) == pytest.approx(0.6847859623, abs=1e-9)
+    assert vif(prepare(gray(photo)), gray(noisy)) == pytest.approx(0.6847859623, abs=1e-9)
 
 
-def test_the_reference_vif_of_a_blank_picture_is_nearly_0():
-    _, clean = test_pictures()[0]
+def test_the_reference_vif_of_a_blank_image_is_nearly_0():
+    _, clean = test_images()[0]
     assert vif(clean, np.full((224, 224), 128.0)) == pytest.approx(0.0000020487, abs=1e-9)

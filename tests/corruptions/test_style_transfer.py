@@ -7,7 +7,7 @@ from PIL import Image
 from torch import nn
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_file
 from eyechart.corruptions.style import statistics, with_statistics
@@ -17,14 +17,14 @@ from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
 from eyechart.training import style_transfer
 from eyechart.training.style_transfer import Features
-from photographs import photographs
+from real_images import real_images
 from style_judges import pyramid, reusing
 
 EXTRA = "imagenet-c-extra"
 
 
-def pictures(count=3, side=96):
-    found = photographs()
+def random_images(count=3, side=96):
+    found = real_images()
     chosen = (found[place % len(found)] for place in range(count))
     turned = (np.rot90(one, place // len(found)) for place, one in enumerate(chosen))
     return np.stack([np.asarray(Image.fromarray(one).resize((side, side))) for one in turned])
@@ -38,17 +38,17 @@ def test_features_get_the_statistics_that_are_asked_for_and_keep_their_shape():
     levels = made.double().numpy()
     assert np.allclose(levels.mean(axis=(2, 3)), means, atol=1e-4)
     assert np.allclose(levels.std(axis=(2, 3)), deviations, atol=1e-4)
-    for picture in range(2):
+    for image in range(2):
         for channel in range(5):
-            one, two = features[picture, channel].flatten(), made[picture, channel].flatten()
+            one, two = features[image, channel].flatten(), made[image, channel].flatten()
             assert np.corrcoef(one, two)[0, 1] > 0.9999
     own = statistics(features)
     assert np.allclose(own[0], features.double().numpy().mean(axis=(2, 3)), atol=1e-5)
 
 
 @pytest.mark.usefixtures("with_styles")
-def test_severities_go_from_the_picture_itself_to_the_style_alone():
-    clean = pictures()
+def test_severities_go_from_the_image_itself_to_the_style_alone():
+    clean = random_images()
     assert np.array_equal(ec.corrupt(clean, "style_transfer", severity=0), clean)
     steps = [ec.corrupt(clean, "style_transfer", severity=step) for step in (0.01, 1, 3, 5)]
     away = [float(np.abs(step.astype(int) - clean).mean()) for step in steps]
@@ -59,7 +59,7 @@ def test_severities_go_from_the_picture_itself_to_the_style_alone():
 @pytest.mark.usefixtures("with_styles")
 def test_it_is_the_network_applied_as_the_method_says(style_file):
     styles = read_styles(style_file)
-    clean = pictures(1)
+    clean = random_images(1)
     made = ec.corrupt(clean, "style_transfer", amount=0.7, style=0.5)
     unit = torch.from_numpy(clean).permute(0, 3, 1, 2).float() / 255
     with torch.no_grad():
@@ -74,7 +74,7 @@ def test_it_is_the_network_applied_as_the_method_says(style_file):
 
 @pytest.mark.usefixtures("with_styles")
 @pytest.mark.parametrize("size", [(8, 8), (33, 50), (64, 64), (97, 65)])
-def test_any_size_colour_or_grey_and_any_batch_gives_the_same_picture(size):
+def test_any_size_color_or_gray_and_any_batch_gives_the_same_image(size):
     random = np.random.default_rng(3)
     for channels in (1, 3):
         levels = random.integers(0, 256, (3, *size, channels), dtype=np.uint8)
@@ -91,7 +91,7 @@ def test_any_size_colour_or_grey_and_any_batch_gives_the_same_picture(size):
 def test_every_style_is_drawn_and_another_seed_draws_others():
     entry = find_entry("style_transfer")
     assert entry.suite == EXTRA and entry.corruption.random
-    clean = np.repeat(pictures(1, 64), 30, axis=0)
+    clean = np.repeat(random_images(1, 64), 30, axis=0)
     made = ec.corrupt(clean, "style_transfer", severity=5, keys=list(range(30)))
     assert len({one.tobytes() for one in made}) == 3
     other = ec.corrupt(clean, "style_transfer", severity=5, keys=list(range(30)), seed=1)
@@ -101,7 +101,7 @@ def test_every_style_is_drawn_and_another_seed_draws_others():
 def test_without_a_network_it_says_what_to_do_and_the_suite_goes_on_without_it(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(UsageError, match="eyechart train style-transfer"):
-        ec.corrupt(pictures(1), "style_transfer", severity=3)
+        ec.corrupt(random_images(1), "style_transfer", severity=3)
     plan = Plan(EXTRA)
     assert plan.left_out() == ["style_transfer"]
     assert "style_transfer" not in [entry.name for entry in plan.entries()]
@@ -127,12 +127,12 @@ def test_without_a_network_no_folder_is_made(run, tmp_path, monkeypatch):
     Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
     words = ("corrupt", tmp_path / "one.png", "--corruption", "style_transfer", "--severity", 3)
     told = run(*words, "--out", tmp_path / "out")
-    assert_refused(told, "eyechart train style-transfer", VARIABLE)
+    assert_rejected(told, "eyechart train style-transfer", VARIABLE)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("with_styles")
-def test_pictures_of_two_networks_are_not_mixed(run, tmp_path, monkeypatch, style_file):
+def test_images_of_two_networks_are_not_mixed(run, tmp_path, monkeypatch, style_file):
     Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
     words = ("corrupt", tmp_path / "one.png", "--corruption", "style_transfer", "--severity", 3)
     words += ("--out", tmp_path / "out")
@@ -141,7 +141,7 @@ def test_pictures_of_two_networks_are_not_mixed(run, tmp_path, monkeypatch, styl
     other = tmp_path / "other.pt"
     other.write_bytes(style_file.read_bytes() + b"\0")
     monkeypatch.setenv(VARIABLE, str(other))
-    assert_refused(run(*words), "style_transfer", "--overwrite")
+    assert_rejected(run(*words), "style_transfer", "--overwrite")
 
 
 @pytest.mark.parametrize("content", [b"", b"no file of torch's", None])
@@ -151,7 +151,7 @@ def test_a_file_that_is_none_is_one_sentence(tmp_path, monkeypatch, content):
         path.write_bytes(content)
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(UsageError, match=r"style\.pt") as error:
-        ec.corrupt(pictures(1), "style_transfer", severity=3)
+        ec.corrupt(random_images(1), "style_transfer", severity=3)
     assert str(error.value).count(".") >= 1 and "\n" not in str(error.value)
 
 
@@ -186,20 +186,20 @@ def test_a_layer_that_is_used_several_times_counts_where_a_depth_ends():
 @pytest.fixture
 def home(tmp_path):
     random = np.random.default_rng(0)
-    for number, photo in enumerate(pictures(8, 80)):
+    for number, photo in enumerate(random_images(8, 80)):
         (tmp_path / "photos").mkdir(exist_ok=True)
         Image.fromarray(photo).save(tmp_path / "photos" / f"{number}.png")
     for number in range(8):
         (tmp_path / "looks").mkdir(exist_ok=True)
-        colours = random.integers(0, 256, (10, 10, 3), dtype=np.uint8)
-        Image.fromarray(colours).resize((80, 80), 0).save(tmp_path / "looks" / f"{number}.png")
+        colors = random.integers(0, 256, (10, 10, 3), dtype=np.uint8)
+        Image.fromarray(colors).resize((80, 80), 0).save(tmp_path / "looks" / f"{number}.png")
     return tmp_path
 
 
 def words(home, *more):
     return (
-        "train", "style-transfer", "--images", home / "photos", "--styles", home / "looks",
-        "--model", "style_judges:pyramid", "--trust", "--side", 64, "--batch", 4,
+        "train", "style-transfer", "--train-images", home / "photos", "--styles", home / "looks",
+        "--model", "style_judges:pyramid", "--trust", "--side", 64, "--batch-size", 4,
         "--stimulus", "native", "--out", home / "style.pt", *more,
     )  # fmt: skip
 
@@ -210,15 +210,15 @@ def test_a_network_learns_and_is_used(run, home, monkeypatch):
     assert "with 8 styles" in done.out and VARIABLE in done.out
     assert not (home / "style.state").exists()
     monkeypatch.setenv(VARIABLE, str(home / "style.pt"))
-    clean = pictures(1, 80)
+    clean = random_images(1, 80)
     made = ec.corrupt(clean, "style_transfer", severity=5)
     assert not np.array_equal(made, clean)
-    assert_refused(run(*words(home, "--steps", 12)), "already exists")
+    assert_rejected(run(*words(home, "--steps", 12)), "already exists")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_is_learnt_brings_pictures_nearer_to_the_style_and_keeps_them_where_asked(home, run):
+def test_what_is_learnt_brings_images_nearer_to_the_style_and_keeps_them_where_asked(home, run):
     from eyechart.images.imageset import load_images
     from eyechart.training.style_transfer import Cutouts
 
@@ -256,14 +256,14 @@ def test_what_is_learnt_brings_pictures_nearer_to_the_style_and_keeps_them_where
         (("--steps", 0), "steps"),
         (("--side", 62), "side"),
         (("--side", 66), "multiple of 4"),
-        (("--rate", 0), "rate"),
+        (("--lr", 0), "lr"),
         (("--out", "style.txt"), ".pt"),
         (("--styles", "nowhere"), "nowhere"),
         (("--model", "nowhere:nothing"), "nowhere"),
     ],
 )
 def test_what_cannot_be_trained_is_one_sentence(run, home, more, part):
-    assert_refused(run(*words(home), *more), part)
+    assert_rejected(run(*words(home), *more), part)
 
 
 def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypatch):
@@ -280,10 +280,10 @@ def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypat
         assert run(*words(home, "--steps", 4)).status == 130
     assert (home / "style.state").exists()
     told = run(*words(home, "--steps", 4), "--stimulus", 72)
-    assert_refused(told, "another configuration", "stimulus: native, now 72")
+    assert_rejected(told, "another configuration", "stimulus: native, now 72")
     with monkeypatch.context() as patch:
         patch.setattr(pyramid.head.bias, "data", pyramid.head.bias.data + 1)
-        assert_refused(run(*words(home, "--steps", 4)), "another configuration", "model")
+        assert_rejected(run(*words(home, "--steps", 4)), "another configuration", "model")
     assert run(*words(home, "--steps", 4)).status == 0
 
 
@@ -294,7 +294,7 @@ def test_a_training_that_diverges_at_its_end_writes_no_network(run, home, monkey
         return usual(own, *given) * (float("nan") if own.done == 2 else 1)
 
     monkeypatch.setattr(style_transfer._StyleTraining, "_loss", broken)
-    assert_refused(run(*words(home, "--steps", 3)), "diverged", "lower rate")
+    assert_rejected(run(*words(home, "--steps", 3)), "diverged", "lower rate")
     assert not (home / "style.pt").exists()
 
 
@@ -306,19 +306,19 @@ def test_training_leaves_torchs_random_numbers_alone(run, home):
     assert torch.equal(torch.rand(4), wanted)
 
 
-def test_too_few_pictures_are_refused(run, home):
+def test_too_few_images_are_rejected(run, home):
     for path in sorted((home / "looks").iterdir())[:3]:
         path.unlink()
-    assert_refused(run(*words(home, "--steps", 2)), "must have at least 8 images")
+    assert_rejected(run(*words(home, "--steps", 2)), "must have at least 8 images")
 
 
-def test_a_second_training_into_the_same_file_is_refused_before_any_work(run, home):
+def test_a_second_training_into_the_same_file_is_rejected_before_any_work(run, home):
     out = home / "style.pt"
     with lock_file(out):
-        assert_refused(run(*words(home, "--steps", 2)), "Another run is writing", out.name)
+        assert_rejected(run(*words(home, "--steps", 2)), "Another run is writing", out.name)
     assert not out.exists()
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(run, home):
-    told = run(*words(home, "--steps", 2), "--out", "/proc/styles.pt", "--images", home / "none")
-    assert_refused(told, "Cannot write /proc/styles.pt")
+    told = run(*words(home, "--steps", 2), "--out", "/proc/styles.pt", "--train-images", home / "none")
+    assert_rejected(told, "Cannot write /proc/styles.pt")

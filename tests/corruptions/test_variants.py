@@ -9,7 +9,7 @@ import torch
 
 import eyechart as ec
 from calling import CPU, photo, photo_levels
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.cli.overlap.run import entries_of
 from eyechart.core.randomness import ImageRandom
 from eyechart.reports.words import suite_title
@@ -61,7 +61,7 @@ def test_a_file_of_ones_own_has_variants_too_and_may_have_an_at_in_its_name(tmp_
     ],
 )
 def test_a_variant_that_is_not_there_is_an_error_in_one_sentence(run, name, words):
-    assert_refused(run("list", "corruptions", "--suite", name), *words)
+    assert_rejected(run("list", "corruptions", "--suite", name), *words)
 
 
 def test_what_is_drawn_from_a_variant_is_told_apart():
@@ -79,14 +79,14 @@ def test_commands_take_a_suite_in_a_variant(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     listed = run("list", "corruptions", "--suite", "imagenet-noc@paper")
     assert "noc/rain" in listed.out.split()
-    image = picture(tmp_path / "one.png", size=(40, 40))
+    image = image_file(tmp_path / "one.png", size=(40, 40))
     sheet = run(
         "gallery", image, "--suite", "imagenet-noc@paper", "--columns", 1, "--size", 32,
         "--out", "sheet.png",
     )  # fmt: skip
     assert sheet.status == 0, sheet.err
     made = run(
-        "testset", "make", save_hues(tmp_path / "hues", each=1, side=48), "--suite",
+        "testset", "make", "--images", save_hues(tmp_path / "hues", each=1, side=48), "--suite",
         "imagenet-noc@paper", "--corruption", "noc/rain", "--corruption", "noc/hue",
         "--n", 8, "--stimulus", "native", "--out", "set.parquet",
     )  # fmt: skip
@@ -114,7 +114,7 @@ def test_a_corruption_takes_a_variant_behind_its_name(run, tmp_path):
         ec.corrupt(images, "noc/rain@paper", severity=3, variant="code")
     with pytest.raises(ec.UsageError, match="noc/hue has no variant 'paper'"):
         ec.corrupt(images, "noc/hue@paper", severity=3)
-    image = picture(tmp_path / "one.png", size=(40, 40))
+    image = image_file(tmp_path / "one.png", size=(40, 40))
     out = tmp_path / "out"
     made = run("corrupt", image, "-c", "noc/rain@paper", "-s", 3, "--out", out)
     assert made.status == 0, made.err
@@ -192,14 +192,14 @@ def test_the_papers_frost_takes_a_piece_of_a_texture_and_not_the_whole():
     assert len({own.numpy().tobytes() for own in pieces}) == 12
 
 
-def test_the_papers_uniform_noise_is_grey_of_low_contrast_and_symmetric():
+def test_the_papers_uniform_noise_is_gray_of_low_contrast_and_symmetric():
     images = photo(224, 224, batch=1)
-    grey = images[:, 0] * 0.299 + images[:, 1] * 0.587 + images[:, 2] * 0.114
-    options = {"variant": "paper", "contrast": 0.3, "colour": 0}
+    gray = images[:, 0] * 0.299 + images[:, 1] * 0.587 + images[:, 2] * 0.114
+    options = {"variant": "paper", "contrast": 0.3, "color": 0}
     still, noisy = (
         ec.corrupt(images, "vcr/uniform_noise", width=width, **options) for width in (0, 0.2)
     )
-    expected = (0.35 + 0.3 * grey).unsqueeze(1).expand(-1, 3, -1, -1)
+    expected = (0.35 + 0.3 * gray).unsqueeze(1).expand(-1, 3, -1, -1)
     torch.testing.assert_close(still, expected, atol=1e-6, rtol=0)
     noise = noisy - still
     assert torch.equal(noisy[:, 0], noisy[:, 1])
@@ -213,7 +213,7 @@ def test_the_papers_uniform_noise_is_grey_of_low_contrast_and_symmetric():
     ("name", "ranges"),
     [
         ("vcr/motion_blur", {"radius": (10, 40), "sigma": (10, 30), "angle": (-45, 45)}),
-        ("vcr/uniform_noise", {"width": (0, 0.9), "contrast": (0.3, 0.3), "colour": (0, 0)}),
+        ("vcr/uniform_noise", {"width": (0, 0.9), "contrast": (0.3, 0.3), "color": (0, 0)}),
         ("vcr/glass_blur", {"sigma": (0, 5), "reach": (1, 9), "passes": (1, 1)}),
         ("vcr/defocus_blur", {"radius": (0, 10), "softness": (0, 1)}),
         ("vcr/frost", {"image_weight": (0.01, 1), "frost_weight": (0.01, 1), "scale": (1, 1)}),

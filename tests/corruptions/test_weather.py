@@ -38,7 +38,7 @@ def test_the_fog_has_the_published_mean_and_spread(decay, mean, spread):
     assert clouds.flatten(1).std(dim=1).mean().item() == pytest.approx(spread, abs=0.03)
 
 
-def test_the_fog_fills_0_to_1_and_is_cut_to_the_picture():
+def test_the_fog_fills_0_to_1_and_is_cut_to_the_image():
     whole = plasma(randomness(2), np.array([2.0, 1.4]), 64, 64)
     assert whole.flatten(1).amin(dim=1).tolist() == [0, 0]
     assert whole.flatten(1).amax(dim=1).tolist() == [1, 1]
@@ -48,7 +48,7 @@ def test_the_fog_fills_0_to_1_and_is_cut_to_the_picture():
 
 def test_the_fog_meets_itself_at_its_edges():
     cloud = plasma(randomness(1), np.array([2.0]), 128, 128)[0, 0]
-    # diamond-square on a torus: across the edge neighbours differ as much as anywhere else
+    # diamond-square on a torus: across the edge neighbors differ as much as anywhere else
     inside = (cloud[:, 1:] - cloud[:, :-1]).abs().mean()
     assert (cloud[:, 0] - cloud[:, -1]).abs().mean() < 2 * inside
     assert (cloud[0] - cloud[-1]).abs().mean() < 2 * inside
@@ -90,10 +90,10 @@ def test_snow_without_flakes_whitens_as_published():
     for image, own, mix in zip(images, result, (0.8, 0.55), strict=True):
         pixels = image.permute(1, 2, 0).numpy().astype(np.float64)
         # OpenCV's RGB2GRAY, not scikit-image's weights
-        grey = cv2.cvtColor(image.permute(1, 2, 0).numpy(), cv2.COLOR_RGB2GRAY)[..., None]
-        expected = mix * pixels + (1 - mix) * np.maximum(pixels, grey * 1.5 + 0.5)
+        gray = cv2.cvtColor(image.permute(1, 2, 0).numpy(), cv2.COLOR_RGB2GRAY)[..., None]
+        expected = mix * pixels + (1 - mix) * np.maximum(pixels, gray * 1.5 + 0.5)
         np.testing.assert_allclose(own.permute(1, 2, 0), expected, atol=1e-5)
-    assert abs(rgb2gray(pixels) - grey[..., 0]).max() > 1e-3
+    assert abs(rgb2gray(pixels) - gray[..., 0]).max() > 1e-3
 
 
 def test_flakes_fall_on_both_sides_alike():
@@ -112,9 +112,9 @@ def test_flakes_leave_trails_along_their_angle():
         "snow", black, mean=0.2, spread=0.3, zoom=1, threshold=0.8, radius=10, sigma=8, mix=1,
         angle=-90,
     )[0, 0]  # fmt: skip
-    centred = result - result.mean()
-    along = (centred[4:] * centred[:-4]).mean()
-    across = (centred[:, 4:] * centred[:, :-4]).mean()
+    centered = result - result.mean()
+    along = (centered[4:] * centered[:-4]).mean()
+    across = (centered[:, 4:] * centered[:, :-4]).mean()
     assert along > 5 * abs(across)
 
 
@@ -137,7 +137,7 @@ def test_above_the_threshold_nothing_falls():
 
 # ---- frost
 
-# number: size, mean RGB, standard deviation RGB, grey percentiles 1, 25, 50, 75, 99
+# number: size, mean RGB, standard deviation RGB, gray percentiles 1, 25, 50, 75, 99
 PHOTOGRAPHED = [
     ((600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177)),
     ((315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244)),
@@ -149,20 +149,20 @@ TEXTURES = frost_textures()
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_a_frost_texture_has_the_statistics_of_its_photograph(number):
+def test_a_frost_texture_has_the_statistics_of_its_image(number):
     size, mean, deviation, percentiles = PHOTOGRAPHED[number]
     texture = TEXTURES[number].double()
     assert texture.shape == (3, *size)
     np.testing.assert_allclose(texture.mean(dim=(1, 2)), mean, atol=1)
     np.testing.assert_allclose(texture.flatten(1).std(dim=1), deviation, atol=1)
-    grey = luma(texture[None])[0, 0].numpy()
-    found = np.percentile(grey, [1, 25, 50, 75, 99])
+    gray = luma(texture[None])[0, 0].numpy()
+    found = np.percentile(gray, [1, 25, 50, 75, 99])
     np.testing.assert_allclose(found[1:4], percentiles[1:4], atol=7)
     # mean and deviation are met exactly, which leaves the darkest and the brightest one off
     np.testing.assert_allclose(found[[0, 4]], (percentiles[0], percentiles[4]), atol=20)
 
 
-def test_what_frost_adds_has_the_published_mean_colour():
+def test_what_frost_adds_has_the_published_mean_color():
     means = torch.stack([texture.double().mean(dim=(1, 2)) for texture in TEXTURES])
     np.testing.assert_allclose(means.mean(dim=0), (146, 167, 179), atol=2)
 
@@ -170,10 +170,10 @@ def test_what_frost_adds_has_the_published_mean_colour():
 @pytest.mark.parametrize(
     ("number", "low", "high"), [(0, -2.7, -1.2), (1, -1.4, -2.2), (3, -1.05, -1.6)]
 )
-def test_a_frost_texture_is_as_rough_as_its_photograph(number, low, high):
-    grey = luma(TEXTURES[number].double()[None])[0, 0].numpy()
-    power = np.abs(np.fft.fft2(grey - grey.mean())) ** 2
-    frequency = np.hypot(*np.meshgrid(*map(np.fft.fftfreq, grey.shape), indexing="ij"))
+def test_a_frost_texture_is_as_rough_as_its_image(number, low, high):
+    gray = luma(TEXTURES[number].double()[None])[0, 0].numpy()
+    power = np.abs(np.fft.fft2(gray - gray.mean())) ** 2
+    frequency = np.hypot(*np.meshgrid(*map(np.fft.fftfreq, gray.shape), indexing="ij"))
     for slope, start, stop in ((low, 0.015, 0.06), (high, 0.06, 0.4)):
         edges = np.geomspace(start, stop, 9)
         ring = np.digitize(frequency, edges)
@@ -204,7 +204,7 @@ def even_textures(count, side=64):
 
 
 @pytest.mark.parametrize("name", ["frost", "vcr/frost"])
-def test_frost_is_a_weighted_sum_of_picture_and_texture(name):
+def test_frost_is_a_weighted_sum_of_image_and_texture(name):
     images = photo(48, 40, batch=3)
     textures = even_textures(5)
     scale = {"scale": 1} if name == "frost" else {}
@@ -251,7 +251,7 @@ def test_vcrs_frost_shows_the_whole_texture():
 
 
 @pytest.mark.parametrize("size", [(64, 80), (600, 700)])
-def test_frost_covers_pictures_smaller_and_larger_than_its_textures(size):
+def test_frost_covers_images_smaller_and_larger_than_its_textures(size):
     images = torch.zeros(1, 3, *size)
     for texture in range(5):
         result = frosted(
@@ -277,7 +277,7 @@ def test_a_resized_texture_does_not_depend_on_the_number_of_threads(scale, mode)
     assert torch.equal(*results)
 
 
-def test_a_folder_of_pictures_can_be_used_instead(tmp_path):
+def test_a_folder_of_images_can_be_used_instead(tmp_path):
     Image.new("RGB", (300, 300), (200, 100, 50)).save(tmp_path / "pane.png")
     images = photo_levels(64, 64)
     for name in ("frost", "vcr/frost"):
@@ -290,10 +290,10 @@ def test_a_folder_of_pictures_can_be_used_instead(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["frost", "vcr/frost"])
-def test_every_picture_of_the_folder_is_used(tmp_path, name):
-    greys = [20, 50, 80, 110, 140, 170, 200]
-    for grey in greys:
-        Image.new("RGB", (300, 300), (grey,) * 3).save(tmp_path / f"{grey}.png")
+def test_every_image_of_the_folder_is_used(tmp_path, name):
+    grays = [20, 50, 80, 110, 140, 170, 200]
+    for gray in grays:
+        Image.new("RGB", (300, 300), (gray,) * 3).save(tmp_path / f"{gray}.png")
     black = torch.zeros(100, 3, 16, 16, dtype=torch.uint8)
     result = ec.corrupt(
         black,
@@ -304,7 +304,7 @@ def test_every_picture_of_the_folder_is_used(tmp_path, name):
         keys=list(range(100)),
     )
     found = torch.round(result[:, 0, 0, 0] / 5).to(int) * 5
-    assert sorted(set(found.tolist())) == greys
+    assert sorted(set(found.tolist())) == grays
 
 
 def test_all_five_textures_are_drawn_about_equally_often():
@@ -381,11 +381,11 @@ def test_water_only_adds_its_tint():
     torch.testing.assert_close(added[:, 0] * tint[1], added[:, 1] * tint[0], atol=1e-5, rtol=0)
 
 
-def test_mud_covers_with_its_colour():
+def test_mud_covers_with_its_color():
     white = torch.ones(2, 3, 64, 64)
     result = apply("spatter", white, **SPATTER, strength=0.8, mud=1)
-    colour = torch.tensor([63.0, 42.0, 20.0]).reshape(1, 3, 1, 1) / 255
-    cover = (1 - result) / (1 - colour)
+    color = torch.tensor([63.0, 42.0, 20.0]).reshape(1, 3, 1, 1) / 255
+    cover = (1 - result) / (1 - color)
     torch.testing.assert_close(cover, cover[:, :1].expand_as(cover), atol=1e-5, rtol=0)
     touched = cover[:, 0] > 0
     assert 0.05 < touched.double().mean() < 0.95
@@ -403,7 +403,7 @@ def test_a_dry_pane_changes_nothing(mud):
     torch.testing.assert_close(result, images)
 
 
-def test_a_pane_all_covered_in_mud_has_one_colour():
+def test_a_pane_all_covered_in_mud_has_one_color():
     result = apply(
         "spatter", photo(32, 32), mean=0.9, spread=0.01, sigma=1, threshold=0.5, strength=1, mud=1
     )

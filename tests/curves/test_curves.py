@@ -26,7 +26,7 @@ def falling(v):
 TRUE_AREA = np.trapezoid(falling(np.linspace(0, 1, 100_001)), dx=1e-5)
 
 
-def answers(count, seed, lowest=0.0):
+def predictions(count, seed, lowest=0.0):
     numbers = np.random.default_rng(seed)
     change = lowest + (1 - lowest) * numbers.random(count)
     clean = (numbers.random(count) < falling(0.0)).astype(float)
@@ -83,14 +83,14 @@ def test_the_papers_bins_are_39_and_1_falls_into_the_last():
     assert len(bin_edges("equal", 40)) == 41
 
 
-def test_coverage_is_the_share_of_bins_with_enough_answers():
+def test_coverage_is_the_share_of_bins_with_enough_predictions():
     change = np.repeat((np.arange(23) + 0.5) / 39, 20)
     bins = count_bins(change, np.ones(len(change)), bin_edges("paper", 40))
     assert bins.coverage(20) == 23 / 39
     assert bins.coverage(21) == 0
 
 
-def test_bins_without_answers_change_nothing():
+def test_bins_without_predictions_change_nothing():
     full = exact_bins(falling)
     some = np.arange(39) % 3 != 1
     empty = Bins(full.edges, full.counts * some, full.hits * some)
@@ -99,10 +99,10 @@ def test_bins_without_answers_change_nothing():
     np.testing.assert_array_equal(one(GRID), two(GRID))
 
 
-def test_binnings_hardly_differ_with_many_answers():
-    change, hits, clean = answers(50_000, 3)
+def test_binnings_hardly_differ_with_many_predictions():
+    change, hits, clean = predictions(50_000, 3)
     areas = [
-        ec.fit_curve(change, hits, anchor=clean, binning=binning, replicates=2).area
+        ec.fit_curve(change, hits, anchor=clean, binning=binning, n_bootstrap=2).area
         for binning in ("paper", "equal")
     ]
     assert areas[0] == pytest.approx(areas[1], abs=0.005)
@@ -116,49 +116,49 @@ def test_smoothing_is_stronger_where_the_truth_is_straight():
 
 
 def test_the_same_seed_gives_the_same_intervals():
-    change, hits, clean = answers(2000, 1)
+    change, hits, clean = predictions(2000, 1)
     one, two, other = (
-        ec.fit_curve(change, hits, anchor=clean, replicates=50, seed=seed) for seed in (0, 0, 1)
+        ec.fit_curve(change, hits, anchor=clean, n_bootstrap=50, seed=seed) for seed in (0, 0, 1)
     )
     assert one.interval() == two.interval() != other.interval()
     assert one.area == other.area
 
 
-def test_answers_that_stand_or_fall_together_make_wider_intervals():
-    change, hits, clean = (np.repeat(each, 5) for each in answers(800, 2))
+def test_predictions_that_stand_or_fall_together_make_wider_intervals():
+    change, hits, clean = (np.repeat(each, 5) for each in predictions(800, 2))
     clusters = np.repeat(np.arange(800), 5)
-    apart = ec.fit_curve(change, hits, anchor=clean, replicates=300)
-    together = ec.fit_curve(change, hits, anchor=clean, clusters=clusters, replicates=300)
+    apart = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=300)
+    together = ec.fit_curve(change, hits, anchor=clean, clusters=clusters, n_bootstrap=300)
     assert apart.area == pytest.approx(together.area, abs=1e-9)
     assert together.areas.std() / apart.areas.std() == pytest.approx(5**0.5, rel=0.15)
 
 
-def test_resampling_by_cells_is_resampling_of_answers():
-    change, hits, clean = answers(3000, 4)
-    quick = ec.fit_curve(change, hits, anchor=clean, replicates=400)
-    slow = ec.fit_curve(change, hits, anchor=clean, clusters=np.arange(3000), replicates=400)
+def test_resampling_by_cells_is_resampling_of_predictions():
+    change, hits, clean = predictions(3000, 4)
+    quick = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=400)
+    slow = ec.fit_curve(change, hits, anchor=clean, clusters=np.arange(3000), n_bootstrap=400)
     assert quick.areas.mean() == pytest.approx(slow.areas.mean(), abs=0.001)
     assert quick.areas.std() == pytest.approx(slow.areas.std(), rel=0.15)
 
 
 def test_bounds_open_up_where_nothing_was_observed():
-    seen = ec.fit_curve(*answers(20_000, 5)[:2], anchor=0.85, replicates=100)
-    change, hits, _ = answers(20_000, 5, lowest=0.8)
-    unseen = ec.fit_curve(change, hits, anchor=0.85, replicates=100)
+    seen = ec.fit_curve(*predictions(20_000, 5)[:2], anchor=0.85, n_bootstrap=100)
+    change, hits, _ = predictions(20_000, 5, lowest=0.8)
+    unseen = ec.fit_curve(change, hits, anchor=0.85, n_bootstrap=100)
     width = np.subtract(*unseen.bounds[::-1])
     assert width > 0.8 * 0.4 > np.subtract(*seen.bounds[::-1]) * 10
     assert unseen.bounds[0] < TRUE_AREA < unseen.bounds[1]
     assert unseen.bounds[0] <= unseen.area <= unseen.bounds[1]
 
 
-def test_resampled_answers_are_fitted_to_the_same_bins():
-    change, hits, _ = answers(3000, 8)
+def test_resampled_predictions_are_fitted_to_the_same_bins():
+    change, hits, _ = predictions(3000, 8)
     # a bin with a few answers, all against the rest, that is not to be used
     change = np.where((change > 0.2) & (change < 0.5), 0.1, change)
     few = np.full(15, 0.35)
     one, two = (
         ec.fit_curve(
-            np.append(change, few), np.append(hits, np.full(15, hit)), anchor=0.85, replicates=100
+            np.append(change, few), np.append(hits, np.full(15, hit)), anchor=0.85, n_bootstrap=100
         )
         for hit in (0.0, 1.0)
     )
@@ -167,8 +167,8 @@ def test_resampled_answers_are_fitted_to_the_same_bins():
 
 
 def test_the_band_holds_the_curve():
-    change, hits, clean = answers(5000, 6)
-    curve = ec.fit_curve(change, hits, anchor=clean, replicates=200)
+    change, hits, clean = predictions(5000, 6)
+    curve = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=200)
     low, high = curve.band(GRID, 0.95)
     assert ((low - 0.01 <= curve(GRID)) & (curve(GRID) <= high + 0.01)).all()
     narrow_low, narrow_high = curve.band(GRID, 0.83)
@@ -176,13 +176,13 @@ def test_the_band_holds_the_curve():
 
 
 def test_changes_that_are_not_numbers_are_left_out_and_counted():
-    change, hits, _ = answers(2000, 7)
+    change, hits, _ = predictions(2000, 7)
     gaps = change.copy()
     gaps[::10] = np.nan
-    curve = ec.fit_curve(gaps, hits, anchor=0.85, replicates=2)
+    curve = ec.fit_curve(gaps, hits, anchor=0.85, n_bootstrap=2)
     kept = np.arange(2000) % 10 != 0
     assert curve.left_out == 200
-    assert curve.area == ec.fit_curve(change[kept], hits[kept], anchor=0.85, replicates=2).area
+    assert curve.area == ec.fit_curve(change[kept], hits[kept], anchor=0.85, n_bootstrap=2).area
 
 
 @pytest.mark.parametrize(
@@ -201,13 +201,13 @@ def test_changes_that_are_not_numbers_are_left_out_and_counted():
         ([0.1, 0.9] * 100, [1, 0] * 100, {"right_anchor": -0.1}, "right_anchor must lie in"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"right_anchor": [1, 0]}, "right_anchor must have one"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": 0.5, "right_anchor": 0.6}, "must not exceed"),
-        ([0.1, 0.9] * 100, [1, 0] * 100, {"replicates": 0}, "replicates must be at least 1"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"n_bootstrap": 0}, "n_bootstrap must be at least 1"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"density": "flat"}, "density must be uniform"),
         ("abc", [1], {}, "numbers"),
         ([], [], {}, "one per sample"),
     ],
 )
-def test_what_is_no_set_of_answers_is_refused(change, hits, options, sentence):
+def test_what_is_no_set_of_predictions_is_rejected(change, hits, options, sentence):
     with pytest.raises(ec.UsageError, match=sentence.replace("?", r"\?")):
         ec.fit_curve(change, hits, **options)
 
@@ -247,7 +247,7 @@ def test_a_curve_without_a_left_anchor_never_starts_above_1():
     numbers = np.random.default_rng(0)
     change = numbers.random(2000)
     hits = numbers.random(2000) < np.minimum(1, 1.4 - 1.2 * change)
-    curve = ec.fit_curve(change, hits, replicates=50)
+    curve = ec.fit_curve(change, hits, n_bootstrap=50)
     assert curve.refits(0.0).max() <= 1 + 1e-6
 
 
@@ -290,10 +290,10 @@ def test_weighted_areas_have_closed_forms():
 
 
 def test_a_curve_weights_its_area_interval_and_bounds():
-    change, hits, clean = answers(4000, 9, lowest=0.4)
-    plain = ec.fit_curve(change, hits, anchor=clean, replicates=60)
-    same = ec.fit_curve(change, hits, anchor=clean, replicates=60, density=[2, 2])
-    late = ec.fit_curve(change, hits, anchor=clean, replicates=60, density=[0, 0, 1, 1])
+    change, hits, clean = predictions(4000, 9, lowest=0.4)
+    plain = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=60)
+    same = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=60, density=[2, 2])
+    late = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=60, density=[0, 0, 1, 1])
     assert plain.area == pytest.approx(plain.pieces.integrate(0, 1), abs=1e-12)
     assert same.area == pytest.approx(plain.area, abs=1e-12)
     np.testing.assert_allclose(same.areas, plain.areas, atol=1e-12)
@@ -313,7 +313,7 @@ def test_bounds_of_a_gap_known_by_hand():
     kept = np.repeat(~gap, 400)
     curve = ec.fit_curve(
         place[kept], hits[kept], anchor=0.9, right_anchor=0.4, bins=41, smoothing=10.0,
-        replicates=400,
+        n_bootstrap=400,
     )  # fmt: skip
     assert curve.observed == [(0, pytest.approx(0.25)), (pytest.approx(0.5), 1)]
     error = 1.96 * curve.areas.std()
@@ -349,18 +349,18 @@ def test_equal_densities_are_equal():
         (lambda: Density(PPoly(np.array([[24.0], [-24], [5]]), np.array([0.0, 1]))), "negative"),
     ],
 )
-def test_what_is_no_density_is_refused(make, sentence):
+def test_what_is_no_density_is_rejected(make, sentence):
     with pytest.raises(ec.UsageError, match=sentence):
         make()
 
 
 @pytest.mark.parametrize("clustered", [False, True])
-def test_the_right_anchor_is_resampled_with_the_answers(clustered):
-    change, hits, clean = answers(3000, 12)
+def test_the_right_anchor_is_resampled_with_the_predictions(clustered):
+    change, hits, clean = predictions(3000, 12)
     destroyed = (np.random.default_rng(0).random(3000) < 0.1).astype(float)
     clusters = np.arange(3000) // 3 if clustered else None
     curve = ec.fit_curve(
-        change, hits, anchor=clean, right_anchor=destroyed, clusters=clusters, replicates=400
+        change, hits, anchor=clean, right_anchor=destroyed, clusters=clusters, n_bootstrap=400
     )
     assert curve.right == pytest.approx(destroyed.mean(), abs=1e-12)
     assert curve(1.0) == pytest.approx(destroyed.mean(), abs=1e-6)
@@ -371,20 +371,20 @@ def test_the_right_anchor_is_resampled_with_the_answers(clustered):
     assert curve.refits(0.0).std() == pytest.approx(clean.std() / 3000**0.5, rel=0.15)
 
 
-def test_anchors_count_by_answers_as_the_curve_does():
-    change, hits, _ = answers(1100, 13)
+def test_anchors_count_by_predictions_as_the_curve_does():
+    change, hits, _ = predictions(1100, 13)
     clusters = np.r_[np.zeros(100), np.arange(1, 1001)]
     destroyed = (clusters == 0).astype(float)
-    curve = ec.fit_curve(change, hits, right_anchor=destroyed, clusters=clusters, replicates=5)
+    curve = ec.fit_curve(change, hits, right_anchor=destroyed, clusters=clusters, n_bootstrap=5)
     assert curve.right == pytest.approx(100 / 1100)
 
 
 def test_a_draw_whose_ends_change_places_is_flat():
-    change, _, _ = answers(300, 14)
+    change, _, _ = predictions(300, 14)
     numbers = np.random.default_rng(5)
     clean, destroyed = numbers.permutation([1.0, 0] * 150), numbers.permutation([1.0, 0] * 150)
     curve = ec.fit_curve(
-        change, clean, anchor=clean, right_anchor=destroyed, bins=6, replicates=100
+        change, clean, anchor=clean, right_anchor=destroyed, bins=6, n_bootstrap=100
     )
     fall = curve.refits(0.0) - curve.refits(1.0)
     assert fall.min() > -1e-9 and (fall < 1e-9).any() and (fall > 0.01).any()
@@ -392,22 +392,22 @@ def test_a_draw_whose_ends_change_places_is_flat():
 
 def test_what_was_observed_is_merged_and_points_can_be_drawn():
     change = np.r_[np.full(30, 0.05), np.full(30, 0.15), np.full(5, 0.45), np.full(30, 0.95)]
-    curve = ec.fit_curve(change, np.ones(95), binning="equal", bins=10, replicates=2)
+    curve = ec.fit_curve(change, np.ones(95), binning="equal", bins=10, n_bootstrap=2)
     assert curve.observed == [(0, pytest.approx(0.2)), (pytest.approx(0.9), 1)]
     assert list(np.flatnonzero(curve.usable)) == [0, 1, 9]
-    np.testing.assert_allclose(curve.bins.centres, np.arange(10) / 10 + 0.05)
+    np.testing.assert_allclose(curve.bins.centers, np.arange(10) / 10 + 0.05)
     assert curve.bins.counts[4] == 5 and np.isnan(curve.bins.rates[3])
 
 
 def test_the_same_clusters_and_seed_draw_the_same_weights():
-    change, hits, _ = answers(2000, 15)
+    change, hits, _ = predictions(2000, 15)
     clusters = np.array([f"picture {n % 250}" for n in range(2000)])
     order = np.random.default_rng(0).permutation(2000)
     # whether an answer belongs to picture 7, as hits, shows the weight of that picture
     shows = (clusters == "picture 7").astype(float)
-    one = ec.fit_curve(change, shows, clusters=clusters, replicates=70, seed=3)
+    one = ec.fit_curve(change, shows, clusters=clusters, n_bootstrap=70, seed=3)
     two = ec.fit_curve(
-        change[order], shows[order], clusters=clusters[order].astype("U40"), replicates=70, seed=3
+        change[order], shows[order], clusters=clusters[order].astype("U40"), n_bootstrap=70, seed=3
     )
     for each in (one, two):
         assert each.draws.pairs_with(one.draws)
@@ -415,20 +415,20 @@ def test_the_same_clusters_and_seed_draw_the_same_weights():
     assert one.refit_bins.hits.sum(axis=1).std() > 1
     for other in (
         {"seed": 4},
-        {"replicates": 71},
+        {"n_bootstrap": 71},
         {"clusters": clusters == "picture 7"},
         {"clusters": None},
     ):
-        options = {"clusters": clusters, "replicates": 70, "seed": 3} | other
+        options = {"clusters": clusters, "n_bootstrap": 70, "seed": 3} | other
         assert not ec.fit_curve(change, hits, **options).draws.pairs_with(one.draws)
-    apart = ec.fit_curve(change, hits, replicates=70, seed=3)
+    apart = ec.fit_curve(change, hits, n_bootstrap=70, seed=3)
     assert not apart.draws.pairs_with(apart.draws)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_curve_smoothed_again_is_the_curve_fitted_so(method):
-    change, hits, clean = answers(2000, 16)
-    options = {"anchor": clean, "right_anchor": 0.01, "method": method, "replicates": 5}
+    change, hits, clean = predictions(2000, 16)
+    options = {"anchor": clean, "right_anchor": 0.01, "method": method, "n_bootstrap": 5}
     one, two = (ec.fit_curve(change, hits, smoothing=s, **options) for s in (0.01, 1.0))
     again = one.smoothed(1.0)
     np.testing.assert_allclose(again(GRID), two(GRID), atol=1e-7)
@@ -441,8 +441,8 @@ def test_a_curve_smoothed_again_is_the_curve_fitted_so(method):
 def test_simulated_truth_is_met_without_bias_and_within_the_intervals(count):
     errors, inside = [], []
     for seed in range(200):
-        change, hits, clean = answers(count, 1000 + seed)
-        curve = ec.fit_curve(change, hits, anchor=clean, replicates=300, seed=seed)
+        change, hits, clean = predictions(count, 1000 + seed)
+        curve = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=300, seed=seed)
         low, high = curve.interval(0.95)
         errors.append(curve.area - TRUE_AREA)
         inside.append(low <= TRUE_AREA <= high)
@@ -454,29 +454,29 @@ def test_simulated_truth_is_met_without_bias_and_within_the_intervals(count):
 def test_bounds_hold_the_truth_where_low_changes_were_not_observed():
     inside = []
     for seed in range(200):
-        change, hits, clean = answers(5_000, 5000 + seed, lowest=0.3)
-        curve = ec.fit_curve(change, hits, anchor=clean, replicates=200, seed=seed)
+        change, hits, clean = predictions(5_000, 5000 + seed, lowest=0.3)
+        curve = ec.fit_curve(change, hits, anchor=clean, n_bootstrap=200, seed=seed)
         inside.append(curve.bounds[0] <= TRUE_AREA <= curve.bounds[1])
     assert np.mean(inside) >= 0.95
 
 
-def test_weights_count_answers_as_if_they_were_there_so_often():
-    change, hits, _ = answers(600, 21)
+def test_weights_count_predictions_as_if_they_were_there_so_often():
+    change, hits, _ = predictions(600, 21)
     often = np.random.default_rng(3).integers(0, 4, 600)
     whole = ec.fit_curve(
-        np.repeat(change, often), np.repeat(hits, often), replicates=1, smoothing=1
+        np.repeat(change, often), np.repeat(hits, often), n_bootstrap=1, smoothing=1
     )
     # weights are brought to a mean of 1, so bins are judged by that scale
     share = often.sum() / 600
     weighted = ec.fit_curve(
-        change, hits, weights=often, replicates=1, smoothing=1 / share, least=19.5 / share
+        change, hits, weights=often, n_bootstrap=1, smoothing=1 / share, min_per_bin=19.5 / share
     )
     places = np.linspace(0, 1, 50)
     np.testing.assert_allclose(weighted(places), whole(places), atol=1e-6)
 
 
-def test_weights_that_are_none_are_refused():
-    change, hits, _ = answers(100, 22)
+def test_weights_that_are_none_are_rejected():
+    change, hits, _ = predictions(100, 22)
     for wrong in (np.zeros(100), -np.ones(100), np.full(100, np.nan), np.ones(99)):
         with pytest.raises(ec.UsageError, match="weights must"):
             ec.fit_curve(change, hits, weights=wrong)
@@ -543,10 +543,10 @@ def median_spline(bins, strength, left):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_cobs_takes_the_smoothing_with_the_lowest_schwarz_criterion(seed):
     """Over the whole grid by the second programme, as F/n · n^(k/2n); k at most √n."""
-    change, hits, _ = answers(4000, seed)
-    curve = ec.fit_curve(change, hits, anchor=0.85, method="cobs", replicates=1)
+    change, hits, _ = predictions(4000, seed)
+    curve = ec.fit_curve(change, hits, anchor=0.85, method="cobs", n_bootstrap=1)
     bins, n = curve.bins, 39
-    grid = np.logspace(-4, 3, 25) * 2 * np.sqrt(bins.counts).mean() * bins.centres.var()
+    grid = np.logspace(-4, 3, 25) * 2 * np.sqrt(bins.counts).mean() * bins.centers.var()
     found = {}
     for strength in grid:
         deviations, values = median_spline(bins, strength, 0.85)
@@ -562,10 +562,10 @@ def test_cobs_takes_the_smoothing_with_the_lowest_schwarz_criterion(seed):
 def test_cobs_without_anything_to_smooth_still_has_a_curve():
     """Two bins: every strength goes through both, and no criterion tells them apart."""
     change, hits = np.repeat([0.2, 0.7], 40), np.tile([1.0, 1.0, 1.0, 0.0], 20)
-    curve = ec.fit_curve(change, hits, anchor=1.0, method="cobs", bins=11, replicates=2)
+    curve = ec.fit_curve(change, hits, anchor=1.0, method="cobs", bins=11, n_bootstrap=2)
     assert curve(change[[0, -1]]) == pytest.approx([0.75, 0.75], abs=0.05)
     assert np.diff(curve(GRID)).max() <= 1e-9
 
 
 def test_straight_lines_between_rates_have_no_smoothing_to_choose():
-    assert ec.fit_curve(*answers(2000, 1)[:2], method="pava", replicates=2).smoothing == 0
+    assert ec.fit_curve(*predictions(2000, 1)[:2], method="pava", n_bootstrap=2).smoothing == 0

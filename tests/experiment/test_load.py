@@ -123,7 +123,10 @@ def test_every_stimulus_is_filled_to_exactly_k_whoever_guesses_leaves_or_is_cut_
     folder = make_load_study(tmp_path / "study", images, FEW, url=fresh(kind), k=5, trials=18,
                              catch=4, lease_minutes=0.1)  # fmt: skip
     with serving(folder, pace=1000) as server:
-        load = ask(server, images, 400, think_s=0, arrive_s=1, guessers=8, leavers=7, patience_s=10)
+        # longer than the 550 ms that a trial takes: a faster server would flag them as too soon
+        load = ask(
+            server, images, 400, think_s=0.7, arrive_s=1, guessers=8, leavers=7, patience_s=10
+        )
         summary, result = run_load(server, load, [6, 15])
     print(f"\n{kind}, filled: {summary}; {dict(result.ends)}")
     check(folder, result)

@@ -12,7 +12,7 @@ from eyechart.humans.human_responses import CLEAN, HumanResponses, make_response
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.pipeline.corruption_scores import CorruptionScorer
 from eyechart.pipeline.human_references import experiments_of
-from eyechart.pipeline.normalise import human_error
+from eyechart.pipeline.normalize import human_error
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit
 from result_records import space_results
@@ -26,8 +26,8 @@ DENSITIES = (None, [0, 1, 1], Density.beta(2, 5))
 BINNINGS = (("paper", 40, 20), ("equal", 12, 5), ("paper", 25, 30))
 GRID = [
     {"method": method, "right_anchor": end, "density": DENSITIES[(place + place // 4) % 3],
-     **dict(zip(("binning", "bins", "least"), BINNINGS[place % 3], strict=True)),
-     "replicates": 3, "seed": place}
+     **dict(zip(("binning", "bins", "min_per_bin"), BINNINGS[place % 3], strict=True)),
+     "n_bootstrap": 3, "seed": place}
     for place, (method, end) in enumerate(product(("least-squares", "cobs", "pava"), ENDS))
 ]  # fmt: skip
 """Every method with every right anchor; binnings and densities take turns."""
@@ -39,7 +39,7 @@ def name_of(options) -> str:
 
 def humans_like(own: Predictions, corruption: str = "frost") -> HumanResponses:
     """Humans whose responses are a model's predictions, clean images included."""
-    names = np.char.add("p", own.picture.astype(str))
+    names = np.char.add("p", own.image.astype(str))
     clean_names, first = np.unique(names, return_index=True)
     clean_right = own.clean_correct[first]
     common = {"source": "same", "choices": 16, "label_space": "entry16"}
@@ -47,7 +47,7 @@ def humans_like(own: Predictions, corruption: str = "frost") -> HumanResponses:
         len(own) + len(first),
         **common,
         corruption=np.r_[np.full(len(own), corruption), np.full(len(first), CLEAN)],
-        picture=np.r_[names, clean_names],
+        image=np.r_[names, clean_names],
         correct=np.r_[own.correct, clean_right],
         consistent=np.r_[own.consistent, clean_right],
         delta_v=np.r_[own.delta_v, np.zeros(len(first))],
@@ -62,7 +62,7 @@ def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Predic
     return Predictions(
         delta_v=change,
         severity=np.full(COUNT, np.nan),
-        picture=image,
+        image=image,
         label=image % 16,
         correct=(random.uniform(size=COUNT) < 0.9 * (1 - change) ** power).astype(float),
         consistent=(random.uniform(size=COUNT) < 1 - 0.9 * change**power).astype(float),
@@ -74,7 +74,7 @@ def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Predic
 
 def score(own: Predictions, reference: Reference, fit: Fit, corruption: str = "frost"):
     scorer = CorruptionScorer(
-        corruption=corruption, fit=fit, geometric=False, classes=16, labelled=True,
+        corruption=corruption, fit=fit, geometric=False, classes=16, labeled=True,
         reference=reference, why_no_reference="",
     )  # fmt: skip
     return scorer.score(own)
@@ -99,10 +99,10 @@ def crossing():
 def test_a_human_who_responds_as_a_model_predicts_has_its_curve(options):
     own, fit = predictions(lost=CHANCE), Fit(**options)
     found = score(own, Reference("same", humans_like(own)), fit).accuracy
-    assert found.people.areas.human == pytest.approx(found.robustness.value, abs=1e-9)
-    assert found.people.hmri.value == pytest.approx(1, abs=1e-6)
-    assert found.people.mrsi.value == pytest.approx(0, abs=1e-6)
-    assert found.people.line.fitted.bins.edges.tolist() == list(found.curve.bin_edges)
+    assert found.humans.areas.human == pytest.approx(found.robustness.value, abs=1e-9)
+    assert found.humans.hmri.value == pytest.approx(1, abs=1e-6)
+    assert found.humans.mrsi.value == pytest.approx(0, abs=1e-6)
+    assert found.humans.line.fitted.bins.edges.tolist() == list(found.curve.bin_edges)
 
 
 def test_with_any_option_the_areas_belong_together_and_curves_end_as_the_anchor_says(crossing):
@@ -111,14 +111,14 @@ def test_with_any_option_the_areas_belong_together_and_curves_end_as_the_anchor_
     for options in GRID:
         saved = written({"frost": score(own, crossing, Fit(**options))})["frost"]
         for which in ("accuracy", "consistency"):
-            people, r = saved[which]["people"], saved[which]["robustness"]["value"]
-            hmri, mrsi = people["hmri"]["value"], people["mrsi"]["value"]
-            assert people["areas"]["human"] == pytest.approx(r * (1 - mrsi) / hmri, abs=1e-9)
+            humans, r = saved[which]["humans"], saved[which]["robustness"]["value"]
+            hmri, mrsi = humans["hmri"]["value"], humans["mrsi"]["value"]
+            assert humans["areas"]["human"] == pytest.approx(r * (1 - mrsi) / hmri, abs=1e-9)
             crossed += 0 < mrsi < 1 and 0 < hmri < 1
             end = ENDS[options["right_anchor"]]
             if end is not None:
-                assert people["line"]["values"][-1] == pytest.approx(end, abs=2e-6)
-                assert people["human_right_anchor"] == end
+                assert humans["line"]["values"][-1] == pytest.approx(end, abs=2e-6)
+                assert humans["human_right_anchor"] == end
                 model_end = 0.02 if options["right_anchor"] == "measured" else end
                 assert saved[which]["curve"]["values"][-1] == pytest.approx(model_end, abs=2e-6)
     assert crossed > len(GRID) / 2
@@ -129,9 +129,9 @@ def test_with_fewer_choices_both_curves_end_alike_once_corrected(end):
     own = predictions()
     two = Reference("two", humans_like(own)).responses
     two = HumanResponses(**{**vars(two), "choices": 2, "correct": 0.5 + 0.5 * two.correct})
-    reference = Reference("two", two).meeting(16, match_choices=True)
-    people = score(own, reference, Fit(right_anchor=end, replicates=3)).accuracy.people
-    ends = [float(curve(1.0)) for curve in (people.line.fitted, people.model_line.fitted)]
+    reference = Reference("two", two).meeting(16, chance_correct=True)
+    humans = score(own, reference, Fit(right_anchor=end, n_bootstrap=3)).accuracy.humans
+    ends = [float(curve(1.0)) for curve in (humans.line.fitted, humans.model_line.fitted)]
     assert ends == pytest.approx([0, 0] if end == "chance" else [0.04, 0.04], abs=2e-6)
 
 
@@ -144,7 +144,7 @@ def test_the_packaged_humans_follow_the_options():
     )  # fmt: skip
     own, name = predictions(), "vcr/gaussian_noise"
     areas = [
-        score(own, reference, Fit(replicates=2, **each), name).accuracy.people.areas.human
+        score(own, reference, Fit(n_bootstrap=2, **each), name).accuracy.humans.areas.human
         for each in changed
     ]
     assert len({round(area, 6) for area in areas}) == len(changed)
@@ -152,28 +152,28 @@ def test_the_packaged_humans_follow_the_options():
 
 
 def few(count: int) -> Reference:
-    answers = humans_like(predictions())
-    kept = (answers.corruption == CLEAN) | (np.arange(len(answers)) < count)
-    return Reference("few", answers.only(kept))
+    responses = humans_like(predictions())
+    kept = (responses.corruption == CLEAN) | (np.arange(len(responses)) < count)
+    return Reference("few", responses.only(kept))
 
 
 def test_few_responses_have_fewer_bins_unless_a_number_is_asked_for():
     own, reference = predictions(), few(300)
-    found = score(own, reference, Fit(replicates=3)).accuracy
-    assert found.people.human_bins == 300 // 30 - 1
+    found = score(own, reference, Fit(n_bootstrap=3)).accuracy
+    assert found.humans.human_bins == 300 // 30 - 1
     assert len(found.curve.bin_counts) == 39
-    exact = score(own, reference, Fit(bins=8, replicates=3)).accuracy
-    assert exact.people.human_bins == len(exact.curve.bin_counts) == 7
-    none = score(own, reference, Fit(bins=40, replicates=3)).accuracy
-    assert none.people is None and none.curve is not None
-    assert "no human curve: few, frost: Fewer than 2 bins hold 20" in none.people_note
+    exact = score(own, reference, Fit(bins=8, n_bootstrap=3)).accuracy
+    assert exact.humans.human_bins == len(exact.curve.bin_counts) == 7
+    none = score(own, reference, Fit(bins=40, n_bootstrap=3)).accuracy
+    assert none.humans is None and none.curve is not None
+    assert "no human curve: few, frost: Fewer than 2 bins hold 20" in none.human_note
 
 
 def test_errors_divided_by_humans_and_the_shown_curves_are_of_the_same_fit(crossing):
     own = predictions()
     for options in ({"method": "pava", "right_anchor": "chance"}, {"binning": "equal", "bins": 9}):
-        fit = Fit(replicates=3, **options)
-        used = score(own, crossing, fit).accuracy.people.line
+        fit = Fit(n_bootstrap=3, **options)
+        used = score(own, crossing, fit).accuracy.humans.line
         (shown,) = experiments_of(crossing, fit)
         assert shown.accuracy.line is used
         expected = 1 - used.fitted(own.delta_v).mean()

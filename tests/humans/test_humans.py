@@ -35,8 +35,8 @@ from eyechart.humans.reference import Reference, find_reference
 from eyechart.humans.transfer import published_classes
 from eyechart.scores.similar_pairs import bands_apart
 from outside import outside
-from photographs import photographs
 from places import DATA
+from real_images import real_images
 
 VCR = "orig_pred,transf_pred,label,vd_score\n"
 GRID = np.linspace(0, 1, 501)
@@ -78,7 +78,7 @@ def write(tmp_path):
     return call
 
 
-def simulated(count, seed=0, pictures=None, corruption="frost"):
+def simulated(count, seed=0, images=None, corruption="frost"):
     """Answers of people whose accuracy falls along a line from .95 to .15."""
     numbers = np.random.default_rng(seed)
     change = numbers.random(count)
@@ -89,9 +89,9 @@ def simulated(count, seed=0, pictures=None, corruption="frost"):
         choices=16,
         label_space="entry16",
         corruption=np.full(count, corruption),
-        picture=np.full(count, "") if pictures is None else pictures,
+        image=np.full(count, "") if images is None else images,
         label=np.full(count, "dog"),
-        answer=np.where(right, "dog", "cat"),
+        response=np.where(right, "dog", "cat"),
         delta_v=change,
     )
 
@@ -109,8 +109,8 @@ def test_correction_for_chance_has_its_closed_form():
 
 @pytest.mark.parametrize("choices", [2, 16])
 def test_a_corrected_curve_is_the_curve_corrected_everywhere(choices):
-    answers = simulated(3000)
-    curve = fit_curve(answers.delta_v, answers.correct, anchor=0.95, replicates=20)
+    responses = simulated(3000)
+    curve = fit_curve(responses.delta_v, responses.correct, anchor=0.95, n_bootstrap=20)
     corrected = corrected_curve(curve, choices)
     expected = corrected_for_chance(curve(GRID), choices)
     np.testing.assert_allclose(corrected(GRID), expected, atol=1e-9)
@@ -124,33 +124,33 @@ def test_a_corrected_curve_is_the_curve_corrected_everywhere(choices):
 
 
 def test_contrast_and_low_pass_are_what_was_published():
-    grey = np.arange(0, 250, 10, dtype=np.uint8).reshape(5, 5)
-    lower = apply_condition(grey, "contrast", 0.1)
-    np.testing.assert_array_equal(lower, np.rint((0.45 + 0.1 * grey / 255) * 255))
-    np.testing.assert_array_equal(apply_condition(grey, "contrast", 1), grey)
-    np.testing.assert_array_equal(apply_condition(grey, "lowpass", 0), grey)
+    gray = np.arange(0, 250, 10, dtype=np.uint8).reshape(5, 5)
+    lower = apply_condition(gray, "contrast", 0.1)
+    np.testing.assert_array_equal(lower, np.rint((0.45 + 0.1 * gray / 255) * 255))
+    np.testing.assert_array_equal(apply_condition(gray, "contrast", 1), gray)
+    np.testing.assert_array_equal(apply_condition(gray, "lowpass", 0), gray)
     # beyond the border lies the mean grey: a picture of that grey stays as it is, black brightens
     flat = np.full((60, 60), 113, dtype=np.uint8)
     assert np.ptp(apply_condition(flat, "lowpass", 5)) == 0
     black = apply_condition(np.zeros((60, 60), dtype=np.uint8), "lowpass", 5)
-    # the mean grey fills three quarters of the window at a corner
+    # the mean gray fills three quarters of the window at a corner
     assert black[0, 0] == pytest.approx(0.4423 * 255 * 0.75, abs=8) and black[30, 30] == 0
 
 
 def test_noise_is_uniform_on_top_of_a_contrast_of_30_percent():
-    grey = np.full((200, 200), 128, dtype=np.uint8)
-    lower = apply_condition(grey, "contrast", 0.3)
-    np.testing.assert_array_equal(apply_condition(grey, "noise", 0.0), lower)
-    change = (apply_condition(grey, "noise", 0.2).astype(float) - lower) / 255
+    gray = np.full((200, 200), 128, dtype=np.uint8)
+    lower = apply_condition(gray, "contrast", 0.3)
+    np.testing.assert_array_equal(apply_condition(gray, "noise", 0.0), lower)
+    change = (apply_condition(gray, "noise", 0.2).astype(float) - lower) / 255
     assert np.abs(change).max() <= 0.2 + 1 / 255
     assert change.mean() == pytest.approx(0, abs=0.005)
     assert change.std() == pytest.approx(0.2 / np.sqrt(3), rel=0.02)
-    np.testing.assert_array_equal(*(apply_condition(grey, "noise", 0.9) for _ in range(2)))
+    np.testing.assert_array_equal(*(apply_condition(gray, "noise", 0.9) for _ in range(2)))
 
 
 def test_conditions_lie_where_they_were_measured_before():
-    greys = [np.asarray(Image.fromarray(photo).convert("L")) for photo in photographs()]
-    measured = measure_conditions(greys)
+    grays = [np.asarray(Image.fromarray(photo).convert("L")) for photo in real_images()]
+    measured = measure_conditions(grays)
     for name, (means, _) in PUBLISHED.items():
         own = find_placement(name)
         for strength, mean in zip(EXPERIMENTS[name].strengths, means, strict=True):
@@ -162,27 +162,27 @@ def test_conditions_lie_where_they_were_measured_before():
             assert middle == pytest.approx(mean, abs=0.03), (name, strength)
 
 
-def test_a_placement_can_be_measured_on_ones_own_pictures(tmp_path):
-    for number, photo in enumerate(photographs()[:2]):
+def test_a_placement_can_be_measured_on_ones_own_images(tmp_path):
+    for number, photo in enumerate(real_images()[:2]):
         Image.fromarray(photo).save(tmp_path / f"{number}.png")
     placements, count = measure_placements([tmp_path])
     assert count == 2
-    greys = [np.asarray(Image.open(path).convert("RGB")) for path in sorted(tmp_path.glob("*"))]
+    grays = [np.asarray(Image.open(path).convert("RGB")) for path in sorted(tmp_path.glob("*"))]
     # these are 224 px: to 256 and back to the middle 224
-    small = [Image.fromarray(each).resize((256, 256), Image.BILINEAR) for each in greys]
+    small = [Image.fromarray(each).resize((256, 256), Image.BILINEAR) for each in grays]
     crops = [np.asarray(each.crop((16, 16, 240, 240))) for each in small]
-    blurred = [apply_condition(_grey(each), "lowpass", 3) for each in crops]
-    expected = [ec.delta_v(_grey(a), b) for a, b in zip(crops, blurred, strict=True)]
+    blurred = [apply_condition(_gray(each), "lowpass", 3) for each in crops]
+    expected = [ec.delta_v(_gray(a), b) for a, b in zip(crops, blurred, strict=True)]
     ends = placements["lowpass"].quantiles[3][[0, -1]]
     np.testing.assert_allclose(ends, sorted(expected), atol=1e-9)
 
 
-def _grey(rgb):
+def _gray(rgb):
     red, green, blue = (rgb[..., place].astype(np.int64) for place in range(3))
     return ((9798 * red + 19235 * green + 3735 * blue + 16384) >> 15).astype(np.uint8)
 
 
-def test_answers_are_spread_over_the_condition_and_not_put_at_its_mean():
+def test_responses_are_spread_over_the_condition_and_not_put_at_its_mean():
     placement = find_placement("lowpass")
     values = placement.spread(3, 160)
     assert len(values) == 160 and (np.diff(values) >= 0).all()
@@ -201,7 +201,7 @@ def test_the_packaged_counts_are_those_of_the_publication():
     rows = list(packaged_rows(*COUNTS))
     totals = json.loads((DATA / "geirhos2018_totals.json").read_text("utf-8"))
     assert {name.partition("/")[0] for name in totals} == {"colour", "contrast", "lowpass", "noise"}
-    for at, column in enumerate(("trials", "correct", "no_answer")):
+    for at, column in enumerate(("trials", "correct", "no_response")):
         added = Counter()
         for row in rows:
             added[f"{row['experiment']}/{row['condition']}"] += int(row[column])
@@ -219,27 +219,27 @@ def test_the_packaged_counts_of_every_observer_are_those_of_the_publication():
     assert len(theirs) == len(rows)
     for row in rows:
         other = theirs[row["experiment"], row["condition"], row["subject"]]
-        for name in ("trials", "correct", "no_answer"):
+        for name in ("trials", "correct", "no_response"):
             assert row[name] == other[name]
 
 
-def test_curves_start_at_the_accuracy_on_clean_pictures():
+def test_curves_start_at_the_accuracy_on_clean_images():
     reference = find_reference("geirhos")
     # right answers of all subjects to clean pictures, added up by hand
     own = {"lowpass": 825 / 960, "contrast": 693 / 800, "noise": (569 + 560 + 534) / 1920}
     for experiment, rate in own.items():
-        curve = reference.curve(experiment, replicates=50)
+        curve = reference.curve(experiment, n_bootstrap=50)
         assert curve.left == pytest.approx(rate, abs=1e-9)
         assert reference.left_end(experiment).is_own == (experiment != "noise")
     # the noise experiment's clean pictures were shown to others, of whom no one is resampled
-    assert np.ptp(reference.curve("noise", replicates=50).band(0.0)) < 1e-6
-    assert np.ptp(reference.curve("lowpass", replicates=50).band(0.0)) > 0.02
+    assert np.ptp(reference.curve("noise", n_bootstrap=50).band(0.0)) < 1e-6
+    assert np.ptp(reference.curve("lowpass", n_bootstrap=50).band(0.0)) > 0.02
 
 
 @pytest.mark.parametrize("experiment", PUBLISHED)
 def test_curves_go_through_the_conditions(experiment):
     reference = find_reference("geirhos")
-    curve = reference.curve(experiment, replicates=2)
+    curve = reference.curve(experiment, n_bootstrap=2)
     assert curve.bins.counts.sum() == reference.count(experiment) >= 6400
     assert np.diff(curve(GRID)).max() <= 1e-9
     rows = [row for row in packaged_rows(*COUNTS) if row["experiment"] == experiment]
@@ -251,9 +251,9 @@ def test_curves_go_through_the_conditions(experiment):
 
 
 @pytest.mark.parametrize("experiment", PUBLISHED)
-def test_other_people_in_the_same_experiment_did_much_the_same(experiment):
+def test_other_humans_in_the_same_experiment_did_much_the_same(experiment):
     changes, rates = PUBLISHED[experiment]
-    gaps = np.abs(find_reference("geirhos").curve(experiment, replicates=2)(changes) - rates)
+    gaps = np.abs(find_reference("geirhos").curve(experiment, n_bootstrap=2)(changes) - rates)
     assert gaps.mean() < 0.07 and gaps.max() < 0.13
 
 
@@ -262,10 +262,10 @@ def test_only_accuracy_was_measured_in_the_packaged_reference():
 
 
 def test_trials_of_the_publication_lead_to_the_packaged_counts():
-    noise = "generalisation-humans-DNNs_noise-experiment.csv.gz"
+    noise = "generalization-humans-DNNs_noise-experiment.csv.gz"
     trials = outside("human", "geirhos2018_trials", noise)
-    answers = import_responses([trials], "model-vs-human", placement="noise")
-    assert (answers.choices, answers.label_space) == (16, "entry16")
+    responses = import_responses([trials], "model-vs-human", placement="noise")
+    assert (responses.choices, responses.label_space) == (16, "entry16")
     packaged = {
         (row["condition"], row["subject"]): row
         for row in packaged_rows(*COUNTS)
@@ -273,14 +273,14 @@ def test_trials_of_the_publication_lead_to_the_packaged_counts():
     }
     assert len(packaged) == 40
     for (condition, subject), row in packaged.items():
-        own = (answers.condition == condition) & (answers.subject == subject)
+        own = (responses.condition == condition) & (responses.subject == subject)
         assert own.sum() == int(row["trials"])
-        assert answers.correct[own].sum() == int(row["correct"])
-        assert (answers.answer[own] == "").sum() == int(row["no_answer"])
+        assert responses.correct[own].sum() == int(row["correct"])
+        assert (responses.response[own] == "").sum() == int(row["no_response"])
     # and to the same curve, but for the clean pictures, which this experiment did not show
     left = find_reference("geirhos").left_end("noise").rate
-    imported = Reference("imported", answers).curve("noise", anchor=left, replicates=2)
-    packaged_curve = find_reference("geirhos").curve("noise", replicates=2)
+    imported = Reference("imported", responses).curve("noise", anchor=left, n_bootstrap=2)
+    packaged_curve = find_reference("geirhos").curve("noise", n_bootstrap=2)
     assert imported.area == pytest.approx(packaged_curve.area, abs=0.01)
 
 
@@ -309,15 +309,15 @@ def test_trials_of_the_publication_lead_to_the_packaged_counts():
         ("noc/blur", None, None),
     ],
 )
-def test_people_speak_for_a_corruption_only_within_its_class(corruption, experiment, kind):
+def test_humans_speak_for_a_corruption_only_within_its_class(corruption, experiment, kind):
     reference = find_reference("geirhos")
     assert reference.match(corruption) == experiment
     assert reference.kind(corruption) == kind
-    curve = reference.curve(corruption, "accuracy", replicates=2)
+    curve = reference.curve(corruption, "accuracy", n_bootstrap=2)
     if experiment is None:
         assert curve is None and reference.describe(corruption) == "no human reference"
     else:
-        assert curve is reference.curve(experiment, "accuracy", replicates=2)
+        assert curve is reference.curve(experiment, "accuracy", n_bootstrap=2)
         assert ("transferred within the" in reference.describe(corruption)) == (
             kind == "transferred"
         )
@@ -332,7 +332,7 @@ def test_similar_classes_are_made_of_corruptions_that_there_are():
     assert found.members_of("frost") == ("frost",)
 
 
-def test_one_line_says_whose_answers_they_are():
+def test_one_line_says_whose_responses_they_are():
     assert find_reference("geirhos").describe("shot_noise") == (
         "uniform noise of geirhos (5 humans, 6,400 responses), transferred within the noise class"
         " (published)"
@@ -340,15 +340,15 @@ def test_one_line_says_whose_answers_they_are():
 
 
 def test_the_corruption_itself_comes_before_a_similar_one():
-    answers = simulated(400, corruption="shot_noise")
+    responses = simulated(400, corruption="shot_noise")
     both = make_responses(
         1000,
         source="simulated",
         choices=16,
         label_space="entry16",
         corruption=np.repeat(["shot_noise", "gaussian_noise"], [400, 600]),
-        delta_v=np.tile(answers.delta_v, 3)[:1000],
-        correct=np.tile(answers.correct, 3)[:1000],
+        delta_v=np.tile(responses.delta_v, 3)[:1000],
+        correct=np.tile(responses.correct, 3)[:1000],
     )
     reference = Reference("both", both)
     assert (reference.match("shot_noise"), reference.kind("shot_noise")) == ("shot_noise", "direct")
@@ -362,16 +362,16 @@ def test_the_corruption_itself_comes_before_a_similar_one():
 
 def test_two_choices_never_meet_sixteen_unless_asked(write):
     table = write("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.5,0.75,40,30\n0.9,0.5,40,20\n")
-    answers = import_responses([table], "counts", corruption="frost")
-    assert answers.choices == 2
-    reference = Reference("cars", answers)
+    responses = import_responses([table], "counts", corruption="frost")
+    assert responses.choices == 2
+    reference = Reference("cars", responses)
     assert reference.meeting(2) is reference
     with pytest.raises(ec.UsageError, match="Humans had 2 choices in cars, not 16"):
         reference.meeting(16)
-    corrected = reference.meeting(16, match_choices=True)
+    corrected = reference.meeting(16, chance_correct=True)
     assert "corrected for chance (2 choices)" in corrected.describe("frost")
     assert "chance" not in reference.describe("frost")
-    own, other = (each.curve("frost", replicates=5) for each in (reference, corrected))
+    own, other = (each.curve("frost", n_bootstrap=5) for each in (reference, corrected))
     np.testing.assert_allclose(other(GRID), corrected_for_chance(own(GRID), 2), atol=1e-9)
 
 
@@ -379,33 +379,33 @@ def test_two_choices_never_meet_sixteen_unless_asked(write):
 
 
 def test_a_table_of_trials_is_counted_as_by_hand(write):
-    answers = import_responses([write(TRIALS)], "trials")
-    np.testing.assert_array_equal(answers.correct, [1, 0, 0, 0])
+    responses = import_responses([write(TRIALS)], "trials")
+    np.testing.assert_array_equal(responses.correct, [1, 0, 0, 0])
     # no answer is none of the clean one's either
-    np.testing.assert_array_equal(answers.consistent, [1, 0, 0, 1])
-    np.testing.assert_array_equal(answers.delta_v, [0.5, 0.6, 0.5, np.nan])
-    assert (answers.choices, answers.label_space) == (16, "entry16")
-    assert answers.experiments == ("frost",)
-    assert Reference("own", answers).n_participants("frost") == 2
+    np.testing.assert_array_equal(responses.consistent, [1, 0, 0, 1])
+    np.testing.assert_array_equal(responses.delta_v, [0.5, 0.6, 0.5, np.nan])
+    assert (responses.choices, responses.label_space) == (16, "entry16")
+    assert responses.experiments == ("frost",)
+    assert Reference("own", responses).n_participants("frost") == 2
 
 
 def test_a_table_with_changes_of_its_own_needs_no_placement(write):
     head = "subj,Session,trial,rt,object_response,category,condition,imagename,delta_v\n"
     rows = "a,1,1,0.5,dog,dog,x,01_n02085620_7.png,0.25\na,1,2,NaN,na,cat,x,other.png,0.5\n"
-    answers = import_responses([write(head + rows)], "model-vs-human", corruption="frost")
-    np.testing.assert_array_equal(answers.delta_v, [0.25, 0.5])
-    np.testing.assert_array_equal(answers.correct, [1, 0])
-    assert answers.picture.tolist() == ["n02085620_7", "other.png"]
+    responses = import_responses([write(head + rows)], "model-vs-human", corruption="frost")
+    np.testing.assert_array_equal(responses.delta_v, [0.25, 0.5])
+    np.testing.assert_array_equal(responses.correct, [1, 0])
+    assert responses.image.tolist() == ["n02085620_7", "other.png"]
 
 
 def test_the_columns_of_the_vcr_study_are_counted_as_by_hand(write):
     """Accuracy: transf_pred against label; consistency: against orig_pred; Δv: never below 0."""
     rows = "dog,dog,dog,0.5\ncat,cat,dog,0.25\ndog,,dog,1\ndog,dog,dog,-0.001\ncat,dog,dog,\n"
-    answers = import_responses([write(VCR + rows)], "vcr", corruption="vcr/frost")
-    np.testing.assert_array_equal(answers.correct, [1, 0, 0, 1, 1])
-    np.testing.assert_array_equal(answers.consistent, [1, 1, 0, 1, 0])
-    np.testing.assert_array_equal(answers.delta_v, [0.5, 0.25, 1, 0, np.nan])
-    assert set(answers.corruption) == {"vcr/frost"} and answers.choices == 16
+    responses = import_responses([write(VCR + rows)], "vcr", corruption="vcr/frost")
+    np.testing.assert_array_equal(responses.correct, [1, 0, 0, 1, 1])
+    np.testing.assert_array_equal(responses.consistent, [1, 1, 0, 1, 0])
+    np.testing.assert_array_equal(responses.delta_v, [0.5, 0.25, 1, 0, np.nan])
+    assert set(responses.corruption) == {"vcr/frost"} and responses.choices == 16
     named = VCR.replace("orig", "corruption,subject,orig") + "fog,ann,dog,dog,dog,0.5\n"
     own = import_responses([write(named)], "vcr")
     assert (own.corruption.tolist(), own.subject.tolist()) == (["fog"], ["ann"])
@@ -425,18 +425,18 @@ def test_experiments_without_a_visual_change_are_imported_and_make_no_curves(wri
         write(f"{head}s{place},1,1,0.5,boat,boat,{image.split('_')[3]},{image}\n", name)
         for place, (name, image) in enumerate(STIMULI.items())
     ]
-    answers = import_responses(paths, "model-vs-human")
-    assert answers.experiments == ("sketch", "eidolonI")
-    assert np.isnan(answers.delta_v).all() and (answers.correct == 1).all()
+    responses = import_responses(paths, "model-vs-human")
+    assert responses.experiments == ("sketch", "eidolonI")
+    assert np.isnan(responses.delta_v).all() and (responses.correct == 1).all()
     sketch = "boat-0068-sketch-23"
-    assert answers.picture.tolist() == [sketch, sketch, "n04111531_17072"]
+    assert responses.image.tolist() == [sketch, sketch, "n04111531_17072"]
     named = import_responses(paths, "model-vs-human", corruption="contrast")
     reference = Reference("own", named)
     # a corruption's name alone makes no curve
     assert reference.match("contrast") is None and reference.curve("contrast") is None
 
 
-def test_counts_and_single_answers_lead_to_the_same_curve(write):
+def test_counts_and_single_responses_lead_to_the_same_curve(write):
     counts = [(0.05, 30, 29), (0.3, 40, 31), (0.6, 50, 22), (0.9, 40, 5)]
     rows = "".join(f"{v},{k / n},{n},{k}\n" for v, n, k in counts)
     table = write("IQA,Accuracy,Count,Num_Accs\n" + rows)
@@ -449,19 +449,19 @@ def test_counts_and_single_answers_lead_to_the_same_curve(write):
     table = write("corruption,subject,picture,label,answer,delta_v\n" + "".join(lines), "b.csv")
     two = Reference("b", import_responses([table], "trials"))
     assert one.count("frost") == two.count("frost") == 160
-    first, second = (each.curve("frost", replicates=50) for each in (one, two))
+    first, second = (each.curve("frost", n_bootstrap=50) for each in (one, two))
     np.testing.assert_array_equal(first(GRID), second(GRID))
     assert first.interval() == second.interval()
 
 
-def test_accuracy_and_consistency_of_the_same_answers_are_not_counted_twice(write):
+def test_accuracy_and_consistency_of_the_same_responses_are_not_counted_twice(write):
     accuracy = write("IQA,Accuracy,Count,Num_Accs\n0.1,0.9,40,36\n0.9,0.5,40,20\n")
     preserved = write("IQA,Preserved,Count,Num_Pre\n0.1,0.8,30,24\n0.9,0.4,30,12\n", "p.csv")
-    answers = import_responses([accuracy, preserved], "counts", corruption="frost")
-    reference = Reference("both", answers)
+    responses = import_responses([accuracy, preserved], "counts", corruption="frost")
+    reference = Reference("both", responses)
     assert reference.count("frost") == 80
-    assert reference.curve("frost", "accuracy", replicates=2)(0.1) == pytest.approx(0.9, abs=0.01)
-    assert reference.curve("frost", "consistency", replicates=2)(0.9) == pytest.approx(
+    assert reference.curve("frost", "accuracy", n_bootstrap=2)(0.1) == pytest.approx(0.9, abs=0.01)
+    assert reference.curve("frost", "consistency", n_bootstrap=2)(0.9) == pytest.approx(
         0.4, abs=0.01
     )
     points = reference.points("frost", "consistency")
@@ -471,16 +471,16 @@ def test_accuracy_and_consistency_of_the_same_answers_are_not_counted_twice(writ
 def test_published_counts_start_at_the_clean_accuracy_of_their_study():
     names = ("brightness", "contrast", "defocus_blur", "gaussian_noise", "jpeg_compression")
     paths = [outside("human", "hu2022", f"imagenet_c_p_{name}.csv") for name in names]
-    answers = import_responses(paths, "counts", corruption="all")
-    slight = answers.delta_v <= 0.05
-    rate = np.average(answers.correct[slight], weights=answers.trials[slight])
+    responses = import_responses(paths, "counts", corruption="all")
+    slight = responses.delta_v <= 0.05
+    rate = np.average(responses.correct[slight], weights=responses.trials[slight])
     assert rate == pytest.approx(0.970, abs=0.015)
 
 
 @pytest.mark.parametrize(
     ("form", "text", "told", "sentence"),
     [
-        ("trials", "corruption,subject\nfrost,a\n", {}, "lacks the column picture: it needs"),
+        ("trials", "corruption,subject\nfrost,a\n", {}, "lacks the column image: it needs"),
         ("trials", "", {}, "lacks the column"),
         ("trials", TRIALS.splitlines()[0] + "\n", {}, "has no rows"),
         ("trials", TRIALS + "frost,ann\n", {}, "row 6: 2 cells instead of 7"),
@@ -535,13 +535,13 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
         ("trial", TRIALS, {}, "Did you mean 'trials'"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused_with_its_row(write, form, text, told, sentence):
-    with pytest.raises(ec.UsageError, match=sentence) as refused:
+def test_a_table_that_cannot_be_used_is_rejected_with_its_row(write, form, text, told, sentence):
+    with pytest.raises(ec.UsageError, match=sentence) as rejected:
         import_responses([write(text)], form, **told)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(rejected.value)
 
 
-def test_files_that_are_no_text_are_refused(tmp_path):
+def test_files_that_are_no_text_are_rejected(tmp_path):
     path = tmp_path / "t.csv"
     for content, sentence in (
         (b"\x1f\x8b\x08broken", "damaged or truncated"),
@@ -556,7 +556,7 @@ def test_files_that_are_no_text_are_refused(tmp_path):
 # consistency
 
 
-def people_on_one_picture():
+def humans_on_one_image():
     """Three said dog, cat, dog to a clean picture; two others saw it with frost."""
     return make_responses(
         5,
@@ -565,69 +565,69 @@ def people_on_one_picture():
         label_space="entry16",
         corruption=["clean", "clean", "clean", "frost", "frost"],
         subject=["a", "b", "c", "d", "e"],
-        picture=["1"] * 5,
+        image=["1"] * 5,
         label=["dog"] * 5,
-        answer=["dog", "cat", "dog", "dog", "cat"],
+        response=["dog", "cat", "dog", "dog", "cat"],
         delta_v=[0, 0, 0, 0.5, 0.5],
     )
 
 
-def test_majority_compares_with_the_commonest_clean_answer_of_others():
-    agreed = consistency(people_on_one_picture(), "majority")
+def test_majority_compares_with_the_commonest_clean_response_of_others():
+    agreed = consistency(humans_on_one_image(), "majority")
     # b, of whom both others said dog, does not agree; nor does e
     assert agreed[[1, 3, 4]].tolist() == [0, 1, 0]
     # for a the others said cat and dog, which is a tie: either may be drawn
     assert agreed[0] in (0, 1)
 
 
-def test_random_compares_with_one_clean_answer_drawn_from_others():
-    answers = people_on_one_picture()
-    drawn = np.array([consistency(answers, "random", seed) for seed in range(600)])
+def test_random_compares_with_one_clean_response_drawn_from_others():
+    responses = humans_on_one_image()
+    drawn = np.array([consistency(responses, "random", seed) for seed in range(600)])
     np.testing.assert_allclose(drawn.mean(axis=0), [1 / 2, 0, 1 / 2, 2 / 3, 1 / 3], atol=0.08)
 
 
-def test_peoples_consistency_starts_at_their_agreement_on_clean_pictures():
+def test_peoples_consistency_starts_at_their_agreement_on_clean_images():
     numbers = np.random.default_rng(1)
-    pictures = np.repeat(np.arange(300), 4).astype(str)
+    images = np.repeat(np.arange(300), 4).astype(str)
     clean = np.tile([True, True, False, False], 300)
     change = np.where(clean, 0, np.repeat(numbers.random(300), 4))
     same = numbers.random(1200) < np.where(clean, 0.9, 0.9 - 0.6 * change)
-    answers = make_responses(
+    responses = make_responses(
         1200,
         source="simulated",
         choices=16,
         label_space="entry16",
         corruption=np.where(clean, "clean", "frost"),
         subject=np.tile(["a", "b", "c", "d"], 300),
-        picture=pictures,
+        image=images,
         label=np.full(1200, "dog"),
-        answer=np.where(same, "dog", "cat"),
+        response=np.where(same, "dog", "cat"),
         delta_v=change,
     )
-    reference = Reference("simulated", answers, "majority")
-    curve = reference.curve("frost", "consistency", replicates=20)
+    reference = Reference("simulated", responses, "majority")
+    curve = reference.curve("frost", "consistency", n_bootstrap=20)
     # both right or both wrong
     assert curve.left == pytest.approx(0.9**2 + 0.1**2, abs=0.04)
     assert curve.bins.counts.sum() == 600
-    assert reference.curve("frost", replicates=20).left == pytest.approx(0.9, abs=0.03)
+    assert reference.curve("frost", n_bootstrap=20).left == pytest.approx(0.9, abs=0.03)
 
 
 # resampling and comparison
 
 
-def test_answers_to_one_picture_are_resampled_together():
+def test_responses_to_one_image_are_resampled_together():
     once = simulated(500)
     five = once.only(np.repeat(np.arange(500), 5))
-    columns = {name: getattr(five, name) for name in ("label", "answer", "corruption", "delta_v")}
+    columns = {name: getattr(five, name) for name in ("label", "response", "corruption", "delta_v")}
     apart, together = (
         make_responses(
-            2500, source="s", choices=16, label_space="entry16", picture=pictures.astype(str),
+            2500, source="s", choices=16, label_space="entry16", image=images.astype(str),
             **columns,
         )
-        for pictures in (np.arange(2500), np.repeat(np.arange(500), 5))
+        for images in (np.arange(2500), np.repeat(np.arange(500), 5))
     )  # fmt: skip
     spreads = [
-        Reference("x", each).curve("frost", replicates=300, smoothing=0.1).areas.std()
+        Reference("x", each).curve("frost", n_bootstrap=300, smoothing=0.1).areas.std()
         for each in (apart, together)
     ]
     assert spreads[1] / spreads[0] == pytest.approx(5**0.5, rel=0.2)
@@ -638,7 +638,7 @@ def test_bands_of_one_truth_overlap_and_of_two_do_not():
         numbers = np.random.default_rng(seed)
         change = numbers.random(4000)
         return fit_curve(
-            change, numbers.random(4000) < 0.9 - loss * change, anchor=0.9, replicates=200
+            change, numbers.random(4000) < 0.9 - loss * change, anchor=0.9, n_bootstrap=200
         )
 
     assert bands_apart(curve(0, 0.3), curve(1, 0.8))[-1][1] == pytest.approx(1)
@@ -649,7 +649,7 @@ def test_bands_of_one_truth_overlap_and_of_two_do_not():
 def test_bands_are_compared_only_where_both_were_seen():
     numbers = np.random.default_rng(0)
     low, high = 0.4 * numbers.random(500), 0.6 + 0.4 * numbers.random(500)
-    one, two = (fit_curve(each, each < 0.9, replicates=5) for each in (low, high))
+    one, two = (fit_curve(each, each < 0.9, n_bootstrap=5) for each in (low, high))
     with pytest.raises(ec.UsageError, match="in common"):
         bands_apart(one, two)
 
@@ -659,17 +659,17 @@ def test_bands_are_compared_only_where_both_were_seen():
 
 def test_what_is_written_is_read_again(write, tmp_path):
     judged = write("a,b,shown_same,same,subject\nfrost,fog,0,1,ann\n", "judged.csv")
-    answers = import_responses(
-        [write(TRIALS)], "trials", judgements=judged, citation="Ann 2024", licence="CC0"
+    responses = import_responses(
+        [write(TRIALS)], "trials", judgements=judged, citation="Ann 2024", license="CC0"
     )
     path = tmp_path / "people.parquet"
-    write_responses(path, answers)
+    write_responses(path, responses)
     again = read_responses(path)
-    for name in ("corruption", "answer", "clean_answer", "delta_v", "correct", "trials"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(answers, name))
-    assert again.judgements == answers.judgements
+    for name in ("corruption", "response", "clean_response", "delta_v", "correct", "trials"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(responses, name))
+    assert again.judgements == responses.judgements
     assert again.judgements == (Judgement("fog", "frost", "ann", "different", "same"),)
-    assert (again.citation, again.licence, again.choices) == ("Ann 2024", "CC0", 16)
+    assert (again.citation, again.license, again.choices) == ("Ann 2024", "CC0", 16)
     reference = find_reference(str(path))
     assert reference.name == "people" and reference.match("frost") == "frost"
 
@@ -693,21 +693,21 @@ def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
         find_reference("geirhoss")
 
 
-def test_a_file_of_another_version_or_without_a_column_is_refused(tmp_path):
+def test_a_file_of_another_version_or_without_a_column_is_rejected(tmp_path):
     path = tmp_path / "a.parquet"
     write_responses(path, simulated(5))
     table = pq.read_table(path)
     metadata = table.schema.metadata
     old = {**metadata, b"eyechart.version": b"0"}
     pq.write_table(table.replace_schema_metadata(old), path)
-    with pytest.raises(ec.UsageError, match="version 0, not 1: import"):
+    with pytest.raises(ec.UsageError, match="version 0, not 2: import"):
         read_responses(path)
-    pq.write_table(table.drop_columns(["answer"]).replace_schema_metadata(metadata), path)
+    pq.write_table(table.drop_columns(["response"]).replace_schema_metadata(metadata), path)
     with pytest.raises(ec.UsageError, match="damaged"):
         read_responses(path)
 
 
-def test_too_few_answers_for_a_curve_are_named():
+def test_too_few_responses_for_a_curve_are_named():
     with pytest.raises(ec.UsageError, match="few, frost: Fewer than 2 bins"):
         Reference("few", simulated(10)).curve("frost")
 
@@ -721,7 +721,7 @@ def test_too_few_answers_for_a_curve_are_named():
         ("subject", ["a"], "subject must have one value per row: 2"),
     ],
 )
-def test_records_that_cannot_be_are_refused(column, values, sentence):
+def test_records_that_cannot_be_are_rejected(column, values, sentence):
     with pytest.raises(ec.UsageError, match=sentence):
         make_responses(2, source="s", choices=2, label_space="2 choices", **{column: values})
 
@@ -741,18 +741,18 @@ def test_a_small_study_has_fewer_bins_and_still_a_curve(tmp_path):
     count = 300
     change = random.uniform(0, 1, count)
     chance = 1 - 0.9 * change
-    answers = make_responses(
+    responses = make_responses(
         count,
         source="small",
         choices=16,
         label_space="entry16",
         corruption=np.full(count, "frost"),
-        picture=[f"p{place}" for place in range(count)],
+        image=[f"p{place}" for place in range(count)],
         label=np.full(count, "dog"),
-        answer=np.where(random.uniform(size=count) < chance, "dog", "cat"),
+        response=np.where(random.uniform(size=count) < chance, "dog", "cat"),
         delta_v=change,
     )
-    curve = Reference("small", answers).curve("frost")
+    curve = Reference("small", responses).curve("frost")
     low, high = curve.interval(0.999)
     assert low < 1 - 0.45 < high
     assert curve.observed[0][0] < 0.2 and curve.observed[-1][1] > 0.8

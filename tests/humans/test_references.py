@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.humans.combined import References, merge
 from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import make_responses, read_responses, write_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.labels.imagenet import wordnet_ids
-from small_models import TINTS, save_pictures
+from small_models import TINTS, save_images
 
 CLASSES = (404, 294, 281, 409)
 """Of ImageNet, one for each tint: airplane, bear, cat and clock."""
 
 
-def responses(*names, count=600, clean=0.9, seed=0, people="ann bob"):
+def responses(*names, count=600, clean=0.9, seed=0, humans="ann bob"):
     """Responses to corruptions, right from .9 down along Δv, and as often to clean images."""
     numbers = np.random.default_rng(seed)
     corruption = np.repeat([*names, "clean"], count)
@@ -32,7 +32,7 @@ def responses(*names, count=600, clean=0.9, seed=0, people="ann bob"):
         choices=16,
         label_space="entry16",
         corruption=corruption,
-        subject=np.array(people.split())[np.arange(len(corruption)) % len(people.split())],
+        subject=np.array(humans.split())[np.arange(len(corruption)) % len(humans.split())],
         delta_v=change,
         correct=right.astype(float),
         consistent=same.astype(float),
@@ -52,14 +52,14 @@ def written(tmp_path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Tinted pictures in folders of four classes of ImageNet."""
-    home = save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=3)
+    home = save_images(tmp_path_factory.mktemp("images") / "photos", each=3)
     for tint, place in zip(TINTS, CLASSES, strict=True):
         (home / tint).rename(home / wordnet_ids()[place])
     return home
 
 
 def evaluate(folder, **more):
-    options = {"n": 60, "replicates": 20, "bins": 7, "least": 3} | more
+    options = {"n": 60, "n_bootstrap": 20, "bins": 7, "min_per_bin": 3} | more
     return ec.evaluate(
         "small_models:thousand", folder, suite="vcr", stimulus="native", labels="entry16", **options
     )
@@ -139,7 +139,7 @@ def test_a_study_of_frost_keeps_the_packaged_noise_and_blur(run, folder, written
     result = run(
         "evaluate", "small_models:thousand", "--images", folder, "--labels", "entry16",
         "--humans", written("mine", "frost"), "--humans", "geirhos", "--stimulus", "native",
-        "--n", 60, "--bins", 7, "--least", 3, "--replicates", 20, "--corruption", "frost",
+        "--n", 60, "--bins", 7, "--min-per-bin", 3, "--n-bootstrap", 20, "--corruption", "frost",
         "--corruption", "median_blur", "--corruption", "brightness", "--out", out,
     )  # fmt: skip
     assert result.status == 0, result.err
@@ -152,16 +152,16 @@ def test_a_study_of_frost_keeps_the_packaged_noise_and_blur(run, folder, written
     saved = json.loads((out / "results.json").read_text(encoding="utf-8"))
     (space,) = saved["models"][0]["spaces"].values()
     found = {
-        name: own["accuracy"]["people"] and own["accuracy"]["people"]["reference"]
+        name: own["accuracy"]["humans"] and own["accuracy"]["humans"]["reference"]
         for name, own in space["corruptions"].items()
     }
     assert found == {"vcr/frost": "mine", "vcr/median_blur": "geirhos", "vcr/brightness": None}
-    people = space["corruptions"]["vcr/median_blur"]["accuracy"]["people"]
-    assert (people["experiment"], people["observers"]) == ("lowpass", 6)
-    assert {own["reference"] for own in saved["people"]} == {"mine", "geirhos"}
+    humans = space["corruptions"]["vcr/median_blur"]["accuracy"]["humans"]
+    assert (humans["experiment"], humans["observers"]) == ("lowpass", 6)
+    assert {own["reference"] for own in saved["humans"]} == {"mine", "geirhos"}
     # the packaged one is below the published crowd, and all who read it are told
     caution = [note for note in saved["warnings"] if "VCR paper" in note]
-    area = people["areas"]["human"]
+    area = humans["areas"]["human"]
     assert f"median blur {area:.3f} against 0.837" in caution[0] and "Note: The packaged" in text
     page = tmp_path / "report.html"
     result = run("report", out, "--out", page)
@@ -184,7 +184,7 @@ def test_references_that_cannot_be_together_are_rejected(run, folder, tmp_path, 
     options = [text for name in given for text in ("--humans", name)]
     out = ["--out", tmp_path / "out"]
     result = run("evaluate", "small_models:thousand", "--images", folder, *options, *out)
-    assert_refused(result, word)
+    assert_rejected(result, word)
 
 
 def test_runs_whose_human_curves_have_other_bins_are_not_compared(run, folder, written, tmp_path):
@@ -193,12 +193,13 @@ def test_runs_whose_human_curves_have_other_bins_are_not_compared(run, folder, w
     for name, asked in (("usual", ()), ("forty", ("--bins", 40))):
         result = run(
             "evaluate", "small_models:thousand", "--images", folder, "--labels", "entry16",
-            "--humans", mine, "--stimulus", "native", "--n", 60, "--least", 3, "--replicates", 5,
+            "--humans", mine, "--stimulus", "native", "--n", 60, "--min-per-bin", 3,
+            "--n-bootstrap", 5,
             "--corruption", "frost", *asked, "--out", tmp_path / name,
         )  # fmt: skip
         assert result.status == 0, result.err
-    refused = run("compare", tmp_path / "usual", tmp_path / "forty")
-    assert_refused(refused, "human_bins is auto")
+    rejected = run("compare", tmp_path / "usual", tmp_path / "forty")
+    assert_rejected(rejected, "human_bins is auto")
     # a run from before this was recorded
     old = shutil.copytree(tmp_path / "usual", tmp_path / "old") / "results.json"
     content = json.loads(old.read_text(encoding="utf-8"))
@@ -211,7 +212,7 @@ def test_runs_whose_human_curves_have_other_bins_are_not_compared(run, folder, w
 # Merging
 
 
-def test_merged_references_pool_responses_and_keep_clean_images_and_people_apart(run, written):
+def test_merged_references_pool_responses_and_keep_clean_images_and_humans_apart(run, written):
     one = written("one", "frost", clean=0.9)
     two = written("two", "frost", "fog", clean=0.6, seed=1)
     out = one.parent / "both.parquet"
@@ -224,8 +225,8 @@ def test_merged_references_pool_responses_and_keep_clean_images_and_people_apart
     assert merged.left_end("fog").rate == own["two"].left_end("fog").rate
     ends = [own[name].left_end("frost").rate for name in own]
     assert merged.left_end("frost").rate == pytest.approx(np.mean(ends))
-    area = merged.curve("fog", replicates=2).area
-    assert area == pytest.approx(own["two"].curve("fog", replicates=2).area, abs=1e-9)
+    area = merged.curve("fog", n_bootstrap=2).area
+    assert area == pytest.approx(own["two"].curve("fog", n_bootstrap=2).area, abs=1e-9)
 
 
 def told_once(clean, **more):
@@ -237,8 +238,8 @@ def told_once(clean, **more):
         label_space="entry16",
         corruption=["frost", "clean", "clean"],
         subject=["ann", "bob", "cem"],
-        picture=["1", "1", "1"],
-        answer=["cat", clean, clean],
+        image=["1", "1", "1"],
+        response=["cat", clean, clean],
         delta_v=[0.5, 0, 0],
         **more,
     )
@@ -252,7 +253,7 @@ def test_merged_responses_are_compared_with_clean_responses_of_their_own_study()
 
 
 def test_a_part_without_clean_responses_of_its_own_keeps_its_consistency_when_merged():
-    given = told_once("dog", clean_answer=["cat", "", ""])
+    given = told_once("dog", clean_response=["cat", "", ""])
     parts = [Reference("one", given, "given"), Reference("two", told_once("cat"), "majority")]
     merged = merge(parts)
     assert merged.consistent.tolist() == [1, 1, 1, 1, 1, 1]
@@ -265,7 +266,7 @@ def test_the_packaged_reference_can_be_merged_with_a_study():
     merged = Reference("both", merge([geirhos, Reference("mine", responses("frost"))]))
     assert merged.kind("vcr/frost") == "direct" and merged.kind("vcr/glass_blur") == "transferred"
     for name in ("noise", "lowpass", "contrast"):
-        mine, theirs = (own.curve(name, replicates=2).area for own in (merged, geirhos))
+        mine, theirs = (own.curve(name, n_bootstrap=2).area for own in (merged, geirhos))
         assert mine == pytest.approx(theirs, abs=1e-9)
     assert "Geirhos" in merged.citation
 
@@ -279,7 +280,7 @@ def test_what_cannot_be_merged_is_rejected(run, tmp_path, written, names, word):
     ten = make_responses(2, source="s", choices=10, label_space="10 choices", delta_v=[0.1, 0.2])
     write_responses(tmp_path / "ten.parquet", ten)
     paths = [tmp_path / f"{name}.parquet" for name in names]
-    assert_refused(run("humans", "merge", *paths, "--out", tmp_path / "x.parquet"), word)
+    assert_rejected(run("humans", "merge", *paths, "--out", tmp_path / "x.parquet"), word)
     assert not (tmp_path / "x.parquet").exists()
 
 
@@ -302,7 +303,7 @@ def test_a_model_is_compared_where_humans_responded_to_both(folder, written):
     space = found.models[0].space("entry16")
     assert [(own.property, own.human_curves) for own in space.similar] == [("a", 2), ("p", 2)]
     for letter, own in zip("ap", space.similar, strict=True):
-        first, second = (space[name].properties[letter].people for name in (own.first, own.second))
+        first, second = (space[name].properties[letter].humans for name in (own.first, own.second))
         assert first.line is not second.line
         difference = first.hmri.value - second.hmri.value
         assert own.delta_hmri == pytest.approx(difference, abs=1e-12)
@@ -317,14 +318,14 @@ def test_evaluate_transfers_within_a_file_of_classes(folder, written, tmp_path):
     )
     options = {"humans": [mine], "corruptions": ["frost", "brightness"]}
     found = evaluate(folder, similar=[classes], **options)
-    people = [own.accuracy.people for own in found.models[0].space("entry16").corruptions.values()]
-    assert sorted(own.kind for own in people) == ["direct", "transferred"]
-    assert any("within the cold class (study x; t; p ≥ 0.4; n ≥ 9)" in own.about for own in people)
+    humans = [own.accuracy.humans for own in found.models[0].space("entry16").corruptions.values()]
+    assert sorted(own.kind for own in humans) == ["direct", "transferred"]
+    assert any("within the cold class (study x; t; p ≥ 0.4; n ≥ 9)" in own.about for own in humans)
     # paths are text in what is written
     assert found.config.similar == (str(classes),) and found.config.humans == str(mine)
     assert found.models[0].space("entry16").similar[0].human_curves == 1
     alone = evaluate(folder, **options).models[0].space("entry16")["vcr/brightness"]
-    assert alone.accuracy.people is None
+    assert alone.accuracy.humans is None
 
 
 def test_that_no_corruption_has_a_human_reference_is_said(folder, written):

@@ -9,22 +9,22 @@ from scipy.stats import binomtest
 from scipy.stats import norm as normal
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.humans.same_different import (
     Judgement,
-    analyse,
+    analyze,
     read_single_judgements,
 )
 from eyechart.stats.p_values import holm
 
-HEAD = "a,b,subject,shown,said\n"
+HEAD = "a,b,subject,shown,response\n"
 
 
-def judged(a, b, people, each, right, seed=0, bias=0.0):
+def judged(a, b, humans, each, right, seed=0, bias=0.0):
     """Answers of people who are so often right; the rest lean to "same" by `bias`."""
     numbers = np.random.default_rng(seed)
     rows = []
-    for person, place in product(range(people), range(each)):
+    for person, place in product(range(humans), range(each)):
         shown = ("same", "different")[place % 2]
         said = shown
         if numbers.random() > 2 * right - 1:  # does not know and guesses
@@ -52,8 +52,8 @@ def test_of_a_pair_every_figure_follows_from_its_counts():
         for place in range(count)
     ]  # fmt: skip
     rows.append(Judgement("fog", "frost", "p1", "same", ""))
-    (found,) = analyse(rows)
-    assert (found.n_judgements, found.n_unanswered, found.n_participants, found.n_correct) == (
+    (found,) = analyze(rows)
+    assert (found.n_judgements, found.n_missing, found.n_participants, found.n_correct) == (
         70,
         1,
         7,
@@ -69,7 +69,7 @@ def test_of_a_pair_every_figure_follows_from_its_counts():
 
 
 @pytest.mark.parametrize(
-    ("people", "each", "right", "verdict"),
+    ("humans", "each", "right", "verdict"),
     [
         (20, 20, 0.8, "told apart"),
         (60, 20, 0.5, "not told apart"),
@@ -79,14 +79,14 @@ def test_of_a_pair_every_figure_follows_from_its_counts():
         (20, 1, 0.9, "too few responses"),
     ],
 )
-def test_near_chance_with_few_answers_is_no_sign_of_likeness(people, each, right, verdict):
-    (found,) = analyse(judged("a", "b", people, each, right, seed=3))
+def test_near_chance_with_few_responses_is_no_sign_of_likeness(humans, each, right, verdict):
+    (found,) = analyze(judged("a", "b", humans, each, right, seed=3))
     assert found.verdict == verdict, found
 
 
 def test_who_always_says_same_tells_nothing_apart():
     rows = judged("a", "b", 30, 20, 0.5, bias=0.5)
-    (found,) = analyse(rows)
+    (found,) = analyze(rows)
     assert found.accuracy == 0.5 and found.said_same == (1, 1)
     assert found.sensitivity == pytest.approx(0) and found.verdict == "undecided"
 
@@ -98,7 +98,7 @@ def test_p_values_are_corrected_over_all_pairs():
             for place, (a, b) in enumerate(combinations("abcd", 2))
         )
     )
-    found = analyse(rows)
+    found = analyze(rows)
     assert [(each.a, each.b) for each in found] == list(combinations("abcd", 2))
     assert [each.by_participant_holm for each in found] == holm(
         [each.by_participant for each in found]
@@ -106,11 +106,11 @@ def test_p_values_are_corrected_over_all_pairs():
     assert [each.pooled_holm for each in found] == holm([each.pooled for each in found]).tolist()
     # order of rows means nothing
     np.random.default_rng(0).shuffle(rows)
-    assert analyse(rows) == found
+    assert analyze(rows) == found
 
 
-def test_answers_of_which_none_came_in_time_are_no_pair():
-    assert analyse([Judgement("a", "b", "p", "same", "")]) == []
+def test_responses_of_which_none_came_in_time_are_no_pair():
+    assert analyze([Judgement("a", "b", "p", "same", "")]) == []
 
 
 # Files and the command
@@ -131,7 +131,7 @@ def test_imported_judgements_are_tested_by_accuracy_and_not_by_how_often_same_is
     rows = ["1,1"] * 45 + ["1,0"] * 5 + ["0,1"] * 45 + ["0,0"] * 5
     lines = (f"{'a,b' if place % 2 else 'b,a'},{row}" for place, row in enumerate(rows))
     path.write_text("a,b,shown_same,same\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    (found,) = analyse(read_single_judgements(path))
+    (found,) = analyze(read_single_judgements(path))
     assert (found.n_judgements, found.n_correct, found.said_same) == (
         100,
         50,
@@ -147,7 +147,7 @@ def test_whoever_tells_every_imported_pair_apart_is_right(tmp_path):
     path = tmp_path / "imported.csv"
     rows = (f"frost,fog,{shown},{shown},p{place % 8}" for place in range(20) for shown in (0, 1))
     path.write_text("a,b,shown_same,same,subject\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    (found,) = analyse(read_single_judgements(path))
+    (found,) = analyze(read_single_judgements(path))
     assert (found.n_judgements, found.n_participants, found.accuracy) == (40, 8, 1)
     assert found.pooled == pytest.approx(2 / 2**40) and found.verdict == "told apart"
 
@@ -172,11 +172,11 @@ def test_imported_judgements_that_say_too_little_are_rejected(tmp_path, text, se
     ("row", "sentence"),
     [
         ("a,b,p,alike,same", "row 2: shown must be same or different, got 'alike'"),
-        ("a,b,p,same,maybe", "row 2: said must be same, different or empty, got 'maybe'"),
+        ("a,b,p,same,maybe", "row 2: response must be same, different or empty, got 'maybe'"),
         ("a,b,,same,same", "row 2: subject is empty"),
     ],
 )
-def test_judgements_that_cannot_be_are_refused(tmp_path, row, sentence):
+def test_judgements_that_cannot_be_are_rejected(tmp_path, row, sentence):
     path = tmp_path / "judgements.csv"
     path.write_text(HEAD + row + "\n", encoding="utf-8")
     with pytest.raises(ec.UsageError, match=sentence):
@@ -215,7 +215,7 @@ def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
         (["--clean-responses", "given"], "--clean-responses is for curves"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(run, tmp_path, arguments, word):
+def test_what_cannot_be_compared_is_rejected(run, tmp_path, arguments, word):
     rows = judged("fog", "frost", 6, 5, 0.9) + judged("blur", "fog", 6, 5, 0.5)
     write(tmp_path / "judgements.csv", rows)
-    assert_refused(run("humans", "similar", tmp_path, *arguments), word)
+    assert_rejected(run("humans", "similar", tmp_path, *arguments), word)

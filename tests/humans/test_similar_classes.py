@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.humans.human_responses import make_responses, write_responses
 from eyechart.humans.reference import Reference
 from eyechart.humans.transfer import (
@@ -41,7 +41,7 @@ def responses(falls, count, seed=0):
         choices=16,
         label_space="entry16",
         corruption=np.repeat(list(falls), count),
-        picture=np.array([f"p{place // 5}" for place in range(len(change))]),
+        image=np.array([f"p{place // 5}" for place in range(len(change))]),
         delta_v=change,
         correct=(numbers.random(len(change)) < 0.95 - loss * change**3).astype(float),
     )
@@ -128,7 +128,7 @@ def test_likeness_does_not_carry_over_from_pair_to_pair():
 
 
 def test_all_pairs_are_compared_and_corrected_for_their_number():
-    pairs, reasons = compare_curves(Reference("mine", responses(FALLS, 3000)), replicates=200)
+    pairs, reasons = compare_curves(Reference("mine", responses(FALLS, 3000)), n_bootstrap=200)
     assert [(own.a, own.b) for own in pairs] == list(combinations(FALLS, 2)) and not reasons
     assert [own.p_holm for own in pairs] == holm([own.p for own in pairs]).tolist()
     by_pair = {(own.a, own.b): own for own in pairs}
@@ -147,7 +147,7 @@ def test_all_pairs_are_compared_and_corrected_for_their_number():
 
 def test_few_responses_are_no_sign_of_likeness():
     (own,), _ = compare_curves(
-        Reference("few", responses({"frost": 0.8, "fog": 0.8}, 150)), replicates=100
+        Reference("few", responses({"frost": 0.8, "fog": 0.8}, 150)), n_bootstrap=100
     )
     assert own.verdict == "undecided" and own.at_most > 0.2
     found = find_similar([own], "few", "simultaneous")
@@ -160,7 +160,7 @@ def test_few_responses_are_no_sign_of_likeness():
 def test_the_published_rule_errs_where_the_simultaneous_test_does_not():
     """A pair of equal truth whose 83 % intervals are apart somewhere."""
     equal = Reference("equal", responses({"frost": 0.8, "fog": 0.8}, 1500, seed=2))
-    (own,), _ = compare_curves(equal, replicates=300)
+    (own,), _ = compare_curves(equal, n_bootstrap=300)
     assert own.published_rule == "apart" and own.verdict != "different" and own.p > 0.05
 
 
@@ -169,7 +169,7 @@ def test_of_equal_pairs_the_published_rule_calls_many_different_and_the_test_few
     apart = different = 0
     for seed in range(40):
         equal = Reference("equal", responses({"frost": 0.8, "fog": 0.8}, 1500, seed=1000 + seed))
-        (own,), _ = compare_curves(equal, replicates=300)
+        (own,), _ = compare_curves(equal, n_bootstrap=300)
         apart += own.published_rule == "apart"
         different += own.verdict == "different"
     assert apart >= 10  # a rule at 5 % would have more than 5 once in 100 times
@@ -239,7 +239,7 @@ def test_a_file_that_holds_no_classes_is_rejected_and_kept(run, three, tmp_path,
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ec.UsageError, match=sentence):
         find_classes(str(path))
-    assert_refused(run("humans", "similar", three, "--out", path), "holds no similar classes")
+    assert_rejected(run("humans", "similar", three, "--out", path), "holds no similar classes")
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -253,7 +253,7 @@ def test_a_file_that_holds_no_classes_is_rejected_and_kept(run, three, tmp_path,
     ],
 )
 def test_what_cannot_be_compared_is_rejected_in_a_sentence(run, arguments, word):
-    assert_refused(run("humans", "similar", *arguments), word)
+    assert_rejected(run("humans", "similar", *arguments), word)
 
 
 # Transfer

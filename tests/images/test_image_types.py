@@ -8,8 +8,8 @@ from PIL import Image
 import eyechart as ec
 
 NUMBERS = np.random.default_rng(0)
-COLOUR = NUMBERS.integers(0, 256, (16, 12, 3), dtype=np.uint8)
-GREY = COLOUR[..., 0].copy()
+COLOR = NUMBERS.integers(0, 256, (16, 12, 3), dtype=np.uint8)
+GRAY = COLOR[..., 0].copy()
 BATCH = NUMBERS.integers(0, 256, (2, 16, 12, 3), dtype=np.uint8)
 
 
@@ -34,7 +34,7 @@ def test_tensors_come_back_in_kind_and_are_left_alone(dtype, shape):
         assert result.max() <= 1
 
 
-class Labelled(torch.Tensor):
+class Labeled(torch.Tensor):
     """A tensor of its own class, which operations turn into plain ones, as torchvision's are."""
 
     @classmethod
@@ -47,18 +47,18 @@ class Labelled(torch.Tensor):
 @pytest.mark.parametrize("shape", [(2, 3, 16, 12), (3, 16, 12)])
 def test_tensors_of_a_class_of_their_own_keep_it(dtype, shape):
     plain = (torch.rand(shape) * (255 if dtype == torch.uint8 else 1)).to(dtype)
-    images = plain.as_subclass(Labelled)
+    images = plain.as_subclass(Labeled)
     assert type(images + 0) is torch.Tensor
     result = noisy(images)
-    assert type(result) is Labelled and result.dtype == dtype and result.shape == shape
+    assert type(result) is Labeled and result.dtype == dtype and result.shape == shape
     assert torch.equal(result.as_subclass(torch.Tensor), noisy(plain))
-    assert type(images) is Labelled and torch.equal(images.as_subclass(torch.Tensor), plain)
+    assert type(images) is Labeled and torch.equal(images.as_subclass(torch.Tensor), plain)
 
 
 def test_a_list_may_mix_classes_of_tensors():
-    plain = torch.from_numpy(COLOUR).permute(2, 0, 1).contiguous()
-    one, two, three = noisy([plain.as_subclass(Labelled), plain, COLOUR])
-    assert (type(one), type(two), type(three)) == (Labelled, torch.Tensor, np.ndarray)
+    plain = torch.from_numpy(COLOR).permute(2, 0, 1).contiguous()
+    one, two, three = noisy([plain.as_subclass(Labeled), plain, COLOR])
+    assert (type(one), type(two), type(three)) == (Labeled, torch.Tensor, np.ndarray)
     assert torch.equal(one.as_subclass(torch.Tensor), two)
 
 
@@ -67,7 +67,7 @@ def test_a_parameter_comes_back_as_a_plain_tensor():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("images", [GREY, GREY[..., None], COLOUR, BATCH, BATCH[..., :1]])
+@pytest.mark.parametrize("images", [GRAY, GRAY[..., None], COLOR, BATCH, BATCH[..., :1]])
 def test_arrays_come_back_in_kind_and_are_left_alone(dtype, images):
     images = images.copy() if dtype == np.uint8 else (images / 255).astype(dtype)
     before = images.copy()
@@ -79,8 +79,8 @@ def test_arrays_come_back_in_kind_and_are_left_alone(dtype, images):
     assert not np.array_equal(result, images)
 
 
-@pytest.mark.parametrize(("levels", "mode"), [(COLOUR, "RGB"), (GREY, "L")])
-def test_pictures_come_back_in_kind(levels, mode):
+@pytest.mark.parametrize(("levels", "mode"), [(COLOR, "RGB"), (GRAY, "L")])
+def test_images_come_back_in_kind(levels, mode):
     result = noisy(Image.fromarray(levels))
     assert isinstance(result, Image.Image)
     assert result.mode == mode
@@ -89,22 +89,22 @@ def test_pictures_come_back_in_kind(levels, mode):
 
 
 def test_all_kinds_get_the_same_pixels():
-    array = noisy(COLOUR)
-    tensor = noisy(torch.from_numpy(COLOUR).permute(2, 0, 1))
+    array = noisy(COLOR)
+    tensor = noisy(torch.from_numpy(COLOR).permute(2, 0, 1))
     assert np.array_equal(tensor.permute(1, 2, 0).numpy(), array)
 
 
 def test_arrays_in_unusual_memory_order_are_taken():
-    turned = COLOUR[::-1, :, ::-1]
+    turned = COLOR[::-1, :, ::-1]
     assert np.array_equal(noisy(turned), noisy(turned.copy()))
-    frozen = COLOUR.copy()
+    frozen = COLOR.copy()
     frozen.flags.writeable = False
-    assert np.array_equal(noisy(frozen), noisy(COLOUR))
+    assert np.array_equal(noisy(frozen), noisy(COLOR))
 
 
 def test_lists_may_mix_sizes_and_kinds():
     small = torch.rand(3, 8, 8)
-    images = [COLOUR, small, Image.fromarray(GREY), COLOUR[:10]]
+    images = [COLOR, small, Image.fromarray(GRAY), COLOR[:10]]
     results = noisy(images, keys=["a", "b", "c", "d"])
     assert isinstance(results, list)
     assert [type(result) for result in results] == [
@@ -121,9 +121,9 @@ def test_lists_may_mix_sizes_and_kinds():
 
 
 def test_lists_take_one_strength_per_image():
-    results = ec.corrupt([COLOUR, COLOUR[:10], COLOUR], "fog", severity=[0, 2, 5])
-    assert np.array_equal(results[0], COLOUR)
-    assert np.array_equal(results[2], ec.corrupt(COLOUR, "fog", severity=5))
+    results = ec.corrupt([COLOR, COLOR[:10], COLOR], "fog", severity=[0, 2, 5])
+    assert np.array_equal(results[0], COLOR)
+    assert np.array_equal(results[2], ec.corrupt(COLOR, "fog", severity=5))
 
 
 def nan_image():
@@ -140,7 +140,7 @@ def nan_image():
         (torch.empty(0, 3, 16, 16, dtype=torch.uint8), "empty"),
         (np.empty((0, 16, 16, 3), np.uint8), "empty"),
         ([], "empty"),
-        (torch.rand(1, 2, 16, 16), "1 (grey) or 3 (RGB) channels, got 2"),
+        (torch.rand(1, 2, 16, 16), "1 (gray) or 3 (RGB) channels, got 2"),
         (np.zeros((16, 16, 2), np.uint8), "channels, got 2"),
         (np.zeros((16, 16, 4), np.uint8), "channels, got 4"),
         (torch.zeros(1, 3, 16, 16, dtype=torch.int64), "uint8 or float, got torch.int64"),
@@ -159,7 +159,7 @@ def nan_image():
         ([torch.rand(2, 3, 16, 16)], "single images"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_sentence(images, sentence):
+def test_what_cannot_be_used_is_rejected_in_one_sentence(images, sentence):
     with pytest.raises(ec.UsageError) as error:
         noisy(images)
     assert sentence in str(error.value)
@@ -183,16 +183,16 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(images, sentence):
         ({"name": "fog", "severity": 3, "variant": "paper"}, "no variant 'paper'"),
     ],
 )
-def test_bad_settings_are_refused_in_one_sentence(options, sentence):
+def test_bad_settings_are_rejected_in_one_sentence(options, sentence):
     with pytest.raises(ec.UsageError) as error:
-        ec.corrupt(COLOUR, **options)
+        ec.corrupt(COLOR, **options)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_callers_of_imagecorruptions_change_one_import():
     assert np.array_equal(
-        ec.corrupt(COLOUR, corruption_name="fog", severity=3), ec.corrupt(COLOUR, "fog", severity=3)
+        ec.corrupt(COLOR, corruption_name="fog", severity=3), ec.corrupt(COLOR, "fog", severity=3)
     )
 
 
@@ -229,12 +229,12 @@ def test_what_is_no_number_is_no_severity(given):
         ec.corrupt(image, "fog", severity=given)
 
 
-def test_a_picture_that_pil_cannot_decode_is_one_sentence(tmp_path):
+def test_an_image_that_pil_cannot_decode_is_one_sentence(tmp_path):
     path = tmp_path / "cut.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(path)
     path.write_bytes(path.read_bytes()[:500])
-    with Image.open(path) as picture, pytest.raises(ec.UsageError, match="cannot be read"):
-        ec.corrupt(picture, "fog", severity=1)
+    with Image.open(path) as image, pytest.raises(ec.UsageError, match="cannot be read"):
+        ec.corrupt(image, "fog", severity=1)
 
 
 @pytest.mark.parametrize("keys", ["x", 5, ["a", "b"], []])
@@ -255,7 +255,7 @@ def test_a_file_name_that_is_no_text_can_be_a_key():
 @pytest.mark.parametrize(
     "tensor", [torch.zeros(3, 16, 16).to_sparse(), torch.zeros(3, 16, 16, device="meta")]
 )
-def test_tensors_without_plain_values_are_refused(tensor):
+def test_tensors_without_plain_values_are_rejected(tensor):
     with pytest.raises(ec.UsageError, match="dense"):
         ec.corrupt(tensor, "fog", severity=1)
 

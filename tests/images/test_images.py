@@ -1,4 +1,4 @@
-"""Pictures of a data set: found, labelled, brought to size, known by their bytes, re-read."""
+"""Pictures of a data set: found, labeled, brought to size, known by their bytes, re-read."""
 
 import csv
 import hashlib
@@ -13,11 +13,11 @@ from PIL import Image
 from skimage import data
 
 import eyechart as ec
-from commands import picture
+from commands import image_file
 from eyechart.images.image_list import find_images
-from eyechart.images.imageset import load_pictures
+from eyechart.images.imageset import load_listed
 from eyechart.images.stimulus import Stimulus, find_stimulus
-from photographs import stimulus
+from real_images import stimulus
 
 
 def listed(source):
@@ -38,9 +38,9 @@ def write_csv(path, header, *rows, encoding="utf-8"):
 # Which pictures there are
 
 
-def test_the_first_folder_is_the_label_however_deep_the_picture_lies(tmp_path):
+def test_the_first_folder_is_the_label_however_deep_the_image_lies(tmp_path):
     for name in ("cat/a.png", "dog/deep/deeper/b.png", "dog/c.jpg", "d.png"):
-        picture(tmp_path / name)
+        image_file(tmp_path / name)
     (tmp_path / "dog" / "notes.txt").write_text("no picture")
     assert listed(tmp_path) == {
         "cat/a.png": ("cat", None),
@@ -52,12 +52,12 @@ def test_the_first_folder_is_the_label_however_deep_the_picture_lies(tmp_path):
 
 def test_a_flat_folder_has_no_labels(tmp_path):
     for name in ("a.png", "b.png"):
-        picture(tmp_path / name)
+        image_file(tmp_path / name)
     assert set(listed(tmp_path).values()) == {(None, None)}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_a_table_in_csv_lists_pictures_from_its_own_folder(tmp_path, encoding):
+def test_a_table_in_csv_lists_images_from_its_own_folder(tmp_path, encoding):
     path = write_csv(
         tmp_path / "list.csv",
         ["path", "label", "category16"],
@@ -95,17 +95,17 @@ def test_a_class_of_minus_one_takes_the_wordnet_id_away(tmp_path):
 @pytest.mark.parametrize(
     ("header", "rows", "words"),
     [
-        (["picture", "label"], [["a.png", "1"]], ("column named path", "picture, label")),
+        (["image", "label"], [["a.png", "1"]], ("column named path", "image, label")),
         (["path", "label"], [["a.png", "1"], ["", "2"]], ("row 3", "path")),
         (["path", "label"], [], ("has no rows",)),
     ],
 )
-def test_a_table_that_lists_no_pictures_is_refused(tmp_path, header, rows, words):
+def test_a_table_that_lists_no_images_is_rejected(tmp_path, header, rows, words):
     path = write_csv(tmp_path / "list.csv", header, *rows)
-    with pytest.raises(ec.UsageError) as refused:
+    with pytest.raises(ec.UsageError) as rejected:
         find_images(path)
     for word in words:
-        assert word in str(refused.value)
+        assert word in str(rejected.value)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_table_that_lists_no_pictures_is_refused(tmp_path, header, rows, words
         ("list.csv", b"", "has no rows"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, word):
+def test_a_file_that_is_no_table_is_rejected(tmp_path, name, content, word):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ec.UsageError, match=word):
         find_images(tmp_path / name)
 
 
-def test_a_folder_without_pictures_and_no_folder_at_all_are_refused(tmp_path):
+def test_a_folder_without_images_and_no_folder_at_all_are_rejected(tmp_path):
     with pytest.raises(ec.UsageError, match="No images"):
         ec.load_images(tmp_path)
     with pytest.raises(ec.UsageError, match="No such"):
@@ -139,15 +139,15 @@ def test_a_folder_without_pictures_and_no_folder_at_all_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee", "rocket"])
-def test_the_stimulus_is_what_pillow_makes_of_the_photograph(tmp_path, name):
-    photograph = getattr(data, name)()
-    Image.fromarray(photograph).save(tmp_path / "a.png")
+def test_the_stimulus_is_what_pillow_makes_of_the_image(tmp_path, name):
+    image = getattr(data, name)()
+    Image.fromarray(image).save(tmp_path / "a.png")
     found = ec.load_images(tmp_path)
     assert found.sizes == ((224, 224),)
-    np.testing.assert_array_equal(levels(found.batch([0]))[0], stimulus(photograph))
+    np.testing.assert_array_equal(levels(found.batch([0]))[0], stimulus(image))
 
 
-def test_long_pictures_are_cut_in_the_middle(tmp_path):
+def test_long_images_are_cut_in_the_middle(tmp_path):
     ramp = np.zeros((224 * 8, 224, 3), dtype=np.uint8)
     ramp[..., 0] = np.linspace(0, 255, len(ramp))[:, None]
     Image.fromarray(ramp).save(tmp_path / "a.png")
@@ -160,7 +160,7 @@ def test_long_pictures_are_cut_in_the_middle(tmp_path):
 
 def test_at_native_size_nothing_is_resampled(tmp_path):
     for index, size in enumerate([(32, 48), (48, 32), (32, 48)]):
-        picture(tmp_path / f"{index}.png", index, size)
+        image_file(tmp_path / f"{index}.png", index, size)
     found = ec.load_images(tmp_path, "native")
     assert found.sizes == ((32, 48), (48, 32), (32, 48))
     for place in range(3):
@@ -168,12 +168,12 @@ def test_at_native_size_nothing_is_resampled(tmp_path):
             np.testing.assert_array_equal(levels(found.batch([place]))[0], np.asarray(opened))
 
 
-def test_grey_pictures_have_three_equal_channels_and_transparency_is_dropped(tmp_path):
+def test_gray_images_have_three_equal_channels_and_transparency_is_dropped(tmp_path):
     values = np.random.default_rng(0).integers(0, 256, (32, 32, 4), dtype=np.uint8)
     Image.fromarray(values[..., 0]).save(tmp_path / "a_grey.png")
     Image.fromarray(values).save(tmp_path / "b_rgba.png")
-    grey, rgba = levels(ec.load_images(tmp_path, "native").batch([0, 1]))
-    np.testing.assert_array_equal(grey, np.repeat(values[..., :1], 3, axis=2))
+    gray, rgba = levels(ec.load_images(tmp_path, "native").batch([0, 1]))
+    np.testing.assert_array_equal(gray, np.repeat(values[..., :1], 3, axis=2))
     np.testing.assert_array_equal(rgba, values[..., :3])
 
 
@@ -184,7 +184,7 @@ def test_16_bits_become_8_by_rounding(tmp_path):
     np.testing.assert_array_equal(found[..., 0], np.round(deep / 257).astype(np.uint8))
 
 
-def test_a_picture_that_lies_on_its_side_is_put_upright(tmp_path):
+def test_an_image_that_lies_on_its_side_is_put_upright(tmp_path):
     values = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90° clockwise to see it
@@ -194,7 +194,7 @@ def test_a_picture_that_lies_on_its_side_is_put_upright(tmp_path):
     np.testing.assert_array_equal(levels(found.batch([0]))[0], np.rot90(values, -1))
 
 
-def test_an_unknown_stimulus_is_refused_with_a_suggestion():
+def test_an_unknown_stimulus_is_rejected_with_a_suggestion():
     with pytest.raises(ec.UsageError, match="Did you mean 'native'"):
         find_stimulus("nativ")
     with pytest.raises(ec.UsageError, match="224 or native"):
@@ -209,7 +209,7 @@ def test_a_side_is_framed_as_the_usual_224(name, resize):
     assert abs(how.crop / how.resize - 224 / 256) < 1 / resize
 
 
-def test_a_picture_is_shown_at_the_side_that_is_named(tmp_path):
+def test_an_image_is_shown_at_the_side_that_is_named(tmp_path):
     values = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
     Image.fromarray(values).save(tmp_path / "a.png")
     found = ec.load_images(tmp_path, "64")
@@ -229,7 +229,7 @@ def test_the_usual_stimulus_and_the_native_one_stay_what_they_are():
 @pytest.mark.parametrize(
     "name", ["17", "1025", "0", "9" * 5000, "17x224", "224x1025", "0x0", "32x" + "9" * 5000]
 )
-def test_a_side_that_cannot_be_is_refused(name):
+def test_a_side_that_cannot_be_is_rejected(name):
     with pytest.raises(ec.UsageError, match="a side from 18 to 1024 px"):
         find_stimulus(name)
 
@@ -267,22 +267,22 @@ def test_a_plain_resize_keeps_what_a_crop_cuts_off(tmp_path):
 # Who they are
 
 
-def test_a_picture_is_known_by_the_sha_256_of_its_file(tmp_path):
-    path = picture(tmp_path / "cat" / "a.png", 1, (32, 32))
+def test_an_image_is_known_by_the_sha_256_of_its_file(tmp_path):
+    path = image_file(tmp_path / "cat" / "a.png", 1, (32, 32))
     (digest,) = ec.load_images(tmp_path, "native").digests
     assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_the_digest_of_a_set_depends_on_its_files_and_not_on_their_names_or_order(tmp_path):
     for index, name in enumerate("abc"):
-        picture(tmp_path / "one" / f"{name}.png", index, (32, 32))
+        image_file(tmp_path / "one" / f"{name}.png", index, (32, 32))
     (tmp_path / "two").mkdir()
     for old, new in zip("abc", "zyx", strict=True):
         shutil.copy(tmp_path / "one" / f"{old}.png", tmp_path / "two" / f"{new}.png")
     one, two = (ec.load_images(tmp_path / name, "native") for name in ("one", "two"))
     assert one.digests == two.digests[::-1]
     assert one.digest == two.digest
-    picture(tmp_path / "two" / "w.png", 9, (32, 32))
+    image_file(tmp_path / "two" / "w.png", 9, (32, 32))
     assert ec.load_images(tmp_path / "two", "native").digest != one.digest
 
 
@@ -293,39 +293,39 @@ def test_the_digest_of_a_set_depends_on_its_files_and_not_on_their_names_or_orde
 def many(tmp_path):
     """150 small pictures in a folder."""
     for index in range(150):
-        picture(tmp_path / "many" / f"{index:03d}.png", index, (20, 20))
+        image_file(tmp_path / "many" / f"{index:03d}.png", index, (20, 20))
     return tmp_path / "many"
 
 
-def test_one_damaged_picture_of_150_is_left_out_counted_and_named(many):
+def test_one_damaged_image_of_150_is_left_out_counted_and_named(many):
     (many / "070.png").write_bytes((many / "070.png").read_bytes()[:200])
     found = ec.load_images(many, "native")
     assert len(found) == len(found.digests) == 149
-    assert "070.png" not in {each.name for each in found.pictures}
+    assert "070.png" not in {each.name for each in found.listed}
     assert [each.name for each in found.damaged] == ["070.png"]
     assert "damaged or truncated" in found.damaged[0].why
 
 
 @pytest.mark.parametrize("kind", ["cut off", "empty", "missing", "tiny"])
-def test_two_damaged_pictures_of_150_are_too_many(many, kind):
+def test_two_damaged_images_of_150_are_too_many(many, kind):
     write_csv(many / "list.csv", ["path"], *([f"{i:03d}.png"] for i in range(150)))
     for name in ("003.png", "148.png"):
         path = many / name
         whole = path.read_bytes()
         path.unlink()
         if kind == "tiny":
-            picture(path, 0, (17, 40))
+            image_file(path, 0, (17, 40))
         elif kind != "missing":
             path.write_bytes(whole[:200] if kind == "cut off" else b"")
-    with pytest.raises(ec.UsageError) as refused:
+    with pytest.raises(ec.UsageError) as rejected:
         ec.load_images(many / "list.csv", "native")
-    said = str(refused.value)
+    said = str(rejected.value)
     assert "2 of 150 images" in said and "148.png" in said and "1 %" in said
 
 
-def test_one_damaged_picture_of_few_is_more_than_one_percent(tmp_path):
+def test_one_damaged_image_of_few_is_more_than_one_percent(tmp_path):
     for index in range(5):
-        picture(tmp_path / f"{index}.png", index, (20, 20))
+        image_file(tmp_path / f"{index}.png", index, (20, 20))
     (tmp_path / "2.png").write_bytes(b"nothing")
     with pytest.raises(ec.UsageError, match=r"1 of 5 images .*2\.png"):
         ec.load_images(tmp_path, "native")
@@ -336,13 +336,13 @@ def test_one_damaged_picture_of_few_is_more_than_one_percent(tmp_path):
 
 def without_memory(tmp_path, monkeypatch):
     for index in range(4):
-        picture(tmp_path / f"{index}.png", index, (24, 24))
+        image_file(tmp_path / f"{index}.png", index, (24, 24))
     whole = ec.load_images(tmp_path, "native")
     monkeypatch.setattr("eyechart.images.imageset.free_memory", lambda device: 0.0)
     return whole, ec.load_images(tmp_path, "native")
 
 
-def test_pictures_that_are_not_kept_are_read_again_and_are_the_same(tmp_path, monkeypatch):
+def test_images_that_are_not_kept_are_read_again_and_are_the_same(tmp_path, monkeypatch):
     whole, lean = without_memory(tmp_path, monkeypatch)
     assert len(whole.kept) == 4 and not lean.kept
     places = [2, 0, 0, 3]
@@ -350,40 +350,40 @@ def test_pictures_that_are_not_kept_are_read_again_and_are_the_same(tmp_path, mo
     assert lean.batch([2]).dtype == torch.uint8
 
 
-def test_a_picture_that_changed_since_is_refused(tmp_path, monkeypatch):
+def test_an_image_that_changed_since_is_rejected(tmp_path, monkeypatch):
     _, lean = without_memory(tmp_path, monkeypatch)
-    picture(tmp_path / "1.png", 99, (24, 24))
+    image_file(tmp_path / "1.png", 99, (24, 24))
     assert lean.batch([0, 2]).shape == (2, 3, 24, 24)
     with pytest.raises(ec.UsageError, match=r"1\.png changed"):
         lean.batch([0, 1])
 
 
-def test_a_picture_that_was_removed_since_is_refused_in_a_sentence(tmp_path, monkeypatch):
+def test_an_image_that_was_removed_since_is_rejected_in_a_sentence(tmp_path, monkeypatch):
     _, lean = without_memory(tmp_path, monkeypatch)
     (tmp_path / "1.png").unlink()
     with pytest.raises(ec.UsageError, match=r"1\.png"):
         lean.batch([0, 1])
 
 
-def test_every_picture_is_counted_while_they_are_read(tmp_path):
+def test_every_image_is_counted_while_they_are_read(tmp_path):
     for index in range(3):
-        picture(tmp_path / f"{index}.png", index, (24, 24))
+        image_file(tmp_path / f"{index}.png", index, (24, 24))
     told = []
-    load_pictures(find_images(tmp_path), "here", "native", lambda count, _: told.append(count))
+    load_listed(find_images(tmp_path), "here", "native", lambda count, _: told.append(count))
     assert sum(told) == 3
 
 
 @pytest.mark.parametrize("wrong", [5, None, ["a"]])
-def test_pictures_are_named_by_a_path(wrong):
+def test_images_are_named_by_a_path(wrong):
     with pytest.raises(ec.UsageError, match="images must be the path"):
         ec.load_images(wrong)
     # without a path a test set is of the demo images, as on the command line
     if wrong is not None:
         with pytest.raises(ec.UsageError, match="images must be the path"):
-            ec.draw(wrong, n=4)
+            ec.sample_testset(wrong, n=4)
 
 
-def test_a_picture_must_not_be_listed_twice(tmp_path):
+def test_an_image_must_not_be_listed_twice(tmp_path):
     (tmp_path / "list.csv").write_text("path,label\na.png,1\nb.png,2\na.png,2\n")
     with pytest.raises(ec.UsageError, match=r"a\.png twice, in rows 2 and 4"):
         find_images(tmp_path / "list.csv")

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
 from published_files import TWO, arrays, recorded
 
-MODEL = "small_models:pale_colours"
-SMALL = ("--bins", 9, "--least", 3, "--replicates", 20, "--humans", "none")
+MODEL = "small_models:pale_colors"
+SMALL = ("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 20, "--humans", "none")
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +41,13 @@ def evaluate(run, tmp_path):
 def test_rows_come_in_the_order_of_severities(made):
     published = find_published(made)
     images = load_published(published, published.plan(Plan()), None)
-    assert [picture.name for picture in images.pictures] == [str(place) for place in range(8)]
+    assert [image.name for image in images.listed] == [str(place) for place in range(8)]
     assert images.labels == tuple("00112233")
     whole = np.load(made / "fog.npy")
     found = images.files.read("fog", [1, 5, 3], [0, 7, 2])
-    assert (found.pictures.permute(0, 2, 3, 1).numpy() == whole[[0, 39, 18]]).all()
+    assert (found.images.permute(0, 2, 3, 1).numpy() == whole[[0, 39, 18]]).all()
     taken = images.take([7, 2]).files.read("fog", [5, 3], [0, 1])
-    assert torch.equal(taken.pictures, found.pictures[1:])
+    assert torch.equal(taken.images, found.images[1:])
     assert isinstance(images.files.arrays["fog"], np.memmap)
 
 
@@ -63,10 +63,12 @@ def test_visual_change_and_errors_are_those_of_a_plain_count(evaluate, made, tmp
     # 32 px have fewer scales than 224, as for pictures that are corrupted here
     change = ec.delta_v(np.tile(clean, (5, 1, 1, 1)), levels)
     for row in rows:
-        place = (int(row["severity"]) - 1) * 8 + int(row["picture"])
+        place = (int(row["severity"]) - 1) * 8 + int(row["image"])
         assert row["delta_v"] == pytest.approx(change[place], abs=1e-9)
         assert 0 < row["scales"] < 4
-    wrong = np.mean([row["answer"] != int(row["label"]) for row in rows if row["severity"] == 5])
+    wrong = np.mean(
+        [row["prediction"] != int(row["label"]) for row in rows if row["severity"] == 5]
+    )
     assert space["corruptions"]["fog"]["error_by_severity"]["5"] == pytest.approx(wrong)
     assert found["coverage"]["fog"]["largest"] == pytest.approx(change.max())
 
@@ -89,7 +91,7 @@ def test_files_give_what_a_run_on_the_fly_gives(made, tmp_path):
         for s in range(1, 6)
     ]
     np.save(again / "gaussian_noise.npy", np.concatenate(parts))
-    given = {"replicates": 5, "bins": 5, "least": 2, "humans": None}
+    given = {"n_bootstrap": 5, "bins": 5, "min_per_bin": 2, "humans": None}
     ec.evaluate(MODEL, again, clean=made.parent / "clean.npy", out=tmp_path / "a", **given)
     ec.evaluate(
         MODEL, images, "imagenet-c", corruptions=["gaussian_noise"], out=tmp_path / "b", **given
@@ -102,7 +104,7 @@ def test_files_give_what_a_run_on_the_fly_gives(made, tmp_path):
         assert own == other and len(own) >= 8
 
 
-def test_without_clean_pictures_there_are_errors_only(evaluate, made):
+def test_without_clean_images_there_are_errors_only(evaluate, made):
     ran = evaluate(made)
     assert ran.status == 0 and "R_a" not in ran.out and "--clean" in ran.out
 
@@ -112,23 +114,23 @@ def test_an_interrupt_in_the_middle_goes_on(made, tmp_path, monkeypatch):
 
     asked = []
 
-    def stopped(pictures):
+    def stopped(images):
         if len(asked) == 7:  # two checks of the model, images of nothing, and a batch
             raise KeyboardInterrupt
         asked.append(1)
-        return small_models.colours(pictures)
+        return small_models.colors(images)
 
     monkeypatch.setattr(small_models, "stopped", stopped, raising=False)
-    given = {"replicates": 5, "humans": None, "batch": 8, "out": tmp_path / "out"}
+    given = {"n_bootstrap": 5, "humans": None, "batch_size": 8, "out": tmp_path / "out"}
     with pytest.raises(KeyboardInterrupt):
         ec.evaluate("small_models:stopped", made, **given)
     assert list((tmp_path / "out" / "predictions").glob("*--*.parquet"))
-    monkeypatch.setattr(small_models, "stopped", small_models.colours)
+    monkeypatch.setattr(small_models, "stopped", small_models.colors)
     with pytest.raises(ec.UsageError, match="holds a run of another"):
         # a module with weights is another model than a function
         ec.evaluate("small_models:stopped", made, **given)
-    monkeypatch.setattr(small_models, "stopped", lambda pictures: small_models.colours(pictures))
-    assert ec.evaluate("small_models:stopped", made, **given).images.pictures == 8
+    monkeypatch.setattr(small_models, "stopped", lambda images: small_models.colors(images))
+    assert ec.evaluate("small_models:stopped", made, **given).images.n_images == 8
     assert len(recorded(tmp_path / "out", "fog")) == 40
 
 
@@ -208,14 +210,14 @@ def break_it(root, what):
         ("folder as clean", ("Cannot read", "clean.npy")),
     ],
 )
-def test_bad_files_are_refused_in_one_sentence(evaluate, root, tmp_path, what, words):
+def test_bad_files_are_rejected_in_one_sentence(evaluate, root, tmp_path, what, words):
     break_it(root, what)
-    assert_refused(evaluate(root, "--clean", tmp_path / "clean.npy"), *words)
+    assert_rejected(evaluate(root, "--clean", tmp_path / "clean.npy"), *words)
     assert not (tmp_path / "out" / "predictions").exists()
 
 
-def test_clean_pictures_of_arrays_are_an_array(evaluate, root):
-    assert_refused(evaluate(root, "--clean", root), "--clean must be a .npy file")
+def test_clean_images_of_arrays_are_an_array(evaluate, root):
+    assert_rejected(evaluate(root, "--clean", root), "--clean must be a .npy file")
 
 
 def test_a_broken_array_can_be_left_out(evaluate, root):
@@ -228,11 +230,11 @@ def test_other_arrays_are_left_aside_with_a_note(evaluate, root):
     assert "ignored: mine.npy." in evaluate(root).out
 
 
-def test_a_model_of_other_classes_is_refused_though_numbers_would_fit(run, tmp_path):
+def test_a_model_of_other_classes_is_rejected_though_numbers_would_fit(run, tmp_path):
     """Class 3 of CIFAR-10 is a cat, output 3 of ImageNet's a shark."""
     made = arrays(tmp_path / "CIFAR-10-C")
     labels = np.arange(40) % 8
     labels[7::8] = 9
     np.save(made / "labels.npy", labels)
     given = ("--images", made, "--out", tmp_path / "out", *SMALL)
-    assert_refused(run("evaluate", "small_models:thousand", *given), "10 classes", "1,000 outputs")
+    assert_rejected(run("evaluate", "small_models:thousand", *given), "10 classes", "1,000 outputs")

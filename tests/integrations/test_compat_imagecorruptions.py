@@ -70,10 +70,10 @@ def test_every_call_form_means_the_same(number):
 
 
 @pytest.mark.parametrize("name", COMMON + VALIDATION)
-def test_grey_images_come_back_with_three_channels(name):
-    grey = SMALL[..., 1]
-    expected = seeded(np.stack((grey,) * 3, axis=-1), 3, name)
-    for image in (grey, grey[..., None]):
+def test_gray_images_come_back_with_three_channels(name):
+    gray = SMALL[..., 1]
+    expected = seeded(np.stack((gray,) * 3, axis=-1), 3, name)
+    for image in (gray, gray[..., None]):
         np.testing.assert_array_equal(seeded(image, 3, name), expected)
 
 

@@ -41,6 +41,6 @@ def test_maxima_and_sums_are_over_the_classes_of_a_category():
         torch.testing.assert_close(category_sums(rows)[:, place], classes.sum(dim=1))
 
 
-def test_a_category_that_is_none_is_refused():
+def test_a_category_that_is_none_is_rejected():
     with pytest.raises(ec.UsageError, match="Did you mean 'truck'"):
         members("trucks")

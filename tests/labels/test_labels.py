@@ -89,7 +89,7 @@ def test_three_numbers_that_name_three_classes_stay_numbers():
     assert native_labels(["2", "0", "1"], 3).tolist() == [2, 0, 1]
 
 
-def test_unlabelled_pictures_have_no_output():
+def test_unlabeled_images_have_no_output():
     assert native_labels([None, None], 5).tolist() == [-1, -1]
 
 
@@ -107,11 +107,11 @@ def test_unlabelled_pictures_have_no_output():
         (["n01440764", "5"], 21843, ("21,843 outputs", "--label-map FILE")),
     ],
 )
-def test_a_label_without_a_place_is_refused_in_a_sentence(labels, classes, words):
-    with pytest.raises(ec.UsageError) as refused:
+def test_a_label_without_a_place_is_rejected_in_a_sentence(labels, classes, words):
+    with pytest.raises(ec.UsageError) as rejected:
         native_labels(labels, classes)
     for word in words:
-        assert word in str(refused.value)
+        assert word in str(rejected.value)
 
 
 def test_categories_follow_from_ids_numbers_names_and_the_data_sets_own_column():

@@ -29,7 +29,7 @@ def category(rows, rule):
     """The category of each row of probabilities."""
     samples = pa.table([pa.nulls(len(rows), field.type) for field in ROWS], schema=ROWS)
     table = predictions_table(samples, "mine", record_scores(rows.log()))
-    return categories_of(table, table["answer"].to_numpy().astype(np.int64), rule).tolist()
+    return categories_of(table, table["prediction"].to_numpy().astype(np.int64), rule).tolist()
 
 
 def test_rules_agree_where_one_class_has_nearly_all():
@@ -60,6 +60,6 @@ def test_max_is_the_likeliest_of_the_207_classes():
     assert category(rows / rows.sum(dim=1, keepdim=True), "max") == category_of(best).tolist()
 
 
-def test_a_rule_that_is_none_is_refused():
+def test_a_rule_that_is_none_is_rejected():
     with pytest.raises(ec.UsageError, match="Unknown rule 'median'"):
         category(probabilities(_281=0.5), "median")

@@ -25,11 +25,11 @@ from eyechart.models.adapters.zoo import zoo
 from eyechart.models.find import load_model
 from places import ROOT
 from tiny_zoo import (
-    COLOURS,
+    COLORS,
     CPU,
     as_images,
-    pictures,
     quiet,
+    random_images,
     save_clip,
     save_dinov2,
     save_open_clip,
@@ -51,7 +51,7 @@ def assert_close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     torch.testing.assert_close(ours, theirs.detach().float(), atol=EXACT, rtol=EXACT)
 
 
-def refused(spec: str, *words: str, **options: object) -> None:
+def rejected(spec: str, *words: str, **options: object) -> None:
     with pytest.raises(UsageError) as error:
         load(spec, **options)
     said = str(error.value)
@@ -80,7 +80,7 @@ def test_a_missing_package_is_one_sentence_with_the_line_to_install_it(
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    refused(spec, f'needs {package}: run  pip install "eyechart[{extra}]"  first.')
+    rejected(spec, f'needs {package}: run  pip install "eyechart[{extra}]"  first.')
 
 
 def test_a_package_that_is_there_but_broken_is_said_to_be_so(tmp_path, monkeypatch):
@@ -160,7 +160,7 @@ def test_the_names_that_other_projects_use_are_known_as_imagenets():
 def test_a_thousand_outputs_in_another_order_or_of_other_things_keep_their_names():
     other = sorted(class_names())
     assert meaning_of(other, "x") == (None, tuple(other))
-    assert meaning_of(COLOURS, "x") == (None, COLOURS)
+    assert meaning_of(COLORS, "x") == (None, COLORS)
 
 
 def test_an_output_for_the_background_in_front_goes():
@@ -189,13 +189,13 @@ def test_hf_gives_the_logits_and_names_of_transformers(tmp_path):
     folder = save_vit(tmp_path / "vit")
     package = zoo_of("transformers", "hf")
     model = load(f"hf:{folder}")
-    batch = pictures(32)
+    batch = random_images(32)
     with quiet():
         network = package.AutoModelForImageClassification.from_pretrained(folder).eval()
         processor = package.AutoImageProcessor.from_pretrained(folder)
         ready = processor(images=as_images(batch), return_tensors="pt")
     assert_close(model(batch), network(**ready).logits)
-    assert model.class_names == COLOURS
+    assert model.class_names == COLORS
     assert (model.name, model.side) == (f"hf:{folder}", 32)
     assert model.preprocessing.interpolation == "bilinear"
     assert model.preprocessing.mean == pytest.approx((0.4, 0.5, 0.6), abs=1e-6)
@@ -212,14 +212,14 @@ def test_hf_draws_no_bar_while_it_loads_and_leaves_the_bars_as_they_were(tmp_pat
 def test_hf_resizes_a_stimulus_as_its_processor_does(tmp_path):
     folder = save_vit(tmp_path / "vit")
     package = zoo_of("transformers", "hf")
-    batch = pictures(224)
+    batch = random_images(224)
     model = load(f"hf:{folder}")
     with quiet():
         processor = package.AutoImageProcessor.from_pretrained(folder)
         theirs = processor(images=as_images(batch), return_tensors="pt")["pixel_values"]
     levels = torch.tensor([0.2, 0.25, 0.3]).view(1, 3, 1, 1) * 255
     difference = (model.preprocessing(batch) - theirs) * levels
-    # The processor rounds to grey levels after each of its two passes.
+    # The processor rounds to gray levels after each of its two passes.
     assert difference.abs().max() <= 1.01
     assert difference.abs().mean() < 0.4
 
@@ -228,20 +228,20 @@ def test_hf_identity_is_that_of_the_weights_and_the_processor(tmp_path):
     same = [load(f"hf:{save_vit(tmp_path / name)}").identity for name in ("a", "b")]
     assert same[0] == same[1] != ""
     assert load(f"hf:{save_vit(tmp_path / 'c', seed=1)}").identity != same[0]
-    labels = ("other", *COLOURS[1:])
+    labels = ("other", *COLORS[1:])
     assert load(f"hf:{save_vit(tmp_path / 'd', labels)}").identity != same[0]
 
 
 def test_hf_takes_imagenets_names_for_imagenet(tmp_path):
     model = load(f"hf:{save_vit(tmp_path / 'vit', class_names_apart())}")
     assert model.class_names is None
-    assert model(pictures(32)).shape == (3, 1000) and model.has_imagenet
+    assert model(random_images(32)).shape == (3, 1000) and model.has_imagenet
 
 
 def test_hf_drops_the_background(tmp_path):
     folder = save_vit(tmp_path / "vit", ("background", *class_names_apart()))
     model = load(f"hf:{folder}")
-    assert model(pictures(32)).shape == (3, 1000) and model.has_imagenet
+    assert model(random_images(32)).shape == (3, 1000) and model.has_imagenet
 
 
 def class_names_apart() -> tuple[str, ...]:
@@ -263,7 +263,7 @@ def test_hf_reads_a_pickle_of_tensors_but_nothing_else(tmp_path):
             return (Path.touch, (tmp_path / "run",))
 
     torch.save({**weights, "more": Mischief()}, folder / "pytorch_model.bin")
-    refused(f"hf:{folder}", "can run code when loaded: add --trust")
+    rejected(f"hf:{folder}", "can run code when loaded: add --trust")
     assert not (tmp_path / "run").exists()
 
 
@@ -271,26 +271,26 @@ def test_hf_says_that_a_file_of_weights_is_only_half_there(tmp_path):
     folder = save_vit(tmp_path / "vit")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:5000])
-    refused(f"hf:{folder}", "is damaged or incomplete: download it again.")
+    rejected(f"hf:{folder}", "is damaged or incomplete: download it again.")
 
 
 def test_hf_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, monkeypatch):
     zoo_of("transformers", "hf", "AutoImageProcessor")
     hub = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path))
-    refused(
+    rejected(
         "hf:owner/no-such-model",
         "The weights of hf:owner/no-such-model are not on this machine: add --download to download",
     )
 
 
-def test_hf_refuses_a_folder_without_a_model_and_a_path_to_nothing(tmp_path):
+def test_hf_rejects_a_folder_without_a_model_and_a_path_to_nothing(tmp_path):
     zoo_of("transformers", "hf", "AutoImageProcessor")
-    refused(f"hf:{tmp_path}", "must be a folder with a config.json")
-    refused(f"hf:{tmp_path}/nothing", "there is no folder")
+    rejected(f"hf:{tmp_path}", "must be a folder with a config.json")
+    rejected(f"hf:{tmp_path}/nothing", "there is no folder")
     save_vit(tmp_path / "vit")
     (tmp_path / "vit" / "model.safetensors").unlink()
-    refused(f"hf:{tmp_path}/vit", "Cannot load hf:")
+    rejected(f"hf:{tmp_path}/vit", "Cannot load hf:")
 
 
 PROCESSORS = (
@@ -306,7 +306,7 @@ PROCESSORS = (
 
 
 @pytest.mark.parametrize(("name", "options", "side"), PROCESSORS)
-def test_hf_steps_are_what_the_processor_does_to_any_colour(name, options, side):
+def test_hf_steps_are_what_the_processor_does_to_any_color(name, options, side):
     package = zoo_of("transformers", "hf", "AutoImageProcessor", name)
     with quiet():
         processor = getattr(package, name)(**options)
@@ -314,10 +314,10 @@ def test_hf_steps_are_what_the_processor_does_to_any_colour(name, options, side)
         assert steps.side == side
         assert (steps.channels == "bgr") == (name == "MobileViTImageProcessor")
         at_once = replace(steps, side=None)
-        for colour in ((12, 34, 56), (255, 128, 0), (1, 254, 100)):
-            image = Image.new("RGB", (224, 224), colour)
+        for color in ((12, 34, 56), (255, 128, 0), (1, 254, 100)):
+            image = Image.new("RGB", (224, 224), color)
             theirs = np.asarray(processor(images=image, return_tensors="np")["pixel_values"][0])
-            ours = at_once(torch.tensor(colour, dtype=torch.uint8).view(1, 3, 1, 1))
+            ours = at_once(torch.tensor(color, dtype=torch.uint8).view(1, 3, 1, 1))
             middle = theirs[:, theirs.shape[1] // 2, theirs.shape[2] // 2]
             np.testing.assert_allclose(ours[0, :, 0, 0], middle, rtol=1e-4, atol=1e-4)
 
@@ -328,48 +328,48 @@ def test_hf_steps_are_what_the_processor_does_to_any_colour(name, options, side)
 def test_clip_of_transformers_gives_the_logits_of_its_own_forward(tmp_path):
     folder = save_clip(tmp_path / "clip")
     package = zoo_of("transformers", "clip", "CLIPModel")
-    model = load(f"clip:{folder}", class_names=COLOURS)
-    batch = pictures(32)
+    model = load(f"clip:{folder}", class_names=COLORS)
+    batch = random_images(32)
     with quiet():
         network = package.CLIPModel.from_pretrained(folder).eval()
         tokenizer = package.AutoTokenizer.from_pretrained(folder)
         processor = package.AutoImageProcessor.from_pretrained(folder)
         tokens = tokenizer(
-            [f"a picture of {name}" for name in COLOURS], padding=True, return_tensors="pt"
+            [f"a picture of {name}" for name in COLORS], padding=True, return_tensors="pt"
         )
         ready = processor(images=as_images(batch), return_tensors="pt")
         theirs = network(**tokens, **ready).logits_per_image
     assert_close(model(batch), theirs)
-    assert model.class_names == COLOURS
+    assert model.class_names == COLORS
 
 
 def test_clip_prompts_and_names_can_be_changed_and_change_the_identity(tmp_path):
     spec = f"clip:{save_clip(tmp_path / 'clip')}"
-    plain = load(spec, class_names=COLOURS)
-    again = load(spec, class_names=COLOURS, prompt=PROMPT)
-    drawn = load(spec, class_names=COLOURS, prompt="a drawing of {}, small")
-    other = load(spec, class_names=COLOURS[::-1])
+    plain = load(spec, class_names=COLORS)
+    again = load(spec, class_names=COLORS, prompt=PROMPT)
+    drawn = load(spec, class_names=COLORS, prompt="a drawing of {}, small")
+    other = load(spec, class_names=COLORS[::-1])
     assert plain.identity == again.identity
     assert len({plain.identity, drawn.identity, other.identity}) == 3
-    batch = pictures(32)
+    batch = random_images(32)
     assert_close(other(batch), plain(batch).flip(1))
     assert (drawn(batch) - plain(batch)).abs().max() > 0.01
-    weights = load(f"clip:{save_clip(tmp_path / 'more', seed=1)}", class_names=COLOURS)
+    weights = load(f"clip:{save_clip(tmp_path / 'more', seed=1)}", class_names=COLORS)
     assert weights.identity != plain.identity
 
 
 def test_clip_has_imagenets_classes_unless_told_otherwise(tmp_path):
     model = load(f"clip:{save_clip(tmp_path / 'clip')}")
-    assert model(pictures(32)).shape == (3, 1000)
+    assert model(random_images(32)).shape == (3, 1000)
     assert model.class_names is None and model.has_imagenet
 
 
 def test_clip_in_bfloat16_keeps_its_text_side_in_full_precision(tmp_path):
     spec = f"clip:{save_clip(tmp_path / 'clip')}"
-    batch = pictures(32)
-    half = load_model(spec, torch.device("cpu"), True, class_names=COLOURS)
+    batch = random_images(32)
+    half = load_model(spec, torch.device("cpu"), True, class_names=COLORS)
     assert half.dtype == torch.bfloat16
-    full = load(spec, class_names=COLOURS)
+    full = load(spec, class_names=COLORS)
     assert half.identity == full.identity
     # Of logits up to 14 here, so a bfloat16 itself would be off by 0.03.
     assert (half(batch) - full(batch)).abs().max() < 0.3
@@ -378,13 +378,13 @@ def test_clip_in_bfloat16_keeps_its_text_side_in_full_precision(tmp_path):
 def test_clip_of_open_clip_gives_its_own_features_compared(tmp_path):
     package = zoo_of("open_clip", "clip")
     folder = save_open_clip(tmp_path / "clip")
-    model = load(f"clip:{folder}", class_names=COLOURS)
-    batch = pictures(32)
+    model = load(f"clip:{folder}", class_names=COLORS)
+    batch = random_images(32)
     with quiet(), torch.no_grad():
         network, _, transform = package.create_model_and_transforms(f"local-dir:{folder}")
         tokenizer = package.get_tokenizer(f"local-dir:{folder}")
         ready = torch.stack([transform(image) for image in as_images(batch)])
-        texts = tokenizer([f"a picture of {name}" for name in COLOURS])
+        texts = tokenizer([f"a picture of {name}" for name in COLORS])
         network.eval()
         theirs, _ = network.get_logits(ready, texts)
     assert_close(model(batch), theirs)
@@ -393,8 +393,8 @@ def test_clip_of_open_clip_gives_its_own_features_compared(tmp_path):
 
 def test_clip_of_open_clip_suggests_names_and_weights():
     zoo_of("open_clip", "clip")
-    refused("clip:ViT-B-33", "Unknown open_clip model 'ViT-B-33'", "Did you mean")
-    refused("clip:ViT-B-32/opnai", "Unknown weights of ViT-B-32 'opnai'", "'openai'")
+    rejected("clip:ViT-B-33", "Unknown open_clip model 'ViT-B-33'", "Did you mean")
+    rejected("clip:ViT-B-32/opnai", "Unknown weights of ViT-B-32 'opnai'", "'openai'")
 
 
 def test_clip_of_open_clip_without_weights_on_this_machine_says_how_to_fetch_them(
@@ -404,7 +404,7 @@ def test_clip_of_open_clip_without_weights_on_this_machine_says_how_to_fetch_the
     hub = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    refused("clip:RN50/openai", "of clip:RN50/openai are not on this machine: add --download")
+    rejected("clip:RN50/openai", "of clip:RN50/openai are not on this machine: add --download")
 
 
 @pytest.mark.parametrize("prompt", ["a picture", "{} and {}", "a {name}", ""])
@@ -433,7 +433,7 @@ def test_dinov2_gives_the_logits_of_transformers(tmp_path):
     folder = save_dinov2(tmp_path / "dinov2")
     package = zoo_of("transformers", "dinov2")
     model = load(f"dinov2:{folder}")
-    batch = pictures(28)
+    batch = random_images(28)
     with quiet():
         network = package.Dinov2ForImageClassification.from_pretrained(folder).eval()
         mean = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(3, 1, 1)
@@ -456,15 +456,15 @@ def test_dinov2_runs_a_checkout_only_if_that_is_trusted(tmp_path, monkeypatch):
     (tmp_path / "hubconf.py").write_text(HUBCONF)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "home"))
     spec = f"dinov2:{tmp_path}/dinov2_vits14_lc"
-    refused(spec, "runs the code in", "add --trust")
+    rejected(spec, "runs the code in", "add --trust")
     model = load(spec, trust=True)
-    batch = pictures(224)
+    batch = random_images(224)
     torch.manual_seed(0)
     theirs = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 224 * 224, 7))
     mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
     std = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
     assert_close(model(batch), theirs((batch / 255 - mean) / std))
-    refused(f"dinov2:{tmp_path}", "Cannot load", "dinov2_vitg14_lc", trust=True)
+    rejected(f"dinov2:{tmp_path}", "Cannot load", "dinov2_vitg14_lc", trust=True)
 
 
 # timm
@@ -505,7 +505,7 @@ def timm_cache(tmp_path, monkeypatch):
 def test_timm_gives_the_logits_of_its_own_transform_and_model(timm_cache):
     timm = zoo_of("timm", "timm")
     model = load("timm:test_vit.r160_in1k")
-    batch = pictures(160)
+    batch = random_images(160)
     with quiet():
         torch.manual_seed(0)
         network = timm.create_model("test_vit").eval()
@@ -527,23 +527,23 @@ def test_timm_identity_is_that_of_the_weights(timm_cache):
 def test_timm_resizes_a_stimulus_as_its_own_transform_does(timm_cache):
     timm = zoo_of("timm", "timm")
     model = load("timm:test_vit.r160_in1k")
-    batch = pictures(224)
+    batch = random_images(224)
     with quiet():
         config = timm.data.resolve_model_data_config(timm.create_model("test_vit"))
         transform = timm.data.create_transform(**{**config, "crop_pct": 1.0}, is_training=False)
         theirs = torch.stack([transform(image) for image in as_images(batch)])
     levels = torch.tensor(model.preprocessing.std).view(1, 3, 1, 1) * 255
     difference = (model.preprocessing(batch) - theirs) * levels
-    # Two passes are rounded to grey levels, and bicubic weights sum to more than 1 in size.
+    # Two passes are rounded to gray levels, and bicubic weights sum to more than 1 in size.
     assert difference.abs().max() <= 1.25
     assert difference.abs().mean() < 0.4
 
 
 def test_timm_suggests_names_and_tags():
     zoo_of("timm", "timm")
-    refused("timm:resnet51", "Unknown timm model 'resnet51'", "Did you mean")
-    refused("timm:resnet50.a1_in1", "Unknown timm model 'resnet50.a1_in1'", "'resnet50.a1_in1k'")
-    refused("timm:zzzzzz", "timm.list_models() lists them")
+    rejected("timm:resnet51", "Unknown timm model 'resnet51'", "Did you mean")
+    rejected("timm:resnet50.a1_in1", "Unknown timm model 'resnet50.a1_in1'", "'resnet50.a1_in1k'")
+    rejected("timm:zzzzzz", "timm.list_models() lists them")
 
 
 def test_timm_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, monkeypatch):
@@ -551,8 +551,8 @@ def test_timm_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, m
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     said = "are not on this machine: add --download to download them."
-    refused("timm:resnet18.a1_in1k", f"The weights of timm:resnet18.a1_in1k {said}")
-    refused("timm:hf-hub:timm/resnet18.a1_in1k", said)
+    rejected("timm:resnet18.a1_in1k", f"The weights of timm:resnet18.a1_in1k {said}")
+    rejected("timm:hf-hub:timm/resnet18.a1_in1k", said)
 
 
 # torchvision
@@ -579,7 +579,7 @@ def torch_home(tmp_path, monkeypatch):
 def test_torchvision_gives_the_logits_of_its_own_transform_and_model(torch_home):
     models = zoo_of("torchvision.models", "torchvision")
     model = load("torchvision:squeezenet1_1")
-    batch = pictures(224)
+    batch = random_images(224)
     weights = models.SqueezeNet1_1_Weights.IMAGENET1K_V1
     with quiet():
         torch.manual_seed(0)
@@ -588,7 +588,7 @@ def test_torchvision_gives_the_logits_of_its_own_transform_and_model(torch_home)
         theirs = network(torch.stack([transform(image) for image in as_images(batch)]))
     assert_close(model(batch), theirs)
     assert (model.side, model.class_names) == (224, None)
-    assert model.promise == pytest.approx(0.58178)
+    assert model.published_accuracy == pytest.approx(0.58178)
 
 
 def test_torchvision_identity_is_that_of_the_weights(torch_home):
@@ -602,15 +602,15 @@ def test_torchvision_identity_is_that_of_the_weights(torch_home):
 def test_torchvision_says_that_a_file_of_weights_is_damaged(torch_home, tmp_path, content):
     (path,) = tmp_path.rglob("*.pth")
     path.write_bytes(content)
-    refused("torchvision:squeezenet1_1", "is damaged or incomplete")
+    rejected("torchvision:squeezenet1_1", "is damaged or incomplete")
 
 
-def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_colour():
+def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_color():
     from eyechart.models.adapters.torchvision_models import steps_of as steps_of_weights
 
     models = zoo_of("torchvision.models", "torchvision")
     image = Image.new("RGB", (224, 224), (12, 134, 256 - 7))
-    colour = torch.tensor([12, 134, 249], dtype=torch.uint8).view(1, 3, 1, 1)
+    color = torch.tensor([12, 134, 249], dtype=torch.uint8).view(1, 3, 1, 1)
     seen = set()
     for name in models.list_models(module=models):
         for weights in models.get_model_weights(name):
@@ -622,7 +622,7 @@ def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_colour():
                 theirs = transform(image)
             steps = steps_of_weights(transform)
             assert theirs.shape[1:] == (steps.side, steps.side), weights
-            torch.testing.assert_close(steps(colour)[0, :, 0, 0], theirs[:, 90, 90])
+            torch.testing.assert_close(steps(color)[0, :, 0, 0], theirs[:, 90, 90])
             assert meaning_of(weights.meta["categories"], "x") == (None, None), weights
             seen.add((steps.side, steps.interpolation))
     assert len(seen) > 4
@@ -630,16 +630,16 @@ def test_torchvision_steps_are_what_every_one_of_its_weights_does_to_a_colour():
 
 def test_torchvision_suggests_names_and_weights():
     zoo_of("torchvision.models", "torchvision")
-    refused("torchvision:resnet51", "Unknown torchvision model 'resnet51'", "'resnet50'")
-    refused("torchvision:resnet50/IMAGENET1K_V3", "Unknown weights of resnet50", "IMAGENET1K_V1")
+    rejected("torchvision:resnet51", "Unknown torchvision model 'resnet51'", "'resnet50'")
+    rejected("torchvision:resnet50/IMAGENET1K_V3", "Unknown weights of resnet50", "IMAGENET1K_V1")
     # A classifier that was never trained.
-    refused("torchvision:vgg16/IMAGENET1K_FEATURES", "Unknown weights of vgg16", "IMAGENET1K_V1")
+    rejected("torchvision:vgg16/IMAGENET1K_FEATURES", "Unknown weights of vgg16", "IMAGENET1K_V1")
 
 
 def test_torchvision_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, monkeypatch):
     zoo_of("torchvision.models", "torchvision")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    refused(
+    rejected(
         "torchvision:squeezenet1_0",
         "The weights of torchvision:squeezenet1_0 are not on this machine: add --download",
     )
@@ -674,7 +674,7 @@ def test_robustbench_gives_the_logits_of_the_network_behind_its_normalisation(
         network = models.resnet18().eval()
         torch.save(network.state_dict(), path)
     model = load("robustbench:Salman2020Do_R18")
-    batch = pictures(224)
+    batch = random_images(224)
     mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
     std = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
     assert_close(model(batch), network((batch / 255 - mean) / std))
@@ -705,10 +705,10 @@ def test_robustbench_has_the_models_of_the_study(robustbench):
 
 
 def test_robustbench_suggests_names_and_says_how_to_fetch(robustbench):
-    refused("robustbench:Standard_R51", "Unknown RobustBench model", "'Standard_R50'")
+    rejected("robustbench:Standard_R51", "Unknown RobustBench model", "'Standard_R50'")
     said = "are not on this machine: add --download to download them."
     for name in ("Hendrycks2020AugMix", "Standard_R50", "AlexNet", "Tian2022Deeper_DeiT-S"):
-        refused(f"robustbench:{name}", f"The weights of robustbench:{name} {said}")
+        rejected(f"robustbench:{name}", f"The weights of robustbench:{name} {said}")
 
 
 def test_the_study_is_made_of_models_that_timm_has():

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.labels.spaces import native_labels
-from eyechart.models.find import load_model, refuse_unused
+from eyechart.models.find import load_model, reject_unused
 from eyechart.models.label_map import find_map, map_of
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
-from small_models import save_pictures
+from small_models import save_images
 
 CPU = torch.device("cpu")
 
 
-def pictures(count=3, side=16):
+def random_images(count=3, side=16):
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=generator)
 
@@ -38,10 +38,10 @@ def outputs(count, seed=0):
     return Model("mine", lambda x: scores.expand(len(x), -1), CPU, identity="abc"), scores
 
 
-def refuse(call, *words):
-    with pytest.raises(ec.UsageError) as refused:
+def reject(call, *words):
+    with pytest.raises(ec.UsageError) as rejected:
         call()
-    sentence = str(refused.value)
+    sentence = str(rejected.value)
     assert "\n" not in sentence and sentence.endswith((".", "?")), sentence
     for word in words:
         assert word in sentence, sentence
@@ -73,9 +73,9 @@ def test_a_card_says_all_of_a_model(zoo):
         "class_names: [red, green, blue]\n"
     )
     found = load_model("mine.yaml", CPU)
-    grey = torch.full((2, 3, 20, 30), 153, dtype=torch.uint8)
-    torch.testing.assert_close(found(grey), torch.tensor([[0.3, 0.8, 0.2]]).expand(2, -1))
-    assert (found.name, found.promise, found.side) == ("my means", 0.61, 8)
+    gray = torch.full((2, 3, 20, 30), 153, dtype=torch.uint8)
+    torch.testing.assert_close(found(gray), torch.tensor([[0.3, 0.8, 0.2]]).expand(2, -1))
+    assert (found.name, found.published_accuracy, found.side) == ("my means", 0.61, 8)
     assert found.class_names == ("red", "green", "blue") and found.classes == 3
     assert found.preprocessing.interpolation == "bilinear"
 
@@ -95,7 +95,7 @@ def test_a_cards_paths_begin_in_its_folder(zoo):
     (zoo / "deep" / "names.txt").write_text("a\nb\nc\nd\ne\n")
     (zoo / "deep" / "card.yaml").write_text("model: net.pt\nclass_names: names.txt\n")
     found = load_model("deep/card.yaml", CPU)
-    assert found(pictures()).shape == (3, 5)
+    assert found(random_images()).shape == (3, 5)
     assert (found.name, found.class_names) == ("deep/card.yaml", ("a", "b", "c", "d", "e"))
 
 
@@ -106,9 +106,9 @@ def test_a_card_with_the_name_of_its_file_is_its_sidecar_too(zoo):
     (zoo / "net.yaml").write_text("model: net.pt\nmean: [0.5, 0.5, 0.5]\n")
     card, file = load_model("net.yaml", CPU), load_model("net.pt", CPU)
     assert card.identity == file.identity and card.preprocessing == file.preprocessing
-    assert torch.equal(card(pictures()), file(pictures()))
+    assert torch.equal(card(random_images()), file(random_images()))
     (zoo / "net.yaml").write_text("model: other.pt\n")
-    refuse(lambda: load_model("net.pt", CPU), "is about another model")
+    reject(lambda: load_model("net.pt", CPU), "is about another model")
 
 
 def test_a_card_beside_a_sidecar_has_the_last_word(zoo):
@@ -126,7 +126,7 @@ def test_other_settings_make_another_model(zoo):
     for line in ("", "side: 8", "channels: bgr", "mean: [0.1, 0, 0]", "class_names: [a, b, c]"):
         (zoo / "mine.yaml").write_text(f"model: zoo_cards:Means()\n{line}\n")
         found = load_model("mine.yaml", CPU)
-        found(pictures())
+        found(random_images())
         identities.add(found.identity)
     assert len(identities) == 5
 
@@ -155,12 +155,12 @@ def test_other_settings_make_another_model(zoo):
 )
 def test_a_card_that_makes_no_sense_is_one_sentence_and_status_2(zoo, run, text, words):
     (zoo / "mine.yaml").write_text(text)
-    refuse(lambda: load_model("mine.yaml", CPU)(pictures()), *words)
-    assert_refused(run("models", "check", "mine.yaml"), *words)
+    reject(lambda: load_model("mine.yaml", CPU)(random_images()), *words)
+    assert_rejected(run("models", "check", "mine.yaml"), *words)
 
 
 def test_a_card_that_is_not_there_is_one_sentence(run):
-    assert_refused(run("models", "check", "nothing.yaml"), "Cannot read nothing.yaml")
+    assert_rejected(run("models", "check", "nothing.yaml"), "Cannot read nothing.yaml")
 
 
 # Interpolation and channels
@@ -170,9 +170,9 @@ def test_a_card_that_is_not_there_is_one_sentence(run):
 def test_resizing_is_as_pillow_does_it(how):
     from PIL import Image
 
-    (picture,) = pictures(1, side=40)
-    ready = Preprocessing(16, interpolation=how)(picture[None])[0]
-    image = Image.fromarray(picture.permute(1, 2, 0).numpy())
+    (shown,) = random_images(1, side=40)
+    ready = Preprocessing(16, interpolation=how)(shown[None])[0]
+    image = Image.fromarray(shown.permute(1, 2, 0).numpy())
     pillow = np.asarray(image.resize((16, 16), getattr(Image.Resampling, how.upper())))
     # Pillow rounds to whole levels, once for the rows and once for the columns.
     most = 0 if how == "nearest" else 1.1
@@ -183,8 +183,8 @@ def test_bgr_turns_the_channels_round_after_normalising():
     steps = Preprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
     from dataclasses import replace
 
-    turned = replace(steps, channels="bgr")(pictures())
-    assert torch.equal(turned, steps(pictures())[:, [2, 1, 0]])
+    turned = replace(steps, channels="bgr")(random_images())
+    assert torch.equal(turned, steps(random_images())[:, [2, 1, 0]])
 
 
 # Label maps
@@ -193,7 +193,7 @@ def test_bgr_turns_the_channels_round_after_normalising():
 def test_background_first_drops_the_first_output():
     model, scores = outputs(1001)
     model.use_map(find_map("background-first"))
-    found = log_probabilities(model(pictures()))
+    found = log_probabilities(model(random_images()))
     torch.testing.assert_close(found[0], scores[1:].log_softmax(0))
     assert model.classes == 1000 and model.has_imagenet and model.identity != "abc"
 
@@ -203,7 +203,7 @@ def test_probabilities_without_some_outputs_sum_to_1_again():
     shares = scores.softmax(0)
     given = Model("mine", lambda x: shares.expand(len(x), -1), CPU)
     given.offer_maps([find_map("background-first")])
-    found = log_probabilities(given(pictures())).exp()
+    found = log_probabilities(given(random_images())).exp()
     torch.testing.assert_close(found[0], shares[1:] / shares[1:].sum())
 
 
@@ -226,7 +226,7 @@ def test_a_file_of_21843_lines_picks_the_thousand(tmp_path):
     model, scores = outputs(21843)
     model.offer_maps([find_map("background-first"), find_map(str(tmp_path / "all.txt"))])
     torch.testing.assert_close(
-        log_probabilities(model(pictures()))[0], scores[7:1007].log_softmax(0)
+        log_probabilities(model(random_images()))[0], scores[7:1007].log_softmax(0)
     )
     assert model.has_imagenet
 
@@ -245,7 +245,7 @@ def test_outputs_with_names_are_matched_by_name(tmp_path, name, text):
     assert (own.length, own.picked, own.names) == (3, (0, 2), ("cat", "dog"))
     model, scores = outputs(3)
     model.use_map(own)
-    torch.testing.assert_close(model(pictures())[0], scores.log_softmax(0)[[0, 2]])
+    torch.testing.assert_close(model(random_images())[0], scores.log_softmax(0)[[0, 2]])
     assert (model.classes, model.class_names) == (2, ("cat", "dog"))
     assert native_labels(["dog", None, "cat"], 2, ("cat", "dog")).tolist() == [1, -1, 0]
     assert native_labels(["1", "0"], 2, ("cat", "dog")).tolist() == [1, 0]
@@ -260,8 +260,8 @@ def test_outputs_with_names_are_matched_by_name(tmp_path, name, text):
         (["crane"], ("crane", "dog", "crane"), ["'crane' is the name of 2 outputs"]),
     ],
 )
-def test_labels_that_no_output_is_called_are_refused(labels, names, words):
-    refuse(lambda: native_labels(labels, len(names), names), *words)
+def test_labels_that_no_output_is_called_are_rejected(labels, names, words):
+    reject(lambda: native_labels(labels, len(names), names), *words)
 
 
 def test_a_map_is_for_the_models_with_as_many_outputs():
@@ -269,10 +269,10 @@ def test_a_map_is_for_the_models_with_as_many_outputs():
     models = [outputs(1001)[0], outputs(5)[0]]
     for model in models:
         model.offer_maps(maps)
-        model(pictures())
+        model(random_images())
     assert [model.classes for model in models] == [1000, 5]
-    refuse_unused(maps, models)
-    refuse(lambda: refuse_unused(maps, models[1:]), "1,001 lines", "5 outputs")
+    reject_unused(maps, models)
+    reject(lambda: reject_unused(maps, models[1:]), "1,001 lines", "5 outputs")
 
 
 @pytest.mark.parametrize(
@@ -284,24 +284,24 @@ def test_a_map_is_for_the_models_with_as_many_outputs():
         ([], ["at least 2 outputs, got 0"]),
     ],
 )
-def test_a_map_that_makes_no_sense_is_refused(lines, words):
-    refuse(lambda: map_of(lines, "map.txt"), "map.txt", *words)
+def test_a_map_that_makes_no_sense_is_rejected(lines, words):
+    reject(lambda: map_of(lines, "map.txt"), "map.txt", *words)
 
 
 def test_a_map_of_the_wrong_length_is_one_sentence_and_status_2(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("map.txt").write_text("\n".join(f"class {number}" for number in range(999)))
-    save_pictures(tmp_path / "photos", 2)
+    save_images(tmp_path / "photos", 2)
     Path("card.yaml").write_text("model: small_models:Blocks()\noutputs: map.txt\n")
     result = run("models", "check", "card.yaml", "--images", "photos")
-    assert_refused(result, "map.txt has 999 lines", "1,000 outputs")
+    assert_rejected(result, "map.txt has 999 lines", "1,000 outputs")
     result = run(
-        "models", "check", "small_models:colours", "--images", "photos", "--label-map", "map.txt"
+        "models", "check", "small_models:colors", "--images", "photos", "--label-map", "map.txt"
     )
-    assert_refused(result, "map.txt has 999 lines", "the models have 4 outputs")
+    assert_rejected(result, "map.txt has 999 lines", "the models have 4 outputs")
     Path("bytes.txt").write_bytes(b"\xff\xfe\x00")
-    result = run("models", "check", "small_models:colours", "--label-map", "bytes.txt")
-    assert_refused(result, "text file in UTF-8")
+    result = run("models", "check", "small_models:colors", "--label-map", "bytes.txt")
+    assert_rejected(result, "text file in UTF-8")
 
 
 @pytest.mark.parametrize(("classes", "hint"), [(1001, "background-first"), (21843, "FILE")])
@@ -312,12 +312,12 @@ def test_more_outputs_than_imagenet_has_classes_need_a_map(tmp_path, run, classe
     from eyechart.pipeline.prepare import check_labels
     from eyechart.testsets.plan import Plan
 
-    save_pictures(tmp_path, 3, tints=("red", "green"))
+    save_images(tmp_path, 3, tints=("red", "green"))
     for tint, wnid in (("red", "n02123045"), ("green", "n02105855")):
         (tmp_path / tint).rename(tmp_path / wnid)
-    model(pictures())
+    model(random_images())
     images = load_images(tmp_path)
-    refuse(
+    reject(
         lambda: check_labels(Plan(labels=labels), [model], images),
         f"--label-map {hint}",
         "ImageNet's",

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.models import checkpoint as module
 from eyechart.models.checkpoint import Checkpoint, _is_users, read_checkpoint, write_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.networks import build_network
 from eyechart.training.state import is_finished
-from tiny_networks import pictures, tiny
+from tiny_networks import random_images, tiny
 from trap import Trap
 
 CPU = torch.device("cpu")
@@ -61,12 +61,12 @@ def path(tmp_path, own):
     return tmp_path / "net.pt"
 
 
-def normalised(levels):
+def normalized(levels):
     mean, std = (torch.tensor(each).reshape(1, 3, 1, 1) for each in (MEAN, STD))
     return (levels.float() / 255 - mean) / std
 
 
-def refuse(path, *words, **given):
+def reject(path, *words, **given):
     """One sentence from whoever reads the file."""
     for read in (read_checkpoint, lambda own: load_model(str(own), CPU, **given)):
         with pytest.raises(UsageError) as told:
@@ -96,23 +96,23 @@ def test_weights_that_are_read_only_when_they_are_used_are_the_same(path, own):
     assert all(torch.equal(found[name], value) for name, value in own.state_dict().items())
 
 
-def test_a_checkpoint_is_a_model_that_answers_as_its_network_does(path, own):
+def test_a_checkpoint_is_a_model_that_predicts_as_its_network_does(path, own):
     model = load_model(str(path), CPU, trust=True)
     with torch.no_grad():
-        expected = own(normalised(pictures(5, 24)))
-    torch.testing.assert_close(model(pictures(5, 24)), expected, atol=1e-5, rtol=1e-5)
+        expected = own(normalized(random_images(5, 24)))
+    torch.testing.assert_close(model(random_images(5, 24)), expected, atol=1e-5, rtol=1e-5)
     assert model.class_names == NAMES
     assert model.trained_on == ("noc/blur", "fog")
     assert model.preprocessing.mean == MEAN and model.preprocessing.std == STD
     assert model.name == str(path)
 
 
-def test_pictures_are_brought_to_the_side_that_a_checkpoint_has(tmp_path, own):
+def test_images_are_brought_to_the_side_that_a_checkpoint_has(tmp_path, own):
     write_checkpoint(checkpoint_of(own, side=20), tmp_path / "net.pt")
     model = load_model(str(tmp_path / "net.pt"), CPU, trust=True)
     seen = []
     model.module[0].register_forward_hook(lambda part, given, made: seen.append(given[0].shape))
-    model(pictures(2, 33))
+    model(random_images(2, 33))
     assert model.side == 20 and seen == [(2, 3, 20, 20)]
 
 
@@ -132,12 +132,12 @@ def test_a_part_of_a_large_tensor_takes_only_its_own_room(tmp_path):
     assert (tmp_path / "net.pt").stat().st_size < 10_000
 
 
-def test_half_precision_answers_nearly_the_same(path, own):
+def test_half_precision_predictions_nearly_the_same(path, own):
     model = load_model(str(path), CPU, half=True, trust=True)
     assert {value.dtype for value in model.module.parameters()} == {torch.bfloat16}
     with torch.no_grad():
-        expected = own(normalised(pictures(5, 24)))
-    found = model(pictures(5, 24))
+        expected = own(normalized(random_images(5, 24)))
+    found = model(random_images(5, 24))
     assert found.dtype == torch.float32
     assert not torch.equal(found, expected)
     torch.testing.assert_close(found, expected, atol=0.15, rtol=0.05)
@@ -168,7 +168,7 @@ def test_identities_follow_weights_and_preprocessing_and_nothing_else(tmp_path, 
 def based(tmp_path, base="tiny_base:net"):
     """A checkpoint whose network is that of a module of the user's, trained further."""
     (tmp_path / "tiny_base.py").write_text(
-        "from tiny_networks import tiny\nnet = tiny()\nflat = lambda pictures: pictures\n"
+        "from tiny_networks import tiny\nnet = tiny()\nflat = lambda pictures: random_images\n"
     )
     own = tiny(seed=9)
     made = checkpoint_of(own, network="", base=base, class_names=(), side=None)
@@ -177,22 +177,22 @@ def based(tmp_path, base="tiny_base:net"):
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_a_checkpoint_of_another_model_answers_with_its_own_weights(tmp_path, monkeypatch, half):
+def test_a_checkpoint_of_another_model_predicts_with_its_own_weights(tmp_path, monkeypatch, half):
     monkeypatch.chdir(tmp_path)
     own = based(tmp_path)
     model = load_model("tuned.pt", CPU, half=half, trust=True)
     with torch.no_grad():
-        expected = own(pictures().float() / 255)
-        before = tiny()(pictures().float() / 255)
+        expected = own(random_images().float() / 255)
+        before = tiny()(random_images().float() / 255)
     close = {"atol": 0.02, "rtol": 0.02} if half else {"atol": 1e-5, "rtol": 0}
-    torch.testing.assert_close(model(pictures()), expected, **close)
+    torch.testing.assert_close(model(random_images()), expected, **close)
     assert (expected - before).abs().max() > 0.05
     assert model.trained_on == ("noc/blur", "fog") and model.name == "tuned.pt"
     assert model.identity != load_model("tiny_base:net", CPU).identity
     wanted = torch.bfloat16 if half else torch.float32
     assert {value.dtype for value in model.module.parameters()} == {wanted}
     # what it is based on is as it was
-    torch.testing.assert_close(load_model("tiny_base:net", CPU)(pictures()), before)
+    torch.testing.assert_close(load_model("tiny_base:net", CPU)(random_images()), before)
 
 
 def test_a_checkpoint_may_stand_on_a_checkpoint(tmp_path, path, own):
@@ -202,8 +202,8 @@ def test_a_checkpoint_may_stand_on_a_checkpoint(tmp_path, path, own):
     model = load_model(str(tmp_path / "next.pt"), CPU, trust=True)
     with torch.no_grad():
         # with the preprocessing and the names of what it stands on
-        expected = other(normalised(pictures(4, 24)))
-    torch.testing.assert_close(model(pictures(4, 24)), expected, atol=1e-5, rtol=1e-5)
+        expected = other(normalized(random_images(4, 24)))
+    torch.testing.assert_close(model(random_images(4, 24)), expected, atol=1e-5, rtol=1e-5)
     assert model.class_names == NAMES and model.trained_on == ("snow",)
 
 
@@ -248,7 +248,7 @@ def test_code_that_a_file_names_is_called_only_if_it_is_trusted(tmp_path, monkey
     said = str(told.value)
     assert "was trained with" in said and "marking" in said and "give --trust" in said
     assert "\n" not in said and said.endswith(".")
-    assert_refused(run("models", "check", "net.pt"), said)
+    assert_rejected(run("models", "check", "net.pt"), said)
     assert not (tmp_path / "mark").exists() and "marking" not in sys.modules
     # it does make a mark where it may
     load_model("net.pt", CPU, trust=True)
@@ -261,8 +261,8 @@ def test_networks_of_ours_need_no_trust(tmp_path):
     write_checkpoint(checkpoint_of(own, network="resnet9"), tmp_path / "net.pt")
     model = load_model(str(tmp_path / "net.pt"), CPU)
     with torch.no_grad():
-        expected = own.eval()(normalised(pictures(2, 32)))
-    torch.testing.assert_close(model(pictures(2, 32)), expected, atol=1e-4, rtol=1e-4)
+        expected = own.eval()(normalized(random_images(2, 32)))
+    torch.testing.assert_close(model(random_images(2, 32)), expected, atol=1e-4, rtol=1e-4)
     # nor does what stands on one
     made = checkpoint_of(own, network="", base=str(tmp_path / "net.pt"), class_names=())
     write_checkpoint(made, tmp_path / "next.pt")
@@ -273,13 +273,13 @@ def test_networks_of_ours_need_no_trust(tmp_path):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_checkpoint_with_code_in_it_is_refused_and_runs_none(tmp_path, own, zipped):
+def test_a_checkpoint_with_code_in_it_is_rejected_and_runs_none(tmp_path, own, zipped):
     mark = tmp_path / "mark"
     made = checkpoint_of(own)
     held = {each.name: getattr(made, each.name) for each in fields(Checkpoint)}
     held = {module.MARK: module.VERSION, **held, "made": Trap(mark)}
     torch.save(held, tmp_path / "trap.pt", _use_new_zipfile_serialization=zipped)
-    refuse(tmp_path / "trap.pt")
+    reject(tmp_path / "trap.pt")
     with pytest.raises(UsageError, match="can run code"):
         load_model(str(tmp_path / "trap.pt"), CPU)
     assert not mark.exists()
@@ -292,7 +292,7 @@ def test_a_checkpoint_with_code_in_it_is_refused_and_runs_none(tmp_path, own, zi
 def test_a_file_that_was_cut_off_is_one_sentence(path, left):
     content = path.read_bytes()
     path.write_bytes(content[: int(left * len(content)) if isinstance(left, float) else left])
-    refuse(path)
+    reject(path)
 
 
 def changed_files(content, count):
@@ -327,11 +327,11 @@ def test_a_damaged_file_is_one_sentence_for_a_study_too(path):
 
 def test_foreign_files_are_one_sentence(tmp_path):
     torch.save({"state_dict": tiny().state_dict()}, tmp_path / "weights.pt")
-    refuse(tmp_path / "weights.pt", "module:attribute")
+    reject(tmp_path / "weights.pt", "module:attribute")
     torch.save(torch.zeros(3), tmp_path / "tensor.pt")
-    refuse(tmp_path / "tensor.pt")
+    reject(tmp_path / "tensor.pt")
     (tmp_path / "list.pt").write_bytes(pickle.dumps([1, 2]))
-    refuse(tmp_path / "list.pt")
+    reject(tmp_path / "list.pt")
     with pytest.raises(UsageError, match="No such file"):
         read_checkpoint(tmp_path / "none.pt")
     with pytest.raises(UsageError, match="Cannot read"):
@@ -354,8 +354,8 @@ def edited(path, **changes):
 )
 def test_a_checkpoint_of_another_version_is_one_sentence(path, changes, run):
     edited(path, **changes)
-    refuse(path, "written by another version of eyechart")
-    assert_refused(run("models", "check", path), "another version")
+    reject(path, "written by another version of eyechart")
+    assert_rejected(run("models", "check", path), "another version")
 
 
 def test_what_a_later_version_adds_is_left_alone(path):
@@ -378,7 +378,7 @@ def test_weights_of_another_network_are_one_sentence(path, run, changes, words):
     with pytest.raises(UsageError) as told:
         load_model(str(path), CPU, trust=True)
     assert words in str(told.value) and "\n" not in str(told.value)
-    assert_refused(run("models", "check", path, "--trust"), words)
+    assert_rejected(run("models", "check", path, "--trust"), words)
 
 
 def test_a_finished_training_is_known_by_its_settings(path):

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.models.find import load_model
 from eyechart.models.probabilities import log_probabilities
 from outside import outside
-from tiny_networks import pictures, tiny
+from tiny_networks import random_images, tiny
 from trap import Trap
 
 CPU = torch.device("cpu")
@@ -31,10 +31,10 @@ def need_runtimes():
     pytest.importorskip("ai_edge_litert")
 
 
-def refuse(spec, *words, **options):
-    with pytest.raises(ec.UsageError) as refused:
+def reject(spec, *words, **options):
+    with pytest.raises(ec.UsageError) as rejected:
         load_model(str(spec), CPU, **options)
-    sentence = str(refused.value)
+    sentence = str(rejected.value)
     assert "\n" not in sentence and sentence.endswith((".", "?")), sentence
     for word in words:
         assert word in sentence, sentence
@@ -83,11 +83,11 @@ def test_an_onnx_file_gives_the_logits_of_the_network_it_was_exported_from(tmp_p
     bare, named = load_model(str(path), CPU), load_model(f"onnx:{path}", CPU)
     for count in (1, 2, 5):
         with torch.no_grad():
-            expected = tiny()(pictures(count).float() / 255)
-        torch.testing.assert_close(bare(pictures(count)), expected, atol=1e-5, rtol=0)
-        assert torch.equal(bare(pictures(count)), named(pictures(count)))
+            expected = tiny()(random_images(count).float() / 255)
+        torch.testing.assert_close(bare(random_images(count)), expected, atol=1e-5, rtol=0)
+        assert torch.equal(bare(random_images(count)), named(random_images(count)))
     assert bare.name == named.name == str(path)
-    assert bare.side == 16 and bare(pictures(1, side=40)).shape == (1, 5)
+    assert bare.side == 16 and bare(random_images(1, side=40)).shape == (1, 5)
 
 
 def test_the_identity_of_an_onnx_file_counts_weights_that_lie_beside_it(tmp_path):
@@ -110,20 +110,20 @@ def test_the_identity_of_an_onnx_file_counts_weights_that_lie_beside_it(tmp_path
         ((4, 8, 8, 3), "UINT8", (1, 2)),
     ],
 )
-def test_onnx_inputs_of_any_layout_and_number_get_the_same_picture(tmp_path, shape, kind, axes):
+def test_onnx_inputs_of_any_layout_and_number_get_the_same_image(tmp_path, shape, kind, axes):
     found = load_model(str(write_means(tmp_path / "net.onnx", shape, kind, axes)), CPU)
-    batch = pictures(5, side=8)
+    batch = random_images(5, side=8)
     expected = batch.float().mean(dim=(2, 3)) / (1 if kind == "UINT8" else 255)
     torch.testing.assert_close(found(batch), expected, rtol=2e-3, atol=0)
 
 
-def test_a_sidecar_beside_an_onnx_file_normalises(tmp_path):
+def test_a_sidecar_beside_an_onnx_file_normalizes(tmp_path):
     path = write_means(tmp_path / "net.onnx", ("n", 3, 8, 8))
     plain = load_model(str(path), CPU)
     path.with_suffix(".yaml").write_text("mean: [0.5, 0.4, 0.3]\nstd: [0.5, 0.25, 1]\n")
     found = load_model(str(path), CPU)
-    grey = torch.full((1, 3, 8, 8), 153, dtype=torch.uint8)
-    torch.testing.assert_close(found(grey), torch.tensor([[0.2, 0.8, 0.3]]))
+    gray = torch.full((1, 3, 8, 8), 153, dtype=torch.uint8)
+    torch.testing.assert_close(found(gray), torch.tensor([[0.2, 0.8, 0.3]]))
     assert found.identity != plain.identity
 
 
@@ -137,16 +137,16 @@ def test_a_sidecar_beside_an_onnx_file_normalises(tmp_path):
         ({"shape": ("n", 3, 8, 8), "kind": "INT64"}, ["float, float16 or uint8"]),
     ],
 )
-def test_onnx_models_of_something_else_are_refused(tmp_path, made, words):
+def test_onnx_models_of_something_else_are_rejected(tmp_path, made, words):
     if len(made["shape"]) == 2:
         made = made | {"axes": (1,)}
-    refuse(write_means(tmp_path / "net.onnx", **made), *words)
+    reject(write_means(tmp_path / "net.onnx", **made), *words)
 
 
 def test_a_card_may_not_ask_an_onnx_model_for_another_side(tmp_path):
     path = write_means(tmp_path / "net.onnx", ("n", 3, 8, 8))
     path.with_suffix(".yaml").write_text("side: 9\n")
-    refuse(path, "8 × 8 px, but its sidecar says 9")
+    reject(path, "8 × 8 px, but its sidecar says 9")
 
 
 # TensorFlow Lite
@@ -175,32 +175,32 @@ def own_probabilities(path, batch):
         "tf2_mobilenet_v2_1.0_224_ptq",
     ],
 )
-def test_a_quantised_model_answers_as_its_interpreter_does_but_unrounded(name):
+def test_a_quantized_model_predicts_as_its_interpreter_does_but_unrounded(name):
     path = lite(name)
     found = load_model(str(path), CPU)
-    batch = pictures(3, side=found.side)
+    batch = random_images(3, side=found.side)
     scores = found(batch)
     assert scores.shape == (3, 1001)
     ours, own = log_probabilities(scores).exp(), own_probabilities(path, batch)
     # Its softmax rounds to steps of 1/256, and counts with whole numbers on its way.
     assert (ours - own).abs().max() <= 0.5 / 256 + 1e-4
     assert len(ours.unique()) > len(own.unique())
-    for place, picture in enumerate(batch):
-        assert torch.equal(found(picture[None])[0], scores[place])
+    for place, image in enumerate(batch):
+        assert torch.equal(found(image[None])[0], scores[place])
 
 
 def test_without_the_background_the_others_share_what_it_had():
     path = lite(V1)
     found = load_model(f"tflite:{path}", CPU, label_maps=["background-first"])
-    batch = pictures(8, side=128)
+    batch = random_images(8, side=128)
     raw = log_probabilities(load_model(f"tflite:{path}", CPU)(batch)).exp()
     kept = raw[:, 1:] / raw[:, 1:].sum(dim=1, keepdim=True)
     torch.testing.assert_close(log_probabilities(found(batch)).exp(), kept, atol=1e-6, rtol=0)
     assert found.classes == 1000 and found.has_imagenet
 
 
-def test_the_first_of_equally_good_answers_counts():
-    flat = pictures(300, side=1).expand(-1, -1, 128, 128)
+def test_the_first_of_equally_good_predictions_counts():
+    flat = random_images(300, side=1).expand(-1, -1, 128, 128)
     scores = load_model(str(lite(V1)), CPU)(flat)
     best = scores.amax(dim=1, keepdim=True)
     tied = (scores == best).sum(dim=1) > 1
@@ -219,7 +219,7 @@ def test_loading_a_tflite_model_prints_nothing():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_quantised_numbers_are_written_and_read_by_scale_and_zero_point():
+def test_quantized_numbers_are_written_and_read_by_scale_and_zero_point():
     from eyechart.models.adapters.tflite_file import Tensor8, raw_levels
 
     levels = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).expand(1, 3, 16, 16)
@@ -237,10 +237,10 @@ def test_quantised_numbers_are_written_and_read_by_scale_and_zero_point():
 
 
 def test_a_row_of_nothing_but_zeros_is_even():
-    from eyechart.models.adapters.tflite_file import _normalised
+    from eyechart.models.adapters.tflite_file import _normalized
 
     rows = np.array([[0.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.0]], dtype=np.float32)
-    np.testing.assert_allclose(_normalised(rows), [[0.25] * 4, [0.5, 0.5, 0, 0]])
+    np.testing.assert_allclose(_normalized(rows), [[0.25] * 4, [0.5, 0.5, 0, 0]])
 
 
 # Pickles
@@ -261,18 +261,18 @@ class Marked(nn.Module):
 def test_a_pickled_module_is_read_only_if_it_is_trusted(tmp_path, zipped):
     path = tmp_path / "net.pt"
     torch.save(Marked(), path, _use_new_zipfile_serialization=zipped)
-    refuse(path, "can run code", "--trust")
+    reject(path, "can run code", "--trust")
     found = load_model(str(path), CPU, trust=True)
     with torch.no_grad():
-        expected = tiny()(pictures().float() / 255)
-    torch.testing.assert_close(found(pictures()), expected, atol=1e-6, rtol=0)
+        expected = tiny()(random_images().float() / 255)
+    torch.testing.assert_close(found(random_images()), expected, atol=1e-6, rtol=0)
     assert found.name == str(path) and len(found.identity) == 64
 
 
 def test_weights_alone_are_not_a_model_trusted_or_not(tmp_path):
     torch.save(tiny().state_dict(), tmp_path / "weights.pth")
     for trust in (False, True):
-        refuse(tmp_path / "weights.pth", "OrderedDict", "module:attribute", trust=trust)
+        reject(tmp_path / "weights.pth", "OrderedDict", "module:attribute", trust=trust)
 
 
 def test_a_trap_in_an_exported_program_does_not_spring(tmp_path):
@@ -297,7 +297,7 @@ def test_a_trap_in_an_exported_program_does_not_spring(tmp_path):
         with zipfile.ZipFile(tmp_path / "bad.pt2", "w") as bad:
             for name, content in (members | changes).items():
                 bad.writestr(name, content)
-        refuse(tmp_path / "bad.pt2")
+        reject(tmp_path / "bad.pt2")
         assert not (tmp_path / "mark").exists(), list(changes)
     # The last of them is a trap indeed.
     with pytest.raises(ec.UsageError):
@@ -310,17 +310,17 @@ def test_a_trap_in_an_exported_program_does_not_spring(tmp_path):
 def test_a_file_that_is_no_model_is_one_sentence_and_status_2(tmp_path, run, ending, content):
     path = tmp_path / f"net{ending}"
     path.write_bytes(content)
-    refuse(path, "net")
-    assert_refused(run("models", "check", path), "net")
+    reject(path, "net")
+    assert_rejected(run("models", "check", path), "net")
 
 
 @pytest.mark.parametrize("prefix", ["onnx", "tflite"])
 def test_a_missing_file_or_runtime_is_one_sentence(tmp_path, prefix, monkeypatch):
-    refuse(f"{prefix}:{tmp_path}/none.{prefix}", "Cannot read the model", "No such file")
-    refuse(f"{prefix}:", "names no model", "FILE")
+    reject(f"{prefix}:{tmp_path}/none.{prefix}", "Cannot read the model", "No such file")
+    reject(f"{prefix}:", "names no model", "FILE")
     package = {"onnx": "onnxruntime", "tflite": "ai_edge_litert"}[prefix]
     monkeypatch.setitem(sys.modules, package, None)
-    refuse(f"{tmp_path}/none.{prefix}", f'pip install "eyechart[{prefix}]"')
+    reject(f"{tmp_path}/none.{prefix}", f'pip install "eyechart[{prefix}]"')
 
 
 # Kinds
@@ -332,11 +332,13 @@ def test_python_may_stand_before_a_module(tmp_path, monkeypatch):
     try:
         found = load_model("python:zoo_files:means", CPU)
         assert found.name == "zoo_files:means"
-        assert torch.equal(found(pictures()), load_model("zoo_files:means", CPU)(pictures()))
+        assert torch.equal(
+            found(random_images()), load_model("zoo_files:means", CPU)(random_images())
+        )
     finally:
         sys.modules.pop("zoo_files", None)
 
 
 def test_an_unknown_kind_suggests_one_and_names_both_possibilities():
-    refuse("tim:resnet50", "no module 'tim'", "no kind of model 'tim'", "'timm:resnet50'")
-    refuse("qqq:net", "no module 'qqq'", "the kinds are timm, ")
+    reject("tim:resnet50", "no module 'tim'", "no kind of model 'tim'", "'timm:resnet50'")
+    reject("qqq:net", "no module 'qqq'", "the kinds are timm, ")

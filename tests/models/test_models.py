@@ -19,7 +19,7 @@ from eyechart.models.find import NAMED, load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
-from tiny_networks import pictures, tiny, write_script
+from tiny_networks import random_images, tiny, write_script
 
 CPU = torch.device("cpu")
 
@@ -37,15 +37,15 @@ def channel_means(batch):
     return batch.mean(dim=(2, 3))
 
 
-def model(answer):
-    return Model("mine", answer, CPU)
+def model(prediction):
+    return Model("mine", prediction, CPU)
 
 
 # What goes in and what comes out
 
 
 def test_a_function_gets_floats_from_0_to_1_and_its_scores_come_back():
-    batch = pictures()
+    batch = random_images()
     scores = load_model(channel_means, CPU)(batch)
     torch.testing.assert_close(scores, batch.float().mean(dim=(2, 3)) / 255)
     assert scores.dtype == torch.float32
@@ -64,31 +64,34 @@ def test_a_function_has_its_own_name_and_no_identity():
 def test_the_number_of_classes_is_known_after_the_first_call():
     found = load_model(tiny(classes=7), CPU)
     assert found.classes is None
-    found(pictures())
+    found(random_images())
     assert found.classes == 7
 
 
 def test_scores_of_other_precision_become_float32():
-    assert model(lambda x: channel_means(x).double())(pictures()).dtype == torch.float32
+    assert model(lambda x: channel_means(x).double())(random_images()).dtype == torch.float32
 
 
 def test_no_gradients_are_kept():
-    assert not load_model(tiny(), CPU)(pictures()).requires_grad
+    assert not load_model(tiny(), CPU)(random_images()).requires_grad
 
 
 def test_a_module_stays_as_the_user_had_it():
     network = tiny().train()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    load_model(network, CPU, half=True)(pictures())
+    load_model(network, CPU, half=True)(random_images())
     assert network.training
     for name, tensor in network.state_dict().items():
         assert tensor.dtype == before[name].dtype and torch.equal(tensor, before[name]), name
 
 
-def test_a_module_answers_as_when_it_is_called_itself():
+def test_a_module_predicts_as_when_it_is_called_itself():
     network = tiny()
     torch.testing.assert_close(
-        load_model(network, CPU)(pictures()), expected(network, pictures()), atol=1e-6, rtol=0
+        load_model(network, CPU)(random_images()),
+        expected(network, random_images()),
+        atol=1e-6,
+        rtol=0,
     )
 
 
@@ -104,8 +107,8 @@ def test_half_precision_is_used_when_asked_for_and_near_the_full_one():
             seen.append(x.dtype)
             return self.network(x)
 
-    half = load_model(Spy(), CPU, half=True)(pictures())
-    full = load_model(Spy(), CPU, half=False)(pictures())
+    half = load_model(Spy(), CPU, half=True)(random_images())
+    full = load_model(Spy(), CPU, half=False)(random_images())
     assert seen == [torch.bfloat16, torch.float32]
     assert half.dtype == torch.float32
     torch.testing.assert_close(half, full, atol=0.02, rtol=0)
@@ -128,12 +131,12 @@ def test_a_network_that_flattens_with_view_works():
     found = load_model(network, CPU)
     for _ in range(2):
         torch.testing.assert_close(
-            found(pictures()), expected(network, pictures()), atol=1e-5, rtol=0
+            found(random_images()), expected(network, random_images()), atol=1e-5, rtol=0
         )
 
 
 def test_a_function_may_use_view():
-    assert model(lambda x: x.view(len(x), -1))(pictures()).shape == (3, 768)
+    assert model(lambda x: x.view(len(x), -1))(random_images()).shape == (3, 768)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -147,10 +150,12 @@ def test_a_gpu_gives_nearly_the_scores_of_the_cpu(tmp_path, kind):
     files = {"script": str(tmp_path / "net.pt"), "exported": str(tmp_path / "net.pt2")}
     spec = (specs | files)[kind]
     gpu = load_model(spec, torch.device("cuda"))
-    scores = gpu(pictures().cuda())
+    scores = gpu(random_images().cuda())
     assert scores.device.type == "cuda"
     assert gpu.dtype == (torch.bfloat16 if kind in specs else torch.float32)
-    torch.testing.assert_close(scores.cpu(), load_model(spec, CPU)(pictures()), atol=0.3, rtol=0)
+    torch.testing.assert_close(
+        scores.cpu(), load_model(spec, CPU)(random_images()), atol=0.3, rtol=0
+    )
 
 
 # Identity
@@ -179,7 +184,7 @@ def test_a_module_without_weights_has_no_identity():
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("prediction", "sentence"),
     [
         (lambda x: x.mean(), r"\(B, K\).*got \(\) for 3 images"),
         (lambda x: x, r"got \(3, 3, 16, 16\)"),
@@ -192,18 +197,18 @@ def test_a_module_without_weights_has_no_identity():
         (lambda x: channel_means(x) / 0, "NaN or infinity"),
     ],
 )
-def test_results_that_are_no_scores_are_refused(answer, sentence):
+def test_results_that_are_no_scores_are_rejected(prediction, sentence):
     with pytest.raises(ec.UsageError, match=sentence) as caught:
-        model(answer)(pictures())
+        model(prediction)(random_images())
     assert "'mine'" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_the_number_of_classes_may_not_change():
     sizes = iter((3, 4))
     changing = model(lambda x: torch.zeros(len(x), next(sizes)))
-    changing(pictures())
+    changing(random_images())
     with pytest.raises(ec.UsageError, match="got 4 after 3"):
-        changing(pictures())
+        changing(random_images())
 
 
 def test_an_error_inside_a_model_is_one_sentence_with_its_first_line():
@@ -216,9 +221,9 @@ def test_an_error_inside_a_model_is_one_sentence_with_its_first_line():
     with pytest.raises(
         ec.UsageError, match=r"'mine' failed on .* \(3, 3, 16, 16\): KeyError 'head'"
     ):
-        model(broken)(pictures())
+        model(broken)(random_images())
     with pytest.raises(ec.UsageError, match=r"shapes do not fit\.$"):
-        model(talkative)(pictures())
+        model(talkative)(random_images())
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,7 @@ def test_running_out_of_memory_passes_through_unchanged(error):
         raise error
 
     with pytest.raises(type(error)) as caught:
-        model(hungry)(pictures())
+        model(hungry)(random_images())
     assert caught.value is error
 
 
@@ -251,33 +256,33 @@ def test_running_out_of_memory_passes_through_unchanged(error):
     ids=["float tensor", "float array", "array", "PIL", "list of tensors"],
 )
 def test_images_of_every_kind_have_the_scores_of_their_levels(given):
-    batch = pictures()
+    batch = random_images()
     torch.testing.assert_close(model(channel_means)(given(batch)), model(channel_means)(batch))
 
 
-def test_a_single_image_is_a_batch_of_one_and_grey_has_three_equal_channels():
-    one = pictures()[0]
+def test_a_single_image_is_a_batch_of_one_and_gray_has_three_equal_channels():
+    one = random_images()[0]
     torch.testing.assert_close(model(channel_means)(one), model(channel_means)(one[None]))
-    grey = Image.fromarray(one[0].numpy())
+    gray = Image.fromarray(one[0].numpy())
     torch.testing.assert_close(
-        model(channel_means)(grey), model(channel_means)(one[:1].expand(3, -1, -1)[None])
+        model(channel_means)(gray), model(channel_means)(one[:1].expand(3, -1, -1)[None])
     )
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (pictures().float(), "divide by 255 or pass uint8"),
-        (pictures().float() / 128 - 1, "undo their normalisation"),
-        (pictures().int(), "must be uint8 or float"),
-        (torch.zeros(2, 4, 16, 16, dtype=torch.uint8), "1 .grey. or 3 .RGB. channels, got 4"),
+        (random_images().float(), "divide by 255 or pass uint8"),
+        (random_images().float() / 128 - 1, "undo their normalization"),
+        (random_images().int(), "must be uint8 or float"),
+        (torch.zeros(2, 4, 16, 16, dtype=torch.uint8), "1 .gray. or 3 .RGB. channels, got 4"),
         ([], "at least one"),
-        ([pictures()[0], pictures()[0][:, :-2]], "all of one size"),
+        ([random_images()[0], random_images()[0][:, :-2]], "all of one size"),
         ("photo.jpg", "open the file with PIL"),
         (None, "must be a torch tensor"),
     ],
 )
-def test_what_is_no_image_is_refused_in_one_sentence(given, sentence):
+def test_what_is_no_image_is_rejected_in_one_sentence(given, sentence):
     with pytest.raises(ec.UsageError, match=sentence):
         model(channel_means)(given)
 
@@ -375,13 +380,13 @@ def test_a_model_in_the_current_directory_is_found_by_module_and_attribute(modul
     found = load_model(f"zoo_here:{spec}", CPU)
     assert sys.path == before
     assert found.name == f"zoo_here:{spec}"
-    torch.testing.assert_close(found(pictures()), channel_means(pictures().float() / 255))
+    torch.testing.assert_close(found(random_images()), channel_means(random_images().float() / 255))
 
 
-def test_a_module_may_import_its_neighbours(module):
+def test_a_module_may_import_its_neighbors(module):
     module("zoo_parts", ZOO)
     module("zoo_whole", "from zoo_parts import net as whole\n")
-    assert load_model("zoo_whole:whole", CPU)(pictures()).shape == (3, 3)
+    assert load_model("zoo_whole:whole", CPU)(random_images()).shape == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +422,7 @@ def test_what_cannot_be_imported_is_one_sentence(module, spec, sentence):
 def test_a_factory_without_parentheses_is_noticed_at_the_first_call(module):
     module("zoo_here", "import torch\ndef make(x=None):\n    return torch.nn.Flatten()\n")
     with pytest.raises(ec.UsageError, match=r"write \(\) after it"):
-        load_model("zoo_here:make", CPU)(pictures())
+        load_model("zoo_here:make", CPU)(random_images())
 
 
 # Names
@@ -431,7 +436,7 @@ def test_unknown_names_suggest_near_ones():
 
 
 @pytest.mark.parametrize("spec", [3, None, nn.Flatten, [tiny()]])
-def test_what_cannot_be_a_model_is_refused(spec):
+def test_what_cannot_be_a_model_is_rejected(spec):
     with pytest.raises(ec.UsageError, match=r"must be a torch\.nn\.Module or a function"):
         load_model(spec, CPU)
 
@@ -447,11 +452,13 @@ def test_missing_weights_say_what_to_install(monkeypatch):
 
 @pytest.mark.parametrize("how", ["script", "trace", "freeze"])
 @pytest.mark.parametrize("ending", [".pt", ".pth", ".ts", ".torchscript"])
-def test_torchscript_answers_as_the_network_it_was_made_of(tmp_path, how, ending):
+def test_torchscript_predictions_as_the_network_it_was_made_of(tmp_path, how, ending):
     path = tmp_path / f"net{ending}"
     write_script(path, tiny(), how)
     found = load_model(str(path), CPU)
-    torch.testing.assert_close(found(pictures()), expected(tiny(), pictures()), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        found(random_images()), expected(tiny(), random_images()), atol=1e-6, rtol=0
+    )
     assert found.name == str(path)
 
 
@@ -465,7 +472,7 @@ def test_an_error_inside_torchscript_names_what_happened(tmp_path):
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4))
     write_script(tmp_path / "net.pt", network, side=8)
     with pytest.raises(ec.UsageError, match="cannot be multiplied"):
-        load_model(str(tmp_path / "net.pt"), CPU)(pictures())
+        load_model(str(tmp_path / "net.pt"), CPU)(random_images())
 
 
 def test_a_file_with_other_weights_is_another_model(tmp_path):
@@ -499,12 +506,12 @@ def test_a_sidecar_says_size_mean_and_standard_deviation(means_file):
         "side: 12\nmean: [0.5, 0.4, 0.3]\nstd: [0.5, 0.25, 1]\n"
     )
     found = load_model(str(means_file), CPU)
-    grey = torch.full((2, 3, 20, 30), 153, dtype=torch.uint8)
-    torch.testing.assert_close(found(grey), torch.tensor([[0.2, 0.8, 0.3, 12.0]]).expand(2, -1))
+    gray = torch.full((2, 3, 20, 30), 153, dtype=torch.uint8)
+    torch.testing.assert_close(found(gray), torch.tensor([[0.2, 0.8, 0.3, 12.0]]).expand(2, -1))
     assert found.side == 12
 
 
-def test_resizing_does_not_leave_the_range_of_a_picture():
+def test_resizing_does_not_leave_the_range_of_a_image():
     edge = torch.zeros(1, 3, 16, 16, dtype=torch.uint8)
     edge[..., 8:] = 255
     ready = Preprocessing(side=37)(edge)
@@ -512,11 +519,11 @@ def test_resizing_does_not_leave_the_range_of_a_picture():
     assert ready.min() == 0 and ready.max() == 1
 
 
-def test_a_picture_of_the_right_size_is_not_touched(means_file):
+def test_an_image_of_the_right_size_is_not_touched(means_file):
     means_file.with_suffix(".yaml").write_text("side: 16\n")
-    with_sidecar = load_model(str(means_file), CPU)(pictures())
+    with_sidecar = load_model(str(means_file), CPU)(random_images())
     means_file.with_suffix(".yaml").unlink()
-    assert torch.equal(with_sidecar, load_model(str(means_file), CPU)(pictures()))
+    assert torch.equal(with_sidecar, load_model(str(means_file), CPU)(random_images()))
 
 
 def test_another_sidecar_makes_another_model(means_file):
@@ -544,7 +551,7 @@ def test_another_sidecar_makes_another_model(means_file):
         ("mean: [0.5", "not well-formed YAML"),
     ],
 )
-def test_a_sidecar_that_makes_no_sense_is_refused(means_file, text, sentence):
+def test_a_sidecar_that_makes_no_sense_is_rejected(means_file, text, sentence):
     means_file.with_suffix(".yaml").write_text(text)
     with pytest.raises(ec.UsageError, match=sentence) as caught:
         load_model(str(means_file), CPU)
@@ -566,11 +573,11 @@ def write_exported(path, network, batch=4, side=16, **dynamic):
     ids=["fixed", "from 2 to 3", "any"],
 )
 @pytest.mark.parametrize("count", [1, 4, 6])
-def test_an_exported_program_takes_any_number_of_pictures(tmp_path, dynamic, count):
+def test_an_exported_program_takes_any_number_of_images(tmp_path, dynamic, count):
     write_exported(tmp_path / "net.pt2", tiny(), batch=3, **dynamic)
     found = load_model(str(tmp_path / "net.pt2"), CPU)
     torch.testing.assert_close(
-        found(pictures(count)), expected(tiny(), pictures(count)), atol=1e-6, rtol=0
+        found(random_images(count)), expected(tiny(), random_images(count)), atol=1e-6, rtol=0
     )
 
 
@@ -578,15 +585,15 @@ def test_an_exported_program_brings_its_side_along(tmp_path):
     write_exported(tmp_path / "net.pt2", tiny(), side=16)
     found = load_model(str(tmp_path / "net.pt2"), CPU)
     assert found.side == 16
-    assert found(pictures(side=40)).shape == (3, 5)
+    assert found(random_images(side=40)).shape == (3, 5)
 
 
-def test_an_exported_program_with_dynamic_sides_takes_pictures_as_they_come(tmp_path):
+def test_an_exported_program_with_dynamic_sides_takes_images_as_they_come(tmp_path):
     free = torch.export.Dim.DYNAMIC
     write_exported(tmp_path / "net.pt2", tiny(), _0=free, _2=free, _3=free)
     found = load_model(str(tmp_path / "net.pt2"), CPU)
     assert found.side is None
-    batch = pictures(side=21)
+    batch = random_images(side=21)
     torch.testing.assert_close(found(batch), expected(tiny(), batch), atol=1e-6, rtol=0)
 
 
@@ -597,14 +604,14 @@ def test_an_exported_program_and_its_sidecar_must_agree(tmp_path):
         load_model(str(tmp_path / "net.pt2"), CPU)
 
 
-def test_an_exported_program_for_oblong_pictures_is_refused(tmp_path):
+def test_an_exported_program_for_oblong_images_is_rejected(tmp_path):
     program = torch.export.export(tiny(), (torch.rand(2, 3, 16, 20),))
     torch.export.save(program, str(tmp_path / "net.pt2"))
     with pytest.raises(ec.UsageError, match="square images, but was exported for 16 × 20 px"):
         load_model(str(tmp_path / "net.pt2"), CPU)
 
 
-def test_an_exported_program_with_two_inputs_is_refused(tmp_path):
+def test_an_exported_program_with_two_inputs_is_rejected(tmp_path):
     class Two(nn.Module):
         def forward(self, x, y):
             return x.mean(dim=(2, 3)) + y
@@ -630,7 +637,7 @@ class Trap:
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("ending", [".pt", ".pth", ".pt2"])
-def test_pickles_are_refused_and_run_nothing(tmp_path, zipped, ending):
+def test_pickles_are_rejected_and_run_nothing(tmp_path, zipped, ending):
     mark, path = tmp_path / "mark", tmp_path / f"net{ending}"
     torch.save(Trap(mark), path, _use_new_zipfile_serialization=zipped)
     with pytest.raises(ec.UsageError, match="module:attribute"):
@@ -638,7 +645,7 @@ def test_pickles_are_refused_and_run_nothing(tmp_path, zipped, ending):
     assert not mark.exists()
 
 
-def test_a_state_dict_is_refused_with_what_to_do(tmp_path):
+def test_a_state_dict_is_rejected_with_what_to_do(tmp_path):
     torch.save(tiny().state_dict(), tmp_path / "weights.pt")
     with pytest.raises(ec.UsageError, match=r"builds the model and loads them.*module:attribute"):
         load_model(str(tmp_path / "weights.pt"), CPU)
@@ -659,7 +666,7 @@ def test_a_damaged_export_is_one_sentence_without_a_traceback(tmp_path, caplog, 
     assert not capsys.readouterr().err
 
 
-def test_files_that_are_not_there_or_of_another_kind_are_refused(tmp_path):
+def test_files_that_are_not_there_or_of_another_kind_are_rejected(tmp_path):
     with pytest.raises(ec.UsageError, match=r"Cannot read the model .*: No such file"):
         load_model(str(tmp_path / "none.pt"), CPU)
     (tmp_path / "net.h5").write_bytes(b"x")
@@ -680,23 +687,23 @@ def test_networks_have_as_many_parameters_as_published(name, millions):
 @pytest.mark.parametrize("name", SIZES)
 def test_pretrained_networks_load_and_give_a_thousand_scores(name):
     found = load_model(name, CPU)
-    assert found(pictures(1, side=50)).shape == (1, 1000)
+    assert found(random_images(1, side=50)).shape == (1, 1000)
     assert (found.name, found.classes, found.side) == (name, 1000, SIZES[name].side)
     assert len(found.identity) == 64
     assert name in NAMED
 
 
 @needs_weights
-def test_an_answer_does_not_depend_on_the_other_pictures_of_its_batch():
+def test_a_prediction_does_not_depend_on_the_other_images_of_its_batch():
     found = load_model("efficientnet_lite0", CPU)
-    batch = pictures(4, side=64)
+    batch = random_images(4, side=64)
     together = found(batch)
-    alone = torch.cat([found(picture[None]) for picture in batch])
+    alone = torch.cat([found(image[None]) for image in batch])
     torch.testing.assert_close(together, alone, atol=1e-4, rtol=0)
     assert (together[0] - together[1]).abs().max() > 0.01
 
 
-def test_folding_the_normalisations_changes_no_answer():
+def test_folding_the_normalisations_changes_no_prediction():
     size = SIZES["efficientnet_lite0"]
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -730,7 +737,7 @@ def test_padding_is_tensorflows(side, stride, kernel):
 
 
 @needs_weights
-def test_lite0_knows_most_of_twenty_real_photographs():
+def test_lite0_knows_most_of_twenty_real_images():
     spec = find_spec("foolbox")
     if spec is None:
         pytest.skip("foolbox, whose photographs are used, is missing")

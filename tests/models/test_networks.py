@@ -23,24 +23,24 @@ def convolution(inner, outer, side=3):
     return inner * outer * side * side
 
 
-def normalisation(width):
+def normalization(width):
     """A factor and a shift for each channel."""
     return 2 * width
 
 
 def resnet18_parameters(classes):
     """He et al., 2016, with a 3 × 3 convolution in front: stem, eight blocks, linear layer."""
-    total, inner = convolution(3, 64) + normalisation(64), 64
+    total, inner = convolution(3, 64) + normalization(64), 64
     for outer in (64, 128, 256, 512):
-        first = convolution(inner, outer) + convolution(outer, outer) + 2 * normalisation(outer)
-        skip = convolution(inner, outer, 1) + normalisation(outer) if inner != outer else 0
-        second = 2 * (convolution(outer, outer) + normalisation(outer))
+        first = convolution(inner, outer) + convolution(outer, outer) + 2 * normalization(outer)
+        skip = convolution(inner, outer, 1) + normalization(outer) if inner != outer else 0
+        second = 2 * (convolution(outer, outer) + normalization(outer))
         total, inner = total + first + skip + second, outer
     return total + inner * classes + classes
 
 
 def wide_parameters(depth, width, classes):
-    """Zagoruyko and Komodakis, 2016: normalisation comes first, so a block has one inner, one own.
+    """Zagoruyko and Komodakis, 2016: normalization comes first, so a block has one inner, one own.
 
     The skip of a group's first block is a 1 × 1 convolution and nothing else.
     """
@@ -48,17 +48,17 @@ def wide_parameters(depth, width, classes):
     for outer in (16 * width, 32 * width, 64 * width):
         total += convolution(inner, outer, 1)
         for _ in range(blocks):
-            total += normalisation(inner) + convolution(inner, outer)
-            total += normalisation(outer) + convolution(outer, outer)
+            total += normalization(inner) + convolution(inner, outer)
+            total += normalization(outer) + convolution(outer, outer)
             inner = outer
-    return total + normalisation(inner) + inner * classes + classes
+    return total + normalization(inner) + inner * classes + classes
 
 
 def resnet9_parameters(classes):
     """Eight convolutions with their normalisations, and a linear layer."""
     widths = [(3, 64), (64, 128), (128, 128), (128, 128), (128, 256), (256, 512), *[(512, 512)] * 2]
     return (
-        sum(convolution(*own) + normalisation(own[1]) for own in widths) + 512 * classes + classes
+        sum(convolution(*own) + normalization(own[1]) for own in widths) + 512 * classes + classes
     )
 
 
@@ -103,7 +103,7 @@ def test_a_bottleneck_has_its_stride_in_its_first_convolution():
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_pictures_of_any_size_get_a_score_for_every_class(name):
+def test_images_of_any_size_get_a_score_for_every_class(name):
     network = build_network(name, 5).eval()
     with torch.inference_mode():
         for shape in ((2, 3, 32, 32), (1, 3, 20, 33)):
@@ -112,25 +112,25 @@ def test_pictures_of_any_size_get_a_score_for_every_class(name):
 
 
 @pytest.mark.parametrize(("name", "side"), [("resnet18", 4), ("wrn_16_4", 8), ("wrn_40_2", 8)])
-def test_pictures_of_32_px_keep_as_much_room_as_published(name, side):
+def test_images_of_32_px_keep_as_much_room_as_published(name, side):
     with torch.inference_mode():
         features = build_network(name, 2).eval().body(torch.rand(1, 3, 32, 32))
     assert features.shape[2:] == (side, side)
 
 
 def test_wide_networks_drop_features_while_they_learn_and_others_do_not():
-    pictures = torch.rand(4, 3, 32, 32)
+    images = torch.rand(4, 3, 32, 32)
     for name, drops in (("wrn_16_4", True), ("resnet9", False)):
         network = build_network(name, 3)
         with torch.no_grad():
-            one, two = network(pictures), network(pictures)
+            one, two = network(images), network(images)
         assert torch.equal(one, two) != drops
         network.eval()
         with torch.no_grad():
-            assert torch.equal(network(pictures), network(pictures))
+            assert torch.equal(network(images), network(images))
 
 
-def test_skips_pass_pictures_on():
+def test_skips_pass_images_on():
     """With all convolutions of a residual branch at nothing, a block returns what it was given."""
     network = build_network("resnet18", 3).eval()
     block = network.body[1]
@@ -191,7 +191,7 @@ def test_what_a_module_draws_when_it_is_imported_changes_no_network(tmp_path, mo
         ("timm:", "timm:NAME"),
     ],
 )
-def test_what_is_no_network_is_refused_in_one_sentence(name, words):
+def test_what_is_no_network_is_rejected_in_one_sentence(name, words):
     with pytest.raises(UsageError) as told:
         build_network(name, 3)
     assert words in str(told.value) and "\n" not in str(told.value)
@@ -221,7 +221,7 @@ def test_one_class_is_none(classes):
         build_network("resnet9", classes)
 
 
-def test_a_function_that_quits_is_refused_as_one_that_fails():
+def test_a_function_that_quits_is_rejected_as_one_that_fails():
     with pytest.raises(UsageError, match="'textures:quits' failed"):
         build_network("textures:quits", 3)
 

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.published_study import CATEGORIES, STUDIES, category_of_model
@@ -49,7 +49,7 @@ def test_the_names_and_architectures_are_those_of_the_paper():
         assert ours[name].category == words.get(method, method.split()[-1])
 
 
-def test_an_unknown_study_is_refused_with_the_known_ones():
+def test_an_unknown_study_is_rejected_with_the_known_ones():
     with pytest.raises(UsageError, match=r"Unknown study 'vrc'.* 'vcr'"):
         STUDIES["vrc"]
 
@@ -75,8 +75,8 @@ def test_list_models_of_the_study_gives_what_evaluate_takes(run):
     assert run("list", "models", "--study", "vcr").out.splitlines() == specs
 
 
-def test_list_models_of_an_unknown_study_is_refused(run):
-    assert_refused(run("list", "models", "--study", "vrc"), "Did you mean 'vcr'?")
+def test_list_models_of_an_unknown_study_is_rejected(run):
+    assert_rejected(run("list", "models", "--study", "vrc"), "Did you mean 'vcr'?")
 
 
 def test_the_documentation_has_every_row():

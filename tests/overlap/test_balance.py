@@ -109,7 +109,7 @@ def test_relative_errors_need_a_baseline_that_corruption_hurts():
         ({"baseline": "robustbench-alexnet"}, "noc/hue"),
     ],
 )
-def test_benchmarks_that_are_not_in_the_table_are_refused(arguments, words):
+def test_benchmarks_that_are_not_in_the_table_are_rejected(arguments, words):
     with pytest.raises(UsageError, match=words):
         balance_of(small_table(), **arguments)
 
@@ -149,16 +149,16 @@ def test_a_corruption_of_both_benchmarks_is_covered_by_itself():
 
 
 @pytest.mark.parametrize(
-    "by, of, least, words",
+    "by, of, min_overlap, words",
     [
         (("noise",), (), 0.3, "at least one corruption"),
         (("nose",), ("blur",), 0.3, "Did you mean 'noise'"),
         (("noise",), ("blur",), -1, "0 or more"),
     ],
 )
-def test_coverage_of_what_is_not_there_is_refused(by, of, least, words):
+def test_coverage_of_what_is_not_there_is_rejected(by, of, min_overlap, words):
     with pytest.raises(UsageError, match=words):
-        coverage_of(matrix_of(["noise", "blur"], {}), by, of, least)
+        coverage_of(matrix_of(["noise", "blur"], {}), by, of, min_overlap)
 
 
 def direct_of_table_1(which):

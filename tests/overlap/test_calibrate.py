@@ -16,9 +16,9 @@ import torch
 
 import eyechart as ec
 from calling import CPU, photo_levels
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.randomness import ImageRandom
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
@@ -29,45 +29,45 @@ from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.strength import draw_strengths
 from eyechart.suites.suite import Entry, find_entry, load_suite
 from eyechart.suites.suite_file import write_suite
-from small_models import save_pictures
+from small_models import save_images
 
 SIDE = 32
 
 
-def as_images(pictures, labels):
+def as_images(images, labels):
     """Pictures as if they had been decoded."""
-    names = [f"{place:04d}" for place in range(len(pictures))]
+    names = [f"{place:04d}" for place in range(len(images))]
     listed = tuple(
-        Picture(Path(name), name, label) for name, label in zip(names, labels, strict=True)
+        ListedImage(Path(name), name, label) for name, label in zip(names, labels, strict=True)
     )
-    sizes = (tuple(pictures.shape[2:]),) * len(names)
-    kept = dict(enumerate(pictures))
+    sizes = (tuple(images.shape[2:]),) * len(names)
+    kept = dict(enumerate(images))
     return ImageSet("made", STIMULI["native"], listed, tuple(names), sizes, (), kept)
 
 
 # A closed form: right as long as the picture is not too bright
 
 THRESHOLD = 0.7
-GREYS = np.linspace(0.2, 0.6, 400)
+GRAYS = np.linspace(0.2, 0.6, 400)
 """How bright the 400 clean pictures are; red ones and blue ones in turn."""
 
 
-def bright_pictures():
+def bright_images():
     tint = np.where(np.arange(400) % 2, 1, -1)[:, None] * np.array([12, 0, -12])
-    levels = np.round(GREYS * 255)[:, None] + tint
-    pictures = torch.from_numpy(levels.astype(np.uint8))[:, :, None, None].expand(-1, -1, 20, 20)
-    return as_images(pictures, ["red" if place % 2 else "blue" for place in range(400)])
+    levels = np.round(GRAYS * 255)[:, None] + tint
+    images = torch.from_numpy(levels.astype(np.uint8))[:, :, None, None].expand(-1, -1, 20, 20)
+    return as_images(images, ["red" if place % 2 else "blue" for place in range(400)])
 
 
-def dazzled(pictures):
+def dazzled(images):
     """Tells red from blue, and takes one for the other where the picture is too bright."""
-    red, _, blue = pictures.mean(dim=(2, 3)).unbind(1)
-    sign = torch.where(pictures.mean(dim=(1, 2, 3)) < THRESHOLD, 1, -1)
+    red, _, blue = images.mean(dim=(2, 3)).unbind(1)
+    sign = torch.where(images.mean(dim=(1, 2, 3)) < THRESHOLD, 1, -1)
     return torch.stack([(blue - red) * sign, (red - blue) * sign], dim=1)
 
 
 def brighter(**changes):
-    """Adds grey, the same amount to every picture; the published range is 0.05 to 0.15."""
+    """Adds gray, the same amount to every picture; the published range is 0.05 to 0.15."""
     path = {"amount": (0.05, 0.15), "direction": (1.0, 1.0)}
     entry = Entry(
         "brighter", "mine", "noc/brightness", "weather", path=path, domain={"amount": (0.05, 0.15)}
@@ -77,12 +77,12 @@ def brighter(**changes):
 
 def amount_at(robustness):
     """So much may be added that this share of the pictures stays below the threshold."""
-    return THRESHOLD - np.quantile(GREYS, robustness)
+    return THRESHOLD - np.quantile(GRAYS, robustness)
 
 
 def test_both_ends_are_where_the_closed_form_has_them():
-    (found,) = calibrate(load_model(dazzled, CPU), bright_pictures(), [brighter()])
-    # a grey level, and the gap between two pictures
+    (found,) = calibrate(load_model(dazzled, CPU), bright_images(), [brighter()])
+    # a gray level, and the gap between two pictures
     near = 1 / 255 + 0.4 / 400
     assert found.lower.values["amount"] == pytest.approx(amount_at(0.95), abs=near)
     assert found.upper.values["amount"] == pytest.approx(amount_at(0.5), abs=near)
@@ -100,7 +100,7 @@ def test_both_ends_are_where_the_closed_form_has_them():
 
 def test_other_targets_have_other_ends():
     settings = CalibrationSettings(lower=0.8, upper=0.2)
-    (found,) = calibrate(load_model(dazzled, CPU), bright_pictures(), [brighter()], settings)
+    (found,) = calibrate(load_model(dazzled, CPU), bright_images(), [brighter()], settings)
     assert found.lower.values["amount"] == pytest.approx(amount_at(0.8), abs=0.005)
     assert found.upper.values["amount"] == pytest.approx(amount_at(0.2), abs=0.005)
 
@@ -110,11 +110,11 @@ LEVELS = {20: {"amount": (0.05, 0.1, 0.15, 0.2, 0.25), "direction": (1.0,) * 5}}
 
 def test_with_levels_the_strength_is_the_severity_and_its_end_is_5():
     entry = brighter(path={}, domain={}, levels=LEVELS)
-    (found,) = calibrate(load_model(dazzled, CPU), bright_pictures(), [entry])
+    (found,) = calibrate(load_model(dazzled, CPU), bright_images(), [entry])
     # a severity adds 0.05
     assert found.lower.values["severity"] == pytest.approx(amount_at(0.95) / 0.05, abs=0.1)
     assert found.upper.values == {"severity": 5.0}
-    expected = np.mean(np.round(GREYS * 255) + 0.25 * 255 < THRESHOLD * 255)
+    expected = np.mean(np.round(GRAYS * 255) + 0.25 * 255 < THRESHOLD * 255)
     assert found.reach == found.upper.robustness.value == pytest.approx(expected, abs=0.01)
     assert found.note == f"R 0.5 is out of reach: {found.reach:.3f} where it is strongest"
     assert found.entry.severity == (found.lower.values["severity"], 5)
@@ -123,12 +123,12 @@ def test_with_levels_the_strength_is_the_severity_and_its_end_is_5():
 
 def test_a_corruption_that_takes_nothing_is_called_harmless_and_keeps_its_range():
     # red and blue grow together, so which is larger stays; and a threshold nobody reaches
-    def unmoved(pictures):
-        red, _, blue = pictures.mean(dim=(2, 3)).unbind(1)
+    def unmoved(images):
+        red, _, blue = images.mean(dim=(2, 3)).unbind(1)
         return torch.stack([blue - red, red - blue], dim=1)
 
     entry = brighter(path={}, domain={}, levels=LEVELS)
-    (found,) = calibrate(load_model(unmoved, CPU), bright_pictures(), [entry])
+    (found,) = calibrate(load_model(unmoved, CPU), bright_images(), [entry])
     assert found.entry.severity == (1, 5)
     assert found.reach == 1
     assert found.note == "harmless: R is 1.00 where it is strongest"
@@ -137,14 +137,14 @@ def test_a_corruption_that_takes_nothing_is_called_harmless_and_keeps_its_range(
 def test_where_the_mildest_step_is_too_much_the_range_begins_there():
     entry = Entry("grain", "mine", "impulse_noise", "noise", path={"amount": (0.001, 0.1)})
 
-    def flawless(pictures):
+    def flawless(images):
         """Right only where every value of a picture is the same in a channel, as it was."""
-        noisy = pictures.std(dim=(2, 3)).amax(dim=1) > 1e-6
-        right = dazzled(pictures)
+        noisy = images.std(dim=(2, 3)).amax(dim=1) > 1e-6
+        right = dazzled(images)
         return torch.where(noisy[:, None], -right, right)
 
     whole = replace(find_entry("noc/border"), name="frame")
-    (grain, frame) = calibrate(load_model(flawless, CPU), bright_pictures(), [entry, whole])
+    (grain, frame) = calibrate(load_model(flawless, CPU), bright_images(), [entry, whole])
     # one value of 1,200 is enough, so nearly nothing is left of nearly nothing
     assert 0 < grain.lower.values["amount"] < 0.001
     # at 20 px a frame has one pixel at least
@@ -160,42 +160,42 @@ COUNT = 240
 
 
 @cache
-def mixed_pictures():
+def mixed_images():
     """Pictures, each of one of eight photographs, with more or less of another mixed in."""
     whole = photo_levels(64, 64, 4).to(torch.float64)
     parts = [whole[:, :, :SIDE, :SIDE], whole[:, :, SIDE:, SIDE:]]
-    photographs = torch.cat(parts)
+    real_images = torch.cat(parts)
     number = np.random.default_rng(3)
     own = np.arange(COUNT) % 8
     other = (own + number.integers(1, 8, COUNT)) % 8
     share = torch.from_numpy(number.uniform(0, 0.48, COUNT))[:, None, None, None]
-    mixed = photographs[own] * (1 - share) + photographs[other] * share
+    mixed = real_images[own] * (1 - share) + real_images[other] * share
     images = as_images(mixed.round().to(torch.uint8), [f"photo {place}" for place in own])
 
-    def nearest(pictures):
+    def nearest(pixels):
         """Answers with the photograph that differs least."""
-        flat = pictures.flatten(1).to(torch.float64) * 255
-        return -torch.cdist(flat, photographs.flatten(1)) / 100
+        flat = pixels.flatten(1).to(torch.float64) * 255
+        return -torch.cdist(flat, real_images.flatten(1)) / 100
 
     return nearest, images
 
 
 def scanned(name, parameter, value):
     """R where every picture is corrupted with this value, through `corrupt` alone."""
-    model, images = mixed_pictures()
-    pictures = images.batch(range(COUNT))
-    changed = ec.corrupt(pictures, name, keys=list(images.digests), **{parameter: value})
+    model, images = mixed_images()
+    pixels = images.batch(range(COUNT))
+    changed = ec.corrupt(pixels, name, keys=list(images.digests), **{parameter: value})
     labels = torch.tensor([int(label[-1]) for label in images.labels])
 
     def right(shown):
         return int((model(shown.to(torch.float32) / 255).argmax(dim=1) == labels).sum())
 
-    return right(changed) / right(pictures)
+    return right(changed) / right(pixels)
 
 
 @cache
 def calibrated(name):
-    model, images = mixed_pictures()
+    model, images = mixed_images()
     return calibrate_entry(RobustnessProbe(load_model(model, CPU), images), find_entry(name))
 
 
@@ -221,7 +221,7 @@ def test_whole_numbers_end_at_the_step_whose_r_is_nearest(name):
         if end is found.upper and found.reach is not None:
             assert (own, place) == (found.reach, len(places) - 1)
             continue
-        # one of its neighbours lies on the other side of the target, and is no nearer to it;
+        # one of its neighbors lies on the other side of the target, and is no nearer to it;
         # the picture as it is counts as one, but is none to choose
         before = scanned(name, parameter, pixels[places[place - 1]]) if place else 1.0
         after = scanned(name, parameter, pixels[places[place + 1]])
@@ -250,10 +250,10 @@ def test_real_numbers_end_where_a_fine_scan_crosses(name, parameter):
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_range_that_is_written_gives_the_pictures_that_were_judged(name):
+def test_the_range_that_is_written_gives_the_images_that_were_judged(name):
     """Of 224ths of a side seven are one pixel: the outermost that make the same frame are taken."""
     found = calibrated(name)
-    _, images = mixed_pictures()
+    _, images = mixed_images()
     few = images.batch(range(4))
     parameter = WHOLE[name][0]
     for end, written in zip((found.lower, found.upper), found.entry.path[parameter], strict=True):
@@ -311,7 +311,7 @@ def test_what_is_moved_by_equal_factors_is_drawn_so_too():
     assert entry.path["photons"] == pytest.approx((230, 2.17), rel=0.01)
 
 
-def test_what_leads_to_a_pictures_own_draw_is_calibrated_by_severity():
+def test_what_leads_to_a_images_own_draw_is_calibrated_by_severity():
     entry = find_entry("vcr/color_jitter")
     assert StrengthScale(entry, 32).between(0.5, 2.0) == replace(entry, severity=(0.5, 2.0))
 
@@ -327,7 +327,7 @@ def test_a_range_of_severities_never_closes():
 
 
 @pytest.mark.parametrize("counts", [(150, 40, 5), (95, 5, 0), (20, 180, 3), (400, 0, 0)])
-def test_the_interval_of_r_is_that_of_resampled_pictures(counts):
+def test_the_interval_of_r_is_that_of_resampled_images(counts):
     both, only_clean, only_corrupted = counts
     found = robustness_of(*counts)
     assert found.value == (both + only_corrupted) / (both + only_clean)
@@ -347,12 +347,10 @@ def test_an_interval_of_nothing_has_an_upper_end():
 # Refusals
 
 
-def test_bad_input_is_refused_in_one_sentence():
-    model, images = load_model(dazzled, CPU), bright_pictures()
-    wrong = load_model(lambda pictures: torch.rand(len(pictures), 2), CPU)
-    unlabelled = replace(
-        images, pictures=tuple(replace(each, label=None) for each in images.pictures)
-    )
+def test_bad_input_is_rejected_in_one_sentence():
+    model, images = load_model(dazzled, CPU), bright_images()
+    wrong = load_model(lambda pixels: torch.rand(len(pixels), 2), CPU)
+    unlabeled = replace(images, listed=tuple(replace(each, label=None) for each in images.listed))
     fixed = brighter(path={"amount": (0.1, 0.1)})
     few = images.take(range(15))
 
@@ -362,27 +360,27 @@ def test_bad_input_is_refused_in_one_sentence():
     for sentence, call in (
         ("lower the larger one", lambda: calibrate_with(lower=0.5, upper=0.95)),
         ("between 0 and 1", lambda: calibrate_with(lower=1.0)),
-        ("have no labels", lambda: calibrate(model, unlabelled, [brighter()])),
+        ("have no labels", lambda: calibrate(model, unlabeled, [brighter()])),
         ("too few to say", lambda: calibrate(wrong, images, [brighter()])),
         ("is correct on 15 of 15", lambda: calibrate(model, few, [brighter()])),
         ("neither levels nor a path", lambda: calibrate(model, images, [fixed])),
         ("is there twice", lambda: calibrate(model, images, [brighter(), brighter()])),
-        ("pictures must be", lambda: calibrate_with(pictures=0)),
+        ("max_images must be", lambda: calibrate_with(max_images=0)),
     ):
         with pytest.raises(ec.UsageError, match=sentence) as error:
             call()
         assert "\n" not in str(error.value)
 
 
-def test_pictures_of_several_sizes_are_refused():
-    images = bright_pictures()
+def test_images_of_several_sizes_are_rejected():
+    images = bright_images()
     mixed = replace(images, sizes=((24, 20), *images.sizes[1:]))
     with pytest.raises(ec.UsageError, match=r"must have one size, these have 2.*20 × 20"):
         calibrate(load_model(dazzled, CPU), mixed, [brighter()])
 
 
-def test_so_many_pictures_are_used_as_many_of_every_class():
-    judge = RobustnessProbe(load_model(dazzled, CPU), bright_pictures(), pictures=100)
+def test_so_many_images_are_used_as_many_of_every_class():
+    judge = RobustnessProbe(load_model(dazzled, CPU), bright_images(), max_images=100)
     assert sorted(judge.images.labels) == ["blue"] * 50 + ["red"] * 50
     assert judge.clean_accuracy == 1
 
@@ -409,11 +407,11 @@ def test_a_calibrated_suite_reads_back_and_draws_within_its_ranges(tmp_path):
 
 
 def command(tmp_path, *more):
-    pictures = tmp_path / "pictures"
-    if not pictures.exists():
-        save_pictures(pictures, each=10)
+    images = tmp_path / "images"
+    if not images.exists():
+        save_images(images, each=10)
     return (
-        "overlap", "calibrate", "small_models:colours", "--images", pictures, "--stimulus",
+        "overlap", "calibrate", "small_models:colors", "--images", images, "--stimulus",
         "native", "--corruption", "noc/contrast", "--corruption", "noc/border", "--corruption",
         "contrast", "--suite", "noc-candidates", "--suite", "imagenet-c",
         "--out", tmp_path / "mine.yaml", *more,
@@ -464,7 +462,7 @@ def test_an_interrupted_command_goes_on_to_the_same_result(run, tmp_path, monkey
     assert len(seen) == 4
 
 
-def test_the_command_refuses_what_cannot_be(run, tmp_path):
+def test_the_command_rejects_what_cannot_be(run, tmp_path):
     foreign = tmp_path / "notes.yaml"
     foreign.write_text("my: notes\n")
     table = tmp_path / "table.csv"
@@ -482,27 +480,27 @@ def test_the_command_refuses_what_cannot_be(run, tmp_path):
         (("--suite", "noc"), "Unknown suite"),
         (("--corruption", "noc/contrst"), "Did you mean 'noc/contrast'"),
         (("--images", tmp_path / "none"), "No such file or folder"),
-        (("--pictures", 0), "--pictures must be at least 1"),
-        (("--pictures", 8), "too few to say"),
+        (("--max-images", 0), "--max-images must be at least 1"),
+        (("--max-images", 8), "too few to say"),
         (("--stimulus", "17"), "from 18 to 1024 px"),
     ):
-        assert_refused(run(*command(tmp_path, *more)), words)
+        assert_rejected(run(*command(tmp_path, *more)), words)
     assert foreign.read_text() == "my: notes\n"
     assert load_suite(str(own)) == load_suite("vcr")
 
 
-def test_a_record_of_another_configuration_is_refused(run, tmp_path):
-    assert run(*command(tmp_path, "--pictures", 30)).status == 0
-    assert_refused(run(*command(tmp_path)), "another pictures")
-    assert_refused(run(*command(tmp_path, "--pictures", 30, "--lower", 0.9)), "another lower")
+def test_a_record_of_another_configuration_is_rejected(run, tmp_path):
+    assert run(*command(tmp_path, "--max-images", 30)).status == 0
+    assert_rejected(run(*command(tmp_path)), "another images")
+    assert_rejected(run(*command(tmp_path, "--max-images", 30, "--lower", 0.9)), "another lower")
     (tmp_path / "mine.json").write_text("{")
-    assert_refused(run(*command(tmp_path, "--pictures", 30)), "not of a calibration")
+    assert_rejected(run(*command(tmp_path, "--max-images", 30)), "not of a calibration")
 
 
-def test_pictures_without_labels_are_refused_by_the_command(run, tmp_path):
-    pictures = save_pictures(tmp_path / "pictures", 1)
-    listed = sorted(pictures.rglob("*.png"))
+def test_images_without_labels_are_rejected_by_the_command(run, tmp_path):
+    images = save_images(tmp_path / "images", 1)
+    listed = sorted(images.rglob("*.png"))
     lines = ["path,label", *(f"{path}," for path in listed)]
     (tmp_path / "list.csv").write_text("\n".join(lines))
     result = run(*command(tmp_path, "--images", tmp_path / "list.csv"))
-    assert_refused(result, "has a label")
+    assert_rejected(result, "has a label")

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.overlap.tables import show_study
 from eyechart.core.parts import file_name, write_parquet
 from eyechart.overlap.accuracy_table import make_table, write_accuracies
@@ -50,11 +50,11 @@ def lines_of(path):
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def write_study(folder, seeds=1, pictures=300):
+def write_study(folder, seeds=1, images=300):
     """The folder of a study, with the answers that its accuracies come from."""
     table = small_table()
     numbers = np.random.default_rng(1)
-    shape = (seeds, len(table.models), len(table.tests), pictures)
+    shape = (seeds, len(table.models), len(table.tests), images)
     hits = numbers.random(shape) < table.values[..., None]
     names = tuple(map(str, range(seeds)))
     write_accuracies(
@@ -71,7 +71,7 @@ def write_study(folder, seeds=1, pictures=300):
 
 
 def test_a_matrix_is_printed_written_and_drawn(run, table):
-    told = run("overlap", "matrix", table, "--out", "overlap.csv", "--picture", "overlap.png")
+    told = run("overlap", "matrix", table, "--out", "overlap.csv", "--figure", "overlap.png")
     assert told.status == 0, told.err
     matrix = read_matrix(table.parent / "overlap.csv").matrix
     assert matrix["gaussian_noise", "shot_noise"] == pytest.approx(0.75)
@@ -80,10 +80,10 @@ def test_a_matrix_is_printed_written_and_drawn(run, table):
     )
     assert line.split()[2:4] == ["gaussian_noise", "0.75"]
     assert "Training on noc/hue adds 0.011" in told.out
-    with Image.open("overlap.png") as picture:
-        assert picture.format == "PNG" and picture.width > 500
+    with Image.open("overlap.png") as image:
+        assert image.format == "PNG" and image.width > 500
     # our own picture is replaced
-    assert run("overlap", "matrix", table, "--picture", "overlap.png").status == 0
+    assert run("overlap", "matrix", table, "--figure", "overlap.png").status == 0
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
@@ -97,14 +97,14 @@ def test_every_figure_is_drawn_in_every_format(run, table, options, ending):
     target = table.parent / f"figure{ending}"
     # our own figure is replaced
     for _ in range(2):
-        told = run("overlap", command, table, *more, "--picture", target)
+        told = run("overlap", command, table, *more, "--figure", target)
         assert told.status == 0, told.err
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[ending]
     assert target.read_bytes().startswith(start) and str(target) in told.out
 
 
 def test_a_smaller_gain_can_be_enough(run, table):
-    told = run("overlap", "matrix", table, "--least-gain", "0.01")
+    told = run("overlap", "matrix", table, "--min-gain", "0.01")
     assert told.status == 0 and "undetermined" not in told.out
     assert "less than 0.75" not in told.out
     told = run("overlap", "matrix", table, "--classes", "2")
@@ -120,7 +120,7 @@ def test_repetitions_in_a_table_have_their_deviation(run, tmp_path):
 def test_a_study_has_intervals(run, tmp_path):
     hits = write_study(tmp_path, seeds=2)
     told = run(
-        "overlap", "matrix", tmp_path, "--intervals", tmp_path / "i.csv", "--replicates", "50"
+        "overlap", "matrix", tmp_path, "--intervals", tmp_path / "i.csv", "--n-bootstrap", "50"
     )
     assert told.status == 0, told.err
     assert (
@@ -133,7 +133,7 @@ def test_a_study_has_intervals(run, tmp_path):
     assert (first["one"], first["two"]) == ("gaussian_noise", "shot_noise")
     assert float(first["low"]) < float(first["overlap"]) < float(first["high"])
     assert float(first["seed_deviation"]) > 0
-    own = overlap_intervals(hits[:, :5], replicates=50)
+    own = overlap_intervals(hits[:, :5], n_bootstrap=50)
     assert float(first["high"]) == own.high[0, 1] and float(first["low"]) == own.low[0, 1]
 
 
@@ -147,17 +147,17 @@ def test_a_finished_study_shows_itself(capsys, tmp_path):
         assert (tmp_path / name).is_file() and name in said
 
 
-def test_tests_of_different_pictures_are_refused(run, tmp_path):
+def test_tests_of_different_images_are_rejected(run, tmp_path):
     write_study(tmp_path)
     short = pa.table({name: [True] * 7 for name in small_table().models})
     write_parquet(short, tmp_path / "tests" / "0" / "shot_noise.parquet")
-    assert_refused(run("overlap", "matrix", tmp_path), "the same images", "7 and 300")
+    assert_rejected(run("overlap", "matrix", tmp_path), "the same images", "7 and 300")
 
 
 def test_a_selection_becomes_a_suite_that_runs(run, table):
     told = run(
         "overlap", "select", table, "--threshold", "0.1", "--out", "my-benchmark.yaml",
-        "--marked", "marked.csv", "--picture", "selected.png",
+        "--marked", "marked.csv", "--figure", "selected.png",
     )  # fmt: skip
     assert told.status == 0, told.err
     assert "2 corruptions overlap by 0.1 or less" in told.out
@@ -185,22 +185,22 @@ def test_a_suite_of_ones_own_gives_its_entries(run, table):
     assert told.status == 0, told.err
     assert load_suite("mine.yaml").entries[0].path == {"sigma": (0.1, 0.2)}
     told = run(*asked, "--suite", "vcr")
-    assert_refused(told, "gaussian_noise")
+    assert_rejected(told, "gaussian_noise")
 
 
 def test_every_threshold_is_listed(run, table):
-    told = run("overlap", "select", table, "--all", "--picture", "sizes.png")
+    told = run("overlap", "select", table, "--all", "--figure", "sizes.png")
     assert told.status == 0, told.err
     assert "+gaussian_noise" in told.out
     # from 0 on there is a selection for every threshold
     assert "Below" not in told.out
     assert (table.parent / "sizes.png").is_file()
-    told = run("overlap", "select", table, "--all", "--threshold", "0.8", "--picture", "sizes.png")
+    told = run("overlap", "select", table, "--all", "--threshold", "0.8", "--figure", "sizes.png")
     assert "3 corruptions overlap by 0.8 or less" in told.out
 
 
 def test_balance_prints_both_forms_and_writes_all_errors(run, table):
-    told = run("overlap", "balance", table, "--out", "errors.csv", "--picture", "balance.png")
+    told = run("overlap", "balance", table, "--out", "errors.csv", "--figure", "balance.png")
     assert told.status == 0, told.err
     assert "mCE (baseline standard): standard deviation" in told.out
     assert "relative mCE (baseline standard)" in told.out and "population" in told.out
@@ -219,7 +219,7 @@ def test_balance_prints_both_forms_and_writes_all_errors(run, table):
 def test_balance_of_suites_by_the_published_errors(run, both, tmp_path):
     told = run(
         "overlap", "balance", both, "--suite", "imagenet-c", "--baseline", "alexnet",
-        "--picture", tmp_path / "b.png", "--relative",
+        "--figure", tmp_path / "b.png", "--relative",
     )  # fmt: skip
     assert told.status == 0, told.err
     assert "imagenet-c, mCE (baseline alexnet)" in told.out
@@ -254,10 +254,10 @@ def test_coverage_of_a_matrix_has_no_direct_test(run, both, tmp_path):
         (("matrix", "."), ""),
         (("matrix", "accuracies.csv", "--out", "x.txt"), "must end in .csv"),
         (("matrix", "accuracies.csv", "--out", "no/x.csv"), "No such folder"),
-        (("matrix", "accuracies.csv", "--picture", "x.jpg"), "must end in .svg, .pdf or .png"),
-        (("matrix", "accuracies.csv", "--picture", "other.png"), "was not written by eyechart"),
+        (("matrix", "accuracies.csv", "--figure", "x.jpg"), "must end in .svg, .pdf or .png"),
+        (("matrix", "accuracies.csv", "--figure", "other.png"), "was not written by eyechart"),
         (("matrix", "accuracies.csv", "--intervals", "i.csv"), "needs a study folder"),
-        (("matrix", "accuracies.csv", "--least-gain", "-1"), "must be in [0, 1)"),
+        (("matrix", "accuracies.csv", "--min-gain", "-1"), "must be in [0, 1)"),
         (("matrix", "missing.csv"), "none for rain"),
         (("select", "accuracies.csv"), "Give --threshold, such as 0.1, or --all"),
         (("select", "accuracies.csv", "--threshold", "-1"), "0 or more, got -1"),
@@ -286,7 +286,7 @@ def test_what_cannot_be_done_is_one_sentence(run, table, arguments, words):
     if arguments == ("matrix", "."):
         table.unlink()
         words = "holds no accuracies.csv"
-    assert_refused(run("overlap", *arguments), words)
+    assert_rejected(run("overlap", *arguments), words)
     left = {path.name for path in folder.iterdir()}
     assert left <= {"accuracies.csv", "high.csv", "nothing.csv", "missing.csv", "other.png"}
 
@@ -299,6 +299,6 @@ def test_a_table_whose_relative_errors_have_no_denominator_still_has_plain_ones(
     told = run("overlap", "balance", tmp_path / "a.csv")
     assert told.status == 0 and "No relative errors on all corruptions" in told.out
     told = run(
-        "overlap", "balance", tmp_path / "a.csv", "--relative", "--picture", tmp_path / "b.png"
+        "overlap", "balance", tmp_path / "a.csv", "--relative", "--figure", tmp_path / "b.png"
     )
-    assert_refused(told, "omit --relative")
+    assert_rejected(told, "omit --relative")

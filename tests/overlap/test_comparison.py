@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
 import eyechart as ec
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.overlap.compare import matrix_among
 from eyechart.core.errors import UsageError
 from eyechart.overlap.matrix import OverlapMatrix
@@ -42,7 +42,7 @@ def pairs_of(one, other):
 def test_correlations_are_scipys_of_the_pairs(seed, unknown):
     one, other = two(seeds=(seed, seed + 10), unknown=unknown)
     own, theirs = pairs_of(one, other)
-    found = compare_matrices(one, other, replicates=20)
+    found = compare_matrices(one, other, n_bootstrap=20)
     assert found.pairs == len(own)
     assert (found.pairs < 15) == (unknown > 0)
     assert found.rank == pytest.approx(spearmanr(own, theirs).statistic)
@@ -58,7 +58,7 @@ def test_correlations_are_scipys_of_the_pairs(seed, unknown):
 def test_six_pairs_by_hand():
     one = [[1, 0.1, 0.2, 0.3], [0.1, 1, 0.4, 0.5], [0.2, 0.4, 1, 0.6], [0.3, 0.5, 0.6, 1]]
     other = [[1, 0.3, 0.2, 0.1], [0.3, 1, 0.4, 0.5], [0.2, 0.4, 1, 0.6], [0.1, 0.5, 0.6, 1]]
-    found = compare_matrices(matrix_of(one), matrix_of(other), replicates=10)
+    found = compare_matrices(matrix_of(one), matrix_of(other), n_bootstrap=10)
     # ranks 1 … 6 and 3 2 1 4 5 6: 1 − 6 Σd² / n(n² − 1) with Σd² = 8
     assert found.rank == pytest.approx(1 - 6 * 8 / (6 * 35))
     assert found.difference == pytest.approx(0.4 / 6) and found.shift == pytest.approx(0)
@@ -67,7 +67,7 @@ def test_six_pairs_by_hand():
 
 def test_a_matrix_is_as_alike_to_itself_as_can_be():
     one, _ = two()
-    found = compare_matrices(one, one, replicates=30)
+    found = compare_matrices(one, one, n_bootstrap=30)
     assert found.rank == pytest.approx(1) and found.linear == pytest.approx(1)
     assert found.interval == pytest.approx((1, 1))
     assert found.difference == found.shift == 0
@@ -75,10 +75,10 @@ def test_a_matrix_is_as_alike_to_itself_as_can_be():
 
 def test_a_rising_change_keeps_ranks_and_not_the_line():
     one, _ = two()
-    found = compare_matrices(one, matrix_of(np.array(one) ** 4), replicates=30)
+    found = compare_matrices(one, matrix_of(np.array(one) ** 4), n_bootstrap=30)
     assert found.rank == pytest.approx(1) and found.interval == pytest.approx((1, 1))
     assert found.linear < 0.99
-    turned = compare_matrices(one, matrix_of(2 - np.array(one)), replicates=30)
+    turned = compare_matrices(one, matrix_of(2 - np.array(one)), n_bootstrap=30)
     assert turned.rank == pytest.approx(-1) and turned.linear == pytest.approx(-1)
 
 
@@ -115,7 +115,7 @@ def test_the_interval_is_that_of_corruptions_drawn_again():
         own, theirs = np.array(drawn).T if drawn else ((), ())
         if len(own) >= 4 and np.ptp(own) > 0 and np.ptp(theirs) > 0:
             ranks.append(spearmanr(own, theirs).statistic)
-    found = compare_matrices(matrix_of(one), matrix_of(other), replicates=600)
+    found = compare_matrices(matrix_of(one), matrix_of(other), n_bootstrap=600)
     low, high = np.quantile(ranks, [0.025, 0.975])
     # few different values: both ends must be among them, next to where all draws have them
     assert np.mean(np.array(ranks) < found.interval[0] - 1e-9) < 0.06
@@ -201,14 +201,14 @@ def test_only_corruptions_of_a_suite_are_compared_or_chosen_among(run, files, su
     assert f"{len(own)} pairs among {len(kept)} corruptions" in told.out
     assert f"correlation {spearmanr(own, theirs).statistic:.3f} " in told.out
     threshold = 0.5
-    expected, least = by_trying_all(np.array(inner[0]), threshold)
+    expected, lowest = by_trying_all(np.array(inner[0]), threshold)
     sets = [[kept[place] for place in places] for places in expected]
     told = run(
         "overlap", "select", "one.csv", "--threshold", threshold, "--among", suite,
         "--marked", "marked.csv",
     )  # fmt: skip
     assert told.status == 0, told.err
-    assert f"{len(sets[0])} corruptions overlap by 0.5 or less, by {least:.4f}" in told.out
+    assert f"{len(sets[0])} corruptions overlap by 0.5 or less, by {lowest:.4f}" in told.out
     assert any(f"  {', '.join(own)}\n" in told.out for own in sets)
     marked = Path("marked.csv").read_text(encoding="utf-8").splitlines()
     assert marked[0].split(",") == ["", *kept, "selected"]
@@ -228,7 +228,7 @@ def test_several_suites_may_be_chosen_among(files):
         (("compare", "one.csv", "two.csv", "--among", "nothing"), "Unknown suite"),
         (("compare", "one.csv", "few.csv"), "share at least 4 corruptions"),
         (("compare", "one.csv", "other.csv"), "other.csv"),
-        (("compare", "one.csv", "two.csv", "--least-gain", "2"), "least gain"),
+        (("compare", "one.csv", "two.csv", "--min-gain", "2"), "least gain"),
         (("select", "one.csv", "--threshold", "0.5", "--among", "vcr"), "leaves 0 corruptions"),
         (("select", "one.csv", "--all", "--among", "imagnet-c"), "Did you mean 'imagenet-c'"),
     ],
@@ -236,12 +236,12 @@ def test_several_suites_may_be_chosen_among(files):
 def test_what_cannot_be_compared_is_one_sentence(run, files, tmp_path, words, said):
     write_matrix(files["one"].only(files["one"].names[:3]), tmp_path / "few.csv")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    if "--least-gain" in words:
+    if "--min-gain" in words:
         # it matters only where overlaps are computed
         (tmp_path / "two.csv").write_text(
             "trained_on,clean,fog,snow\nstandard,1,0.5,0.5\nfog,1,0.8,0.6\nsnow,1,0.6,0.8\n"
         )
-    assert_refused(run("overlap", *words), said)
+    assert_rejected(run("overlap", *words), said)
 
 
 def test_a_study_or_a_table_can_be_compared_with_a_matrix(run, files, tmp_path):

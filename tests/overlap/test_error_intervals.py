@@ -21,14 +21,14 @@ RATES = np.array(
         [0.86, 0.75, 0.78, 0.77],
     ]
 )
-PICTURES = 400
+IMAGES = 400
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """A folder with single answers, its table, and the answers (models, tests, pictures)."""
     folder = tmp_path_factory.mktemp("study")
-    hits = np.random.default_rng(3).random((*RATES.shape, PICTURES)) < RATES[..., None]
+    hits = np.random.default_rng(3).random((*RATES.shape, IMAGES)) < RATES[..., None]
     (folder / "tests" / "0").mkdir(parents=True)
     for place, name in enumerate(("clean", *NAMES)):
         columns = {model: hits[row, place] for row, model in enumerate(MODELS)}
@@ -48,7 +48,7 @@ def errors_by_hand(hits, relative):
 def bootstrap_by_hand(hits, relative, count=1500):
     numbers = np.random.default_rng(11)
     for _ in range(count):
-        yield errors_by_hand(hits[..., numbers.integers(0, PICTURES, PICTURES)], relative)
+        yield errors_by_hand(hits[..., numbers.integers(0, IMAGES, IMAGES)], relative)
 
 
 def near(ends, drawn):
@@ -60,7 +60,7 @@ def near(ends, drawn):
 @pytest.mark.parametrize("relative", [False, True])
 def test_deviation_and_range_have_the_intervals_of_a_bootstrap_by_hand(study, relative):
     folder, table, hits = study
-    drawn = resample_errors(folder, table, replicates=1500)
+    drawn = resample_errors(folder, table, n_bootstrap=1500)
     found = spread_intervals(drawn, balance_of(table, NAMES, relative=relative))
     means = np.array([each[1:4].mean(axis=1) for each in bootstrap_by_hand(hits, relative)])
     assert near(found[0], means.std(axis=1)) and near(found[1], np.ptp(means, axis=1))
@@ -69,7 +69,7 @@ def test_deviation_and_range_have_the_intervals_of_a_bootstrap_by_hand(study, re
 @pytest.mark.parametrize("relative", [False, True])
 def test_a_direct_test_has_the_intervals_of_a_bootstrap_by_hand(study, relative):
     folder, table, hits = study
-    drawn = resample_errors(folder, table, replicates=1500)
+    drawn = resample_errors(folder, table, n_bootstrap=1500)
     test = direct_test(table, "mine", NAMES, relative=relative)
     found = direct_intervals(drawn, test)
     own = np.array([each[4] for each in bootstrap_by_hand(hits, relative)])
@@ -79,7 +79,7 @@ def test_a_direct_test_has_the_intervals_of_a_bootstrap_by_hand(study, relative)
     assert found["fog"][0] < test.errors["fog"] < found["fog"][1]
 
 
-def test_without_single_answers_there_are_no_intervals(study, tmp_path):
+def test_without_single_predictions_there_are_no_intervals(study, tmp_path):
     folder, table, _ = study
     assert resample_errors(folder / "accuracies.csv", table) is None
     assert resample_errors(tmp_path, table) is None

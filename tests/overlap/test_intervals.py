@@ -26,11 +26,11 @@ def overlaps(accuracies):
     return overlap_scores(robustness_scores(accuracies[..., 1:], accuracies[..., 0]))
 
 
-def drawn_hits(pictures, seed, accuracies=ACCURACIES, share=0.5):
+def drawn_hits(images, seed, accuracies=ACCURACIES, share=0.5):
     """Hits with these accuracies; `share` of what decides is the picture's, the same for all."""
     numbers = np.random.default_rng(seed)
-    common = numbers.normal(size=(1, 1, pictures)) * np.sqrt(share)
-    own = numbers.normal(size=(*accuracies.shape, pictures)) * np.sqrt(1 - share)
+    common = numbers.normal(size=(1, 1, images)) * np.sqrt(share)
+    own = numbers.normal(size=(*accuracies.shape, images)) * np.sqrt(1 - share)
     return common + own < ndtri(accuracies)[..., None]
 
 
@@ -55,12 +55,12 @@ def test_replicates_spread_as_the_delta_method_says():
     assert (found[~off] == 0).all()
 
 
-def share_covered(runs, replicates, pictures=400):
+def share_covered(runs, n_bootstrap, images=400):
     truth = overlaps(ACCURACIES)
     off = np.triu_indices(3, 1)
     held = []
     for run in range(runs):
-        own = overlap_intervals(drawn_hits(pictures, 100 + run), replicates=replicates)
+        own = overlap_intervals(drawn_hits(images, 100 + run), n_bootstrap=n_bootstrap)
         held.append(((own.low <= truth) & (truth <= own.high))[off])
     return np.mean(held, axis=0)
 
@@ -77,24 +77,24 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert np.abs(covered - 0.95).max() < 0.02
 
 
-def test_two_corruptions_with_the_same_answers_overlap_by_one_in_every_replicate():
+def test_two_corruptions_with_the_same_predictions_overlap_by_one_in_every_replicate():
     hits = drawn_hits(300, 3)
     hits[2], hits[:, 2] = hits[1], hits[:, 1]
     hits[2, 2] = hits[2, 1] = hits[1, 2] = hits[1, 1]
-    own = overlap_intervals(hits, replicates=50)
+    own = overlap_intervals(hits, n_bootstrap=50)
     assert own.low[0, 1] == own.high[0, 1] == own.matrix[0, 1] == 1
     assert own.low[0, 2] < own.matrix[0, 2] < own.high[0, 2]
 
 
-def test_the_score_itself_is_that_of_all_pictures():
+def test_the_score_itself_is_that_of_all_images():
     hits = drawn_hits(500, 4)
-    own = overlap_intervals(hits, ("a", "b", "c"), replicates=20)
-    assert own.matrix.names == ("a", "b", "c") and own.pictures == 500 and own.seeds == 1
+    own = overlap_intervals(hits, ("a", "b", "c"), n_bootstrap=20)
+    assert own.matrix.names == ("a", "b", "c") and own.n_images == 500 and own.seeds == 1
     assert own.matrix.scores == pytest.approx(overlaps(hits.mean(axis=-1)))
     assert np.isnan(own.seed_deviation).all()
-    again = overlap_intervals(hits.astype(np.uint8), replicates=20)
+    again = overlap_intervals(hits.astype(np.uint8), n_bootstrap=20)
     assert np.array_equal(own.low, again.low) and np.array_equal(own.high, again.high)
-    other = overlap_intervals(hits, replicates=20, seed=1)
+    other = overlap_intervals(hits, n_bootstrap=20, seed=1)
     assert not np.array_equal(own.low, other.low)
 
 
@@ -113,7 +113,7 @@ def test_means_over_seeds_spread_as_seeds_do():
         accuracies[1, 3] += more
         several.append(drawn_hits(10_000, 10, accuracies))
     hits = np.stack(several)
-    own = overlap_intervals(hits, replicates=50)
+    own = overlap_intervals(hits, n_bootstrap=50)
     robustness = robustness_scores(hits.mean(axis=-1)[..., 1:], hits.mean(axis=-1)[..., 0])
     each = overlap_scores(robustness)[:, 0, 2]
     assert own.seeds == 4 and own.seed_deviation[0, 2] == pytest.approx(np.std(each, ddof=1))
@@ -125,7 +125,7 @@ def test_means_over_seeds_spread_as_seeds_do():
 def test_undetermined_scores_have_no_interval():
     accuracies = ACCURACIES.copy()
     accuracies[3, 3] = 0.55
-    own = overlap_intervals(drawn_hits(2000, 5, accuracies, share=0.95), replicates=100)
+    own = overlap_intervals(drawn_hits(2000, 5, accuracies, share=0.95), n_bootstrap=100)
     assert np.isnan(own.matrix[0, 2]) and np.isnan(own.low[0, 2]) and np.isnan(own.high[0, 2])
     assert np.isfinite(own.low[0, 1])
 
@@ -134,7 +134,7 @@ def test_a_gain_that_may_be_none_leaves_the_upper_end_open():
     accuracies = ACCURACIES.copy()
     accuracies[3, 3] = 0.60
     hits = drawn_hits(150, 8, accuracies, share=0.2)
-    own = overlap_intervals(hits, replicates=400)
+    own = overlap_intervals(hits, n_bootstrap=400)
     assert np.isfinite(own.matrix[0, 2]) and 0.025 < own.undetermined[0, 2] < 1
     assert own.low[0, 2] == 0 and np.isinf(own.high[0, 2])
     assert np.isfinite(own.high[0, 1]) and own.undetermined[0, 1] == 0
@@ -150,12 +150,12 @@ def test_a_gain_that_may_be_none_leaves_the_upper_end_open():
         (np.full((2, 2, 5), 0.5), {}, "booleans"),
         (np.full((2, 2, 5), "x"), {}, "booleans"),
         (np.zeros((2, 2, 5), bool), {}, "correct on at least one clean image"),
-        (np.ones((2, 2, 5), bool), {"replicates": 1}, "replicates must be at least 2"),
+        (np.ones((2, 2, 5), bool), {"n_bootstrap": 1}, "n_bootstrap must be at least 2"),
         (np.ones((2, 2, 5), bool), {"level": 1.5}, "between 0 and 1"),
-        (np.ones((2, 2, 5), bool), {"least_gain": -1}, "must be in [0, 1)"),
+        (np.ones((2, 2, 5), bool), {"min_gain": -1}, "must be in [0, 1)"),
     ],
 )
-def test_what_are_no_hits_is_refused_in_one_sentence(hits, arguments, words):
+def test_what_are_no_hits_is_rejected_in_one_sentence(hits, arguments, words):
     with pytest.raises(UsageError) as error:
         overlap_intervals(hits, **arguments)
     assert words in str(error.value)
@@ -166,5 +166,5 @@ def test_a_whole_study_takes_seconds():
     numbers = np.random.default_rng(0)
     hits = numbers.random((39, 39, 10_000)) < numbers.uniform(0.4, 0.9, (39, 39, 1))
     start = time.perf_counter()
-    own = overlap_intervals(hits, replicates=1000)
+    own = overlap_intervals(hits, n_bootstrap=1000)
     assert time.perf_counter() - start < 20 and own.low.shape == (38, 38)

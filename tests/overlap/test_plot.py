@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.overlap.plot import _order
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_file import write_matrix
@@ -75,7 +75,7 @@ def test_the_command_writes_the_figure_and_says_what_it_left_out(run, tmp_path, 
     # written again over our own, never over somebody else's
     assert run("overlap", "plot", one, "--out", out).status == 0
     out.write_bytes(b"somebody's")
-    assert_refused(run("overlap", "plot", one, "--out", out), "not written by eyechart")
+    assert_rejected(run("overlap", "plot", one, "--out", out), "not written by eyechart")
     assert out.read_bytes() == b"somebody's"
 
 
@@ -93,4 +93,4 @@ def test_the_command_writes_the_figure_and_says_what_it_left_out(run, tmp_path, 
 def test_what_cannot_be_drawn_is_said_in_one_sentence(run, tmp_path, monkeypatch, options, words):
     monkeypatch.chdir(tmp_path)
     matrix(tmp_path / "a.csv")
-    assert_refused(run("overlap", "plot", "a.csv", *options), *words)
+    assert_rejected(run("overlap", "plot", "a.csv", *options), *words)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from commands import assert_refused
-from eyechart.images.image_list import Picture
+from commands import assert_rejected
+from eyechart.images.image_list import ListedImage
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.network_registry import NETWORKS
 from eyechart.overlap.overlap_settings import PRESETS, preset_line
@@ -16,7 +16,7 @@ from eyechart.training.data import every_class
 from eyechart.training.recipe import Recipe
 from textures import save_textures
 
-SMALL = ("--stimulus", "32x32", "--epochs", 1, "--batch", 16, "--precision", "float32")
+SMALL = ("--stimulus", "32x32", "--epochs", 1, "--batch-size", 16, "--precision", "float32")
 TWO = ("--suite", "imagenet-noc", "--corruption", "noc/hue", "--corruption", "noc/border")
 
 
@@ -36,8 +36,8 @@ def imagenet(tmp_path):
         for number, wnid in enumerate(wordnet_ids()):
             (tmp_path / part / wnid).mkdir(parents=True)
             for place in range(2):
-                colour = (number % 256, 64 * (number // 256), 60 * (place + shift))
-                Image.new("RGB", (12, 8), colour).save(tmp_path / part / wnid / f"{place}.png")
+                color = (number % 256, 64 * (number // 256), 60 * (place + shift))
+                Image.new("RGB", (12, 8), color).save(tmp_path / part / wnid / f"{place}.png")
     return tmp_path
 
 
@@ -49,15 +49,24 @@ def words(home, out, *more):
 def test_the_preset_is_what_the_paper_says():
     """Section 4: SGD of momentum 0.9, weight decay 1e-4, 40 epochs, batches of 256."""
     own = PRESETS["paper"]
-    named = ("epochs", "batch", "rate", "schedule", "warmup", "weight_decay", "nesterov", "share")
+    named = (
+        "epochs",
+        "batch_size",
+        "lr",
+        "schedule",
+        "warmup",
+        "weight_decay",
+        "nesterov",
+        "share",
+    )
     recipe = Recipe(**{name: own[name] for name in (*named, "crop", "precision")})
     recipe.check()
-    assert (recipe.epochs, recipe.batch, recipe.momentum) == (40, 256, 0.9)
+    assert (recipe.epochs, recipe.batch_size, recipe.momentum) == (40, 256, 0.9)
     assert (recipe.weight_decay, recipe.flip, recipe.share) == (1e-4, 0.5, 0.5)
     assert not recipe.nesterov and recipe.mixup == recipe.stability == recipe.crop == 0
     # the rate is 0.1 and is divided by 10 at epochs 20 and 30
     rates = [
-        recipe.rate_at(500 * epoch, recipe.length(500 * recipe.batch))
+        recipe.lr_at(500 * epoch, recipe.length(500 * recipe.batch_size))
         for epoch in (0, 19, 20, 29, 30, 39)
     ]
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
@@ -94,25 +103,29 @@ def test_what_is_typed_goes_before_the_preset(run, home, tmp_path):
     own = (*SMALL, "--arch", "textures:network", "--every", 1)
     told = run(*words(home, tmp_path / "out", *own, *TWO))
     record = record_of(told, tmp_path / "out")
-    assert (record["rate"], record["weight_decay"], record["share"]) == (0.1, 1e-4, 0.5)
-    assert (record["epochs"], record["batch"], record["network"]) == (1, 16, "textures:network")
+    assert (record["lr"], record["weight_decay"], record["share"]) == (0.1, 1e-4, 0.5)
+    assert (record["epochs"], record["batch_size"], record["network"]) == (
+        1,
+        16,
+        "textures:network",
+    )
     assert record["stimulus"] == "32x32" and record["together"] == {}
     # only what the preset decided is called its own
-    assert "Preset paper: --rate 0.1 --schedule step --warmup 0 --weight-decay 0.0001" in told.out
+    assert "Preset paper: --lr 0.1 --schedule step --warmup 0 --weight-decay 0.0001" in told.out
     for own in ("--epochs", "--stimulus", "--every", "--together", "--arch"):
         assert own not in told.out
 
 
 def test_imagenet_100_is_every_tenth_class_by_wordnet_id():
     shuffled = sorted(wordnet_ids(), key=lambda wnid: wnid[::-1])
-    pictures = [Picture(Path(wnid), wnid, wnid) for wnid in shuffled]
-    kept = {picture.label for picture in every_class(pictures, int(PRESETS["paper"]["every"]))}
+    images = [ListedImage(Path(wnid), wnid, wnid) for wnid in shuffled]
+    kept = {image.label for image in every_class(images, int(PRESETS["paper"]["every"]))}
     assert sorted(kept) == sorted(wordnet_ids())[::10] and len(kept) == 100
 
 
 @pytest.mark.slow
 def test_a_study_by_the_preset_is_of_imagenet_100_and_resnet_18(run, imagenet, tmp_path):
-    told = run(*words(imagenet, tmp_path / "out", *SMALL, "--batch", 64, *TWO))
+    told = run(*words(imagenet, tmp_path / "out", *SMALL, "--batch-size", 64, *TWO))
     record = record_of(told, tmp_path / "out")
     assert record["network"] == "imagenet_resnet18" and len(record["classes"]) == 100
     assert "--arch imagenet_resnet18 --every 10" in told.out
@@ -142,5 +155,5 @@ def test_what_the_preset_cannot_do_is_one_sentence(run, home, tmp_path, monkeypa
     for name in "abc":
         (tmp_path / "small" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(tmp_path / "small" / name / "one.png")
-    assert_refused(run(*words(home, tmp_path / "out", *more)), says)
+    assert_rejected(run(*words(home, tmp_path / "out", *more)), says)
     assert not list(tmp_path.rglob("*.pt"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import published_scores as published
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import write_accuracies
 from eyechart.overlap.balance import balance_of
@@ -89,11 +89,11 @@ def test_a_study_of_both_benchmarks_gives_table_2_by_one_command(run, study, bas
     assert [float(text) for text in spreads] == pytest.approx([12.1, 3.7], abs=0.15)
 
 
-def test_nothing_is_printed_before_a_refusal(run, study):
+def test_nothing_is_printed_before_a_rejection(run, study):
     for wanted in (("coverage", study, *COVERAGE), ("balance", study, *SUITES)):
-        refused = run("overlap", *wanted, "--baseline", "robustbench-alexnet")
-        assert_refused(refused, "Unknown corruption for baseline 'robustbench-alexnet'", "noc/")
-        assert refused.out == ""
+        rejected = run("overlap", *wanted, "--baseline", "robustbench-alexnet")
+        assert_rejected(rejected, "Unknown corruption for baseline 'robustbench-alexnet'", "noc/")
+        assert rejected.out == ""
 
 
 def test_the_papers_own_tables_are_printed_by_the_same_commands(run, tmp_path):
@@ -167,21 +167,21 @@ def test_a_baseline_is_looked_up_by_suite_and_never_among_other_images():
     [
         (("balance", "published", "--suite", "vcr"), "not of vcr"),
         (("balance", "published", "--baseline", "standard"), "leave out --baseline standard"),
-        (("balance", "published", "--picture", "x.png"), "add --relative"),
+        (("balance", "published", "--figure", "x.png"), "add --relative"),
         (("balance", "published", "--latex", "x.txt"), "must end in .tex"),
         (("balance", "published", "--latex", "mine.tex"), "not written by eyechart"),
         (("coverage", "published", "--by", "imagenet-c", "--of", "imagenet-c"), "on itself"),
         (("coverage", "overlaps.csv", *COVERAGE, "--latex", "x.tex"), "no row all:imagenet-noc"),
     ],
 )
-def test_what_was_not_printed_is_refused_in_one_sentence(
+def test_what_was_not_printed_is_rejected_in_one_sentence(
     run, study, tmp_path, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.tex").write_text("my own table\n")
     if "overlaps.csv" in arguments:
         assert run("overlap", "matrix", study, "--out", "overlaps.csv").status == 0
-    assert_refused(run("overlap", *arguments), words)
+    assert_rejected(run("overlap", *arguments), words)
     assert (tmp_path / "mine.tex").read_text() == "my own table\n"
 
 

@@ -75,12 +75,12 @@ def test_a_corruption_on_which_training_gains_nothing_is_undetermined_and_never_
 def test_the_gain_must_exceed_what_is_asked_for(gain, known):
     robustness = [[0.5, 0.5], [0.5 + gain, 0.5], [0.5, 0.9]]
     assert np.isfinite(ec.overlap_matrix(robustness)[0, 1]) == known
-    assert np.isfinite(ec.overlap_matrix(robustness, least_gain=0.01)[0, 1])
+    assert np.isfinite(ec.overlap_matrix(robustness, min_gain=0.01)[0, 1])
 
 
 def test_a_gain_that_equals_the_least_is_not_enough():
     robustness = [[0.5, 0.5], [0.75, 0.5], [0.5, 0.9]]
-    assert np.isnan(ec.overlap_matrix(robustness, least_gain=0.25)[0, 1])
+    assert np.isnan(ec.overlap_matrix(robustness, min_gain=0.25)[0, 1])
 
 
 def test_the_matrix_is_an_array_with_names():
@@ -117,7 +117,7 @@ def test_many_tables_at_once_give_what_each_gives():
         ([0.9, 0.56], 10, ""),
     ],
 )
-def test_models_that_hardly_know_clean_pictures_are_noted(clean, classes, said):
+def test_models_that_hardly_know_clean_images_are_noted(clean, classes, said):
     notes = clean_notes(("a", "b"), clean, classes)
     assert len(notes) == bool(said) and all(said in note for note in notes)
 
@@ -132,11 +132,11 @@ def test_models_that_hardly_know_clean_pictures_are_noted(clean, classes, said):
         ([["fog"], [1]], {}, "table of numbers"),
         ([[0.5, 0.5], [0.9], [0.5, 0.9]], {}, "table of numbers"),
         ([[0.5], [0.9]], {"names": ("a", "b")}, "1 different ones"),
-        ([[0.5], [0.9]], {"least_gain": -0.1}, "must be in [0, 1)"),
-        ([[0.5], [0.9]], {"least_gain": float("nan")}, "must be in [0, 1)"),
+        ([[0.5], [0.9]], {"min_gain": -0.1}, "must be in [0, 1)"),
+        ([[0.5], [0.9]], {"min_gain": float("nan")}, "must be in [0, 1)"),
     ],
 )
-def test_what_is_no_table_is_refused_in_one_sentence(robustness, arguments, words):
+def test_what_is_no_table_is_rejected_in_one_sentence(robustness, arguments, words):
     with pytest.raises(UsageError) as error:
         ec.overlap_matrix(robustness, **arguments)
     assert words in str(error.value) and str(error.value).endswith(".")
@@ -144,5 +144,5 @@ def test_what_is_no_table_is_refused_in_one_sentence(robustness, arguments, word
 
 @given(st.integers(1, 12), st.integers(0, 1000))
 def test_clustering_keeps_every_corruption_once(count, seed):
-    scores = ec.overlap_matrix(random_robustness(count, seed), least_gain=0.1).scores
+    scores = ec.overlap_matrix(random_robustness(count, seed), min_gain=0.1).scores
     assert sorted(cluster_order(scores)) == list(range(count))

@@ -138,7 +138,7 @@ def test_undetermined_pairs_never_stand_together_and_it_is_said_who_is_left_out(
     assert ec.select_non_overlapping(scores, 0.1).left_out == ()
 
 
-def test_a_threshold_below_every_score_is_refused_with_the_lowest_one():
+def test_a_threshold_below_every_score_is_rejected_with_the_lowest_one():
     scores = np.array([[1, 0.1234567, 0.5], [0.1234567, 1, 0.6], [0.5, 0.6, 1]])
     with pytest.raises(UsageError) as error:
         ec.select_non_overlapping(scores, 0.05)
@@ -176,7 +176,7 @@ def test_members_are_indices_of_an_array_and_names_of_a_matrix():
         ([[1.0]], 0.1, "at least two corruptions"),
     ],
 )
-def test_what_cannot_be_selected_from_is_refused_in_one_sentence(matrix, threshold, words):
+def test_what_cannot_be_selected_from_is_rejected_in_one_sentence(matrix, threshold, words):
     with pytest.raises(UsageError) as error:
         ec.select_non_overlapping(matrix, threshold)
     assert words in str(error.value) and str(error.value).endswith(".")

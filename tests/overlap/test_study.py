@@ -20,7 +20,7 @@ import yaml
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, hear_interrupts
+from commands import assert_rejected, hear_interrupts
 from eyechart.cli.app import main
 from eyechart.cli.overlap.run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
@@ -55,7 +55,7 @@ SUITE = {
         {"same_as": "vcr:vcr/gaussian_noise"},
     ],
 }
-USUAL = ("--arch", "textures:network", "--epochs", 2, "--batch", 16, "--stimulus", "native")
+USUAL = ("--arch", "textures:network", "--epochs", 2, "--batch-size", 16, "--stimulus", "native")
 
 
 def write_suite(path):
@@ -99,7 +99,7 @@ def accuracies(folder):
     }
 
 
-def answers(folder):
+def predictions(folder):
     """Every column of every file of answers, by seed, test and model."""
     return {
         (path.parent.name, path.stem, name): column.to_pylist()
@@ -118,21 +118,19 @@ def made_at(folder, which="models/*/*.pt"):
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.glob(which)}
 
 
-def test_pictures(folder):
+def test_images(folder):
     """Test pictures, their classes and digests, read without the study's own code."""
     paths = sorted(folder.glob("*/*.png"))
     levels = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths])
     classes = sorted(TINTS)
     labels = torch.tensor([classes.index(path.parent.name) for path in paths])
     whole = ec.load_images(folder, "native")
-    named = {
-        picture.name: digest for picture, digest in zip(whole.pictures, whole.digests, strict=True)
-    }
+    named = {image.name: digest for image, digest in zip(whole.listed, whole.digests, strict=True)}
     digests = [named[f"{path.parent.name}/{path.name}"] for path in paths]
     return torch.from_numpy(levels).permute(0, 3, 1, 2).contiguous(), labels, digests
 
 
-test_pictures.__test__ = False
+test_images.__test__ = False
 
 
 def corrupted(clean, name, digests):
@@ -158,7 +156,7 @@ def corrupted(clean, name, digests):
 
 
 def test_every_accuracy_is_what_the_checkpoints_get_right_when_asked_again(home, study):
-    clean, labels, digests = test_pictures(home / "test")
+    clean, labels, digests = test_images(home / "test")
     found = accuracies(study[0])
     assert set(found) == {(name, seed) for name in ("standard", *NAMES) for seed in ("5", "6")}
     seen = set()
@@ -174,14 +172,12 @@ def test_every_accuracy_is_what_the_checkpoints_get_right_when_asked_again(home,
     assert len(seen) > 6
 
 
-def test_answers_picture_by_picture_are_kept(home, study):
-    clean, labels, digests = test_pictures(home / "test")
-    found = answers(study[0])
+def test_predictions_image_by_image_are_kept(home, study):
+    clean, labels, digests = test_images(home / "test")
+    found = predictions(study[0])
     assert len(found) == 2 * 4 * 4
     model = load_model(str(checkpoint(study[0], "contrast", 6)), CPU, trust=True)
-    order = {
-        picture.name: place for place, picture in enumerate(ec.load_images(home / "test").pictures)
-    }
+    order = {image.name: place for place, image in enumerate(ec.load_images(home / "test").listed)}
     places = [
         order[f"{path.parent.name}/{path.name}"] for path in sorted((home / "test").glob("*/*.png"))
     ]
@@ -239,7 +235,7 @@ def test_the_record_says_all_that_decides(study):
     record = json.loads((study[0] / "run.json").read_text())
     assert record["corruptions"] == list(NAMES) and record["classes"] == sorted(TINTS)
     assert record["seeds"] == [5, 6] and record["network"] == "textures:network"
-    assert (record["epochs"], record["batch"], record["share"]) == (2, 16, 0.5)
+    assert (record["epochs"], record["batch_size"], record["share"]) == (2, 16, 0.5)
 
 
 def test_no_unfinished_file_is_left(study):
@@ -270,7 +266,7 @@ def test_a_network_or_a_test_that_is_gone_is_made_again_to_the_same_bits(
     home, study, run, tmp_path
 ):
     out = copied(study, tmp_path)
-    before = made_at(out), answers(out), accuracies(out)
+    before = made_at(out), predictions(out), accuracies(out)
     weights = read_checkpoint(checkpoint(out, "contrast", 5)).weights
     checkpoint(out, "contrast", 5).unlink()
     (out / "tests" / "6" / "clean.parquet").unlink()
@@ -278,11 +274,11 @@ def test_a_network_or_a_test_that_is_gone_is_made_again_to_the_same_bits(
     assert run(*words_of(home, out, "--seeds", 2, "--seed", 5)).status == 0
     again = read_checkpoint(checkpoint(out, "contrast", 5)).weights
     assert all(torch.equal(value, again[name]) for name, value in weights.items())
-    assert answers(out) == before[1] and accuracies(out) == before[2]
+    assert predictions(out) == before[1] and accuracies(out) == before[2]
 
 
 def test_benchmarks_as_a_whole_may_be_added_later(home, study, run, tmp_path):
-    out, before = copied(study, tmp_path), answers(study[0])
+    out, before = copied(study, tmp_path), predictions(study[0])
     times = made_at(out)
     told = run(*words_of(home, out, "--seeds", 2, "--seed", 5, "--together", home / "mine.yaml"))
     assert told.status == 0, told.err
@@ -294,12 +290,12 @@ def test_benchmarks_as_a_whole_may_be_added_later(home, study, run, tmp_path):
     rows = (out / "accuracies.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows[1:]] == ["standard", *NAMES, "all:mine"] * 2
     assert {key: own for key, own in found.items() if key[0] != "all:mine"} == accuracies(study[0])
-    after = answers(out)
+    after = predictions(out)
     assert {key: own for key, own in after.items() if key in before} == before
     assert {key[2] for key in set(after) - set(before)} == {"all:mine"}
     model = load_model(str(out / "models" / "5" / "all-mine.pt"), CPU, trust=True)
     assert model.trained_on == NAMES
-    clean, labels, digests = test_pictures(home / "test")
+    clean, labels, digests = test_images(home / "test")
     for name, accuracy in found["all:mine", "5"].items():
         hits = model(corrupted(clean, name, digests)).argmax(dim=1) == labels
         assert accuracy == int(hits.sum()) / len(labels)
@@ -320,7 +316,7 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_accuracies(
     finished = made_at(out)
     assert len(finished) == (4 if title == "16 tests" else 1)
     assert run(*words_of(home, out)).status == 0
-    assert answers(out) == answers(once)
+    assert predictions(out) == predictions(once)
     now = made_at(out)
     assert {name: now[name] for name in finished} == finished
 
@@ -372,7 +368,7 @@ def test_ctrl_c_ends_with_130_and_going_on_gives_the_same(home, run, tmp_path, d
     for where in (out, whole):
         told = run(*words_of(home, where, *longer))
         assert told.status == 0, told.err
-    assert answers(out) == answers(whole)
+    assert predictions(out) == predictions(whole)
 
 
 @pytest.mark.slow
@@ -381,7 +377,7 @@ def test_two_devices_share_the_work_and_find_the_same(home, study, tmp_path):
     with in_another_process(words) as process:
         told = process.communicate()
     assert process.returncode == 0, told
-    assert answers(tmp_path / "out") == answers(study[0])
+    assert predictions(tmp_path / "out") == predictions(study[0])
     assert accuracies(tmp_path / "out") == accuracies(study[0])
 
 
@@ -418,7 +414,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
     time_before = taken.stat().st_size
     assert run(*words_of(home, out)).status == 0
     assert checkpoint(out, "contrast").stat().st_size == time_before
-    assert answers(out) == answers(once)
+    assert predictions(out) == predictions(once)
 
 
 def test_what_a_killed_run_left_half_written_is_removed(home, once, run, tmp_path):
@@ -440,8 +436,8 @@ def tuning_words(home, out, start, *more, **which):
 
 def test_every_network_is_tuned_from_the_checkpoint(home, once, run, tmp_path):
     start = checkpoint(once, "standard")
-    words = tuning_words(home, tmp_path / "out", start, "--epochs", 1, "--rate", 1e-4)
-    assert_refused(run(*words), "trained with textures:network", "--trust")
+    words = tuning_words(home, tmp_path / "out", start, "--epochs", 1, "--lr", 1e-4)
+    assert_rejected(run(*words), "trained with textures:network", "--trust")
     told = run(*words, "--trust")
     assert told.status == 0, told.err
     before = read_checkpoint(start)
@@ -457,14 +453,14 @@ def test_every_network_is_tuned_from_the_checkpoint(home, once, run, tmp_path):
 
 def test_a_network_that_has_met_a_corruption_cannot_be_the_start(home, once, run, tmp_path):
     told = run(*tuning_words(home, tmp_path / "out", checkpoint(once, "contrast")))
-    assert_refused(told, "contrast.pt was trained on contrast")
+    assert_rejected(told, "contrast.pt was trained on contrast")
 
 
 def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path):
     save_textures(home / "two", 20, seed=3, tints=("amber", "blue"))
     start = checkpoint(once, "standard")
     result = run(*tuning_words(home, tmp_path / "out", start, images="two", train=None))
-    assert_refused(result, "knows other classes (3) than the images have (2)")
+    assert_rejected(result, "knows other classes (3) than the images have (2)")
 
 
 # One sentence each
@@ -474,7 +470,7 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
     ("more", "words"),
     [
         (("--epochs", 3), "(epochs: 2, now 3)"),
-        (("--rate", 0.2), "(rate: 0.1, now 0.2)"),
+        (("--lr", 0.2), "(lr: 0.1, now 0.2)"),
         (("--stimulus", 32), "(stimulus: native, now 32)"),
         (("--seeds", 2), "(seeds: 0, now 0, 1)"),
         (("--arch", "resnet9"), "(network: textures:network, now resnet9)"),
@@ -482,11 +478,11 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
         (("--images", "train2"), "(test: "),
     ],
 )
-def test_another_study_in_the_same_folder_is_refused(home, once, run, more, words):
+def test_another_study_in_the_same_folder_is_rejected(home, once, run, more, words):
     if "train2" in more:
         more = ("--images", save_textures(home / "train2", 5, seed=9))
     before = made_at(once), (once / "run.json").read_text()
-    assert_refused(run(*words_of(home, once, *more)), words)
+    assert_rejected(run(*words_of(home, once, *more)), words)
     assert (made_at(once), (once / "run.json").read_text()) == before
 
 
@@ -495,46 +491,46 @@ def test_other_strengths_under_the_same_names_are_another_study(home, once, run,
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**SUITE, "corruptions": own}))
     words = words_of(home, once)
     words[words.index(str(home / "mine.yaml"))] = str(tmp_path / "mine.yaml")
-    assert_refused(run(*words), "(strengths: ")
+    assert_rejected(run(*words), "(strengths: ")
 
 
-def test_a_checkpoint_of_another_configuration_is_refused_before_any_work(
+def test_a_checkpoint_of_another_configuration_is_rejected_before_any_work(
     home, once, run, tmp_path
 ):
     out = shutil.copytree(once, tmp_path / "out")
     shutil.copy(checkpoint(out, "contrast"), checkpoint(out, "vcr/gaussian_noise"))
     checkpoint(out, "standard").unlink()
     told = run(*words_of(home, out))
-    assert_refused(told, "another configuration", "corruptions: contrast, now vcr/gaussian_noise")
+    assert_rejected(told, "another configuration", "corruptions: contrast, now vcr/gaussian_noise")
     assert not checkpoint(out, "standard").exists()
 
 
-def test_a_benchmark_of_the_same_name_with_other_members_is_refused(home, once, run, tmp_path):
+def test_a_benchmark_of_the_same_name_with_other_members_is_rejected(home, once, run, tmp_path):
     out = shutil.copytree(once, tmp_path / "out")
     assert run(*words_of(home, out, "--together", home / "mine.yaml")).status == 0
     (tmp_path / "other.yaml").write_text(
         yaml.safe_dump({**SUITE, "corruptions": SUITE["corruptions"][:2]})
     )
     told = run(*words_of(home, out, "--together", tmp_path / "other.yaml"))
-    assert_refused(told, "all-mine.pt", "another configuration")
+    assert_rejected(told, "all-mine.pt", "another configuration")
 
 
 def test_a_damaged_checkpoint_or_record_is_one_sentence(home, once, run, tmp_path):
     out = shutil.copytree(once, tmp_path / "out")
     path = checkpoint(out, "contrast")
     path.write_bytes(path.read_bytes()[:500])
-    assert_refused(run(*words_of(home, out)), "contrast.pt is damaged")
+    assert_rejected(run(*words_of(home, out)), "contrast.pt is damaged")
     (out / "run.json").write_text("{")
-    assert_refused(run(*words_of(home, out)), "run.json cannot be read")
+    assert_rejected(run(*words_of(home, out)), "run.json cannot be read")
 
 
 def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
     (tmp_path / "a" / "models").mkdir(parents=True)
-    assert_refused(
+    assert_rejected(
         run(*words_of(home, tmp_path / "a")), "models already exists and is not from this study"
     )
     (tmp_path / "b").write_text("mine")
-    assert_refused(run(*words_of(home, tmp_path / "b")), "it is a file, not a folder")
+    assert_rejected(run(*words_of(home, tmp_path / "b")), "it is a file, not a folder")
     assert (tmp_path / "b").read_text() == "mine"
 
 
@@ -551,7 +547,7 @@ def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
         (("--arch", "textures:many_dimensions"), "class scores (B, K)"),
         (("--seeds", 0), "seeds must be a whole number from 1 to 1,000, got 0"),
         (("--epochs", 0), "epochs must be a whole number from 1"),
-        (("--batch", 1), "batch must be a whole number from 2"),
+        (("--batch-size", 1), "batch_size must be a whole number from 2"),
         (("--share", 1.5), "share must be in [0, 1]"),
         (("--schedule", "cosin"), "cosine"),
         (("--device", "cpu,tpu"), "tpu"),
@@ -567,16 +563,16 @@ def test_what_makes_no_study_is_one_sentence(home, run, tmp_path, more, words):
     if more == ("--out", ""):
         assert told.status == 2 and words in " ".join(told.err.split())
         return
-    assert_refused(told, words)
+    assert_rejected(told, words)
     assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_a_network_with_too_few_outputs_is_one_sentence(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "out", "--arch", "textures:two_outputs"))
-    assert_refused(told, "2")
+    assert_rejected(told, "2")
 
 
-def test_names_that_would_share_a_file_are_refused():
+def test_names_that_would_share_a_file_are_rejected():
     entry = find_entry("contrast", None)
     recipe = Recipe(epochs=1)
     for names in (("a/b", "a-b"), ("standard", "fog"), ("clean", "fog"), ("fog", "fog")):
@@ -596,7 +592,7 @@ def test_names_that_would_share_a_file_are_refused():
         ({"recipe": Recipe(epochs=0)}, "epochs must be"),
     ],
 )
-def test_a_study_that_cannot_be_is_refused(changes, words):
+def test_a_study_that_cannot_be_is_rejected(changes, words):
     entries = tuple(load_suite("imagenet-noc"))
     with pytest.raises(UsageError, match=words):
         replace(OverlapStudy(entries, Recipe(), "resnet9"), **changes).check()
@@ -612,7 +608,7 @@ def test_corruptions_of_several_suites_come_together_in_their_order():
     assert [entry.name for entry in chosen] == ["noc/hue", "noc/blur"]
 
 
-def test_one_name_with_two_strengths_is_refused(tmp_path):
+def test_one_name_with_two_strengths_is_rejected(tmp_path):
     path = write_suite(tmp_path / "mine.yaml")
     with pytest.raises(
         UsageError, match=r"imagenet-c and mine define different corruptions called contrast"
@@ -640,7 +636,7 @@ def test_benchmarks_as_a_whole_must_be_within_the_study():
 
 def test_one_folder_for_both_is_told_as_such(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "out", images="train"))
-    assert_refused(told, "is given for training and for testing", "other images")
+    assert_rejected(told, "is given for training and for testing", "other images")
 
 
 def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monkeypatch, capsys):
@@ -694,7 +690,7 @@ def test_more_of_another_class_change_nothing_in_one(tmp_path):
     assert kept <= before and len(kept) == 4
 
 
-def test_equal_pictures_stay_together(tmp_path):
+def test_equal_images_stay_together(tmp_path):
     save_textures(tmp_path, 10, seed=4)
     for path in list(tmp_path.glob("*/*.png")):
         shutil.copy(path, path.with_name(f"again-{path.name}"))
@@ -703,7 +699,7 @@ def test_equal_pictures_stay_together(tmp_path):
     assert len(train) == 48 and len(test) == 12
 
 
-def test_a_picture_of_two_classes_is_on_one_side_only(tmp_path):
+def test_an_image_of_two_classes_is_on_one_side_only(tmp_path):
     save_textures(tmp_path, 10, seed=4, tints=("blue", "green"))
     for path in list((tmp_path / "blue").glob("*.png"))[:6]:
         shutil.copy(path, tmp_path / "green" / f"blue-{path.name}")
@@ -712,12 +708,12 @@ def test_a_picture_of_two_classes_is_on_one_side_only(tmp_path):
     assert set(train.labels) == set(test.labels) == {"blue", "green"}
 
 
-def test_a_class_whose_pictures_are_all_tested_under_other_names_is_refused(tmp_path):
+def test_a_class_whose_images_are_all_tested_under_other_names_is_rejected(tmp_path):
     save_textures(tmp_path, 10, seed=4, tints=("blue", "green"))
     tested = sources(tmp_path)[1]
     (tmp_path / "red").mkdir()
-    for picture in tested.pictures[:3]:
-        shutil.copy(tmp_path / picture.name, tmp_path / "red")
+    for image in tested.listed[:3]:
+        shutil.copy(tmp_path / image.name, tmp_path / "red")
     with pytest.raises(UsageError, match="No image of 'red'"):
         sources(tmp_path)
 
@@ -731,7 +727,7 @@ def test_another_share_may_be_held_out(tmp_path):
             split(ec.load_images(tmp_path, "native"), share)
 
 
-def test_a_class_of_equal_pictures_cannot_be_parted(tmp_path):
+def test_a_class_of_equal_images_cannot_be_parted(tmp_path):
     save_textures(tmp_path, 4, seed=4)
     first = tmp_path / "blue" / "4-0.png"
     for path in (tmp_path / "blue").glob("*.png"):
@@ -751,7 +747,7 @@ def test_the_study_of_every_second_class_has_those(home, run, tmp_path):
     assert read_settings(tmp_path / "out" / "run.json")["classes"] == ["amber", "green"]
 
 
-def test_a_study_holds_pictures_out_where_no_others_are_given(home, run, tmp_path):
+def test_a_study_holds_images_out_where_no_others_are_given(home, run, tmp_path):
     assert run(*words_of(home, tmp_path / "out", "--epochs", 1, train=None)).status == 0
     (kept,) = (tmp_path / "out" / "tests").glob("*/clean.parquet")
     # a fifth of 14, of three classes
@@ -767,46 +763,46 @@ def test_small_classes_are_held_out_of_too(home, run, tmp_path, each):
     assert told.status == 0, told.err
 
 
-def test_of_two_pictures_too_few_are_left_to_train_with(home, run, tmp_path):
+def test_of_two_images_too_few_are_left_to_train_with(home, run, tmp_path):
     save_textures(tmp_path / "few", 2, seed=6)
     shutil.copy(home / "mine.yaml", tmp_path)
     told = run(*words_of(tmp_path, tmp_path / "out", images="few", train=None))
-    assert_refused(told, "Every class needs at least 2 images, 'amber'", "has 1")
+    assert_rejected(told, "Every class needs at least 2 images, 'amber'", "has 1")
 
 
-def test_a_class_of_one_picture_is_one_sentence(home, run, tmp_path):
+def test_a_class_of_one_image_is_one_sentence(home, run, tmp_path):
     save_textures(tmp_path / "train", 5, seed=6)
     for path in list((tmp_path / "train" / "blue").glob("*.png"))[1:]:
         path.unlink()
     shutil.copy(home / "mine.yaml", tmp_path)
     words = "Every class needs at least 2 images, 'blue'", "has 1"
-    assert_refused(run(*words_of(tmp_path, tmp_path / "o", images="train", train=None)), *words)
+    assert_rejected(run(*words_of(tmp_path, tmp_path / "o", images="train", train=None)), *words)
     shutil.copytree(home / "test", tmp_path / "test")
-    assert_refused(run(*words_of(tmp_path, tmp_path / "o")), *words)
+    assert_rejected(run(*words_of(tmp_path, tmp_path / "o")), *words)
 
 
-def test_pictures_of_two_sizes_are_one_sentence(home, run, tmp_path):
+def test_images_of_two_sizes_are_one_sentence(home, run, tmp_path):
     shutil.copy(home / "mine.yaml", tmp_path)
     shutil.copytree(home / "train", tmp_path / "train")
     save_textures(tmp_path / "test", 4, seed=6, side=20)
     told = run(*words_of(tmp_path, tmp_path / "o"))
-    assert_refused(told, "24 × 24 px, those to test on 20 × 20", "--stimulus")
+    assert_rejected(told, "24 × 24 px, those to test on 20 × 20", "--stimulus")
     save_textures(tmp_path / "train", 1, seed=7, side=30)
-    assert_refused(run(*words_of(tmp_path, tmp_path / "o")), "must have one size")
+    assert_rejected(run(*words_of(tmp_path, tmp_path / "o")), "must have one size")
 
 
-def test_a_picture_that_is_trained_and_tested_with_is_refused(home, run, tmp_path):
+def test_an_image_that_is_trained_and_tested_with_is_rejected(home, run, tmp_path):
     shutil.copy(home / "mine.yaml", tmp_path)
     for name in ("train", "test"):
         shutil.copytree(home / name, tmp_path / name)
     shared = next((tmp_path / "train" / "blue").glob("*.png"))
     shutil.copy(shared, tmp_path / "test" / "blue" / "called-otherwise.png")
     told = run(*words_of(tmp_path, tmp_path / "o"))
-    assert_refused(told, "1 image is in both", "called-otherwise.png")
+    assert_rejected(told, "1 image is in both", "called-otherwise.png")
     assert not (tmp_path / "o").exists()
 
 
-def test_pictures_of_one_class_may_be_tested_with_but_not_of_an_unknown_one(home, run, tmp_path):
+def test_images_of_one_class_may_be_tested_with_but_not_of_an_unknown_one(home, run, tmp_path):
     shutil.copy(home / "mine.yaml", tmp_path)
     shutil.copytree(home / "train", tmp_path / "train")
     save_textures(tmp_path / "test", 6, seed=8, tints=("blue",))
@@ -815,7 +811,7 @@ def test_pictures_of_one_class_may_be_tested_with_but_not_of_an_unknown_one(home
     own = accuracies(tmp_path / "o")
     assert max(each["clean"] for each in own.values()) > 0.5
     (tmp_path / "test" / "blue").rename(tmp_path / "test" / "violet")
-    assert_refused(run(*words_of(tmp_path, tmp_path / "o2")), "violet")
-    assert_refused(
+    assert_rejected(run(*words_of(tmp_path, tmp_path / "o2")), "violet")
+    assert_rejected(
         run(*words_of(tmp_path, tmp_path / "o2", images="test", train=None)), "one class"
     )

@@ -101,7 +101,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("text, words", BAD)
-def test_bad_tables_are_refused_in_one_sentence(tmp_path, text, words):
+def test_bad_tables_are_rejected_in_one_sentence(tmp_path, text, words):
     with pytest.raises(UsageError) as error:
         read_accuracies(write(tmp_path, text))
     said = str(error.value)
@@ -109,7 +109,7 @@ def test_bad_tables_are_refused_in_one_sentence(tmp_path, text, words):
     assert len(re.findall(r"\. [A-Z]", said)) == 0
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path):
+def test_files_that_cannot_be_read_are_rejected(tmp_path):
     with pytest.raises(UsageError, match="cannot be read as an accuracy table: No such file"):
         read_accuracies(tmp_path / "none.csv")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
@@ -158,10 +158,10 @@ def test_a_matrix_is_found_in_a_file_of_scores_of_accuracies_or_in_a_folder(tmp_
         found = find_matrix(source)
         assert found.names == matrix.names
         assert np.array_equal(found.scores, matrix.scores, equal_nan=True)
-    assert find_matrix(path, MatrixSettings(least_gain=0.001)).undetermined == ()
+    assert find_matrix(path, MatrixSettings(min_gain=0.001)).undetermined == ()
 
 
-def test_a_matrix_that_is_not_square_or_not_symmetric_is_refused(tmp_path):
+def test_a_matrix_that_is_not_square_or_not_symmetric_is_rejected(tmp_path):
     for text, words in (
         (",fog,rain\nfog,1,0.2\n", "at least two"),
         (",fog,rain\nfog,1,0.2\nsnow,0.2,1\n", "rain where there is snow"),

@@ -11,14 +11,14 @@ from PIL import Image
 
 import eyechart as ec
 import published_scores as published
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.curves.curve import fit_curve
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.baseline_choice import choose_baseline
-from eyechart.pipeline.normalise import Divisor, normalise
+from eyechart.pipeline.normalize import Divisor, normalize
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ModelResults
 from eyechart.scores.baseline_tables import find_baseline
@@ -28,7 +28,7 @@ from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
 from result_records import corruption_results, model_results, space_results
-from small_models import save_pictures
+from small_models import save_images
 
 WHOLE = 50_000
 
@@ -37,12 +37,12 @@ def validation_set(count: int = WHOLE, side: int = 224) -> ImageSet:
     """The names, labels and sizes of ImageNet's validation set, without any pixels."""
     wnids = wordnet_ids()
     names = [f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, count + 1)]
-    pictures = tuple(
-        Picture(Path(name), f"{wnids[place % 1000]}/{name}", wnids[place % 1000])
+    images = tuple(
+        ListedImage(Path(name), f"{wnids[place % 1000]}/{name}", wnids[place % 1000])
         for place, name in enumerate(names)
     )
     sizes = ((side, side),) * count
-    return ImageSet("val", STIMULI["224"], pictures, tuple(names), sizes)
+    return ImageSet("val", STIMULI["224"], images, tuple(names), sizes)
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,10 @@ def test_the_table_of_a_suite_is_taken_where_it_holds(whole):
 def robustbench_images():
     names = published.robustbench_names()
     wnids = wordnet_ids()
-    pictures = tuple(
-        Picture(Path(name), name, wnids[place % 997]) for place, name in enumerate(names)
+    images = tuple(
+        ListedImage(Path(name), name, wnids[place % 997]) for place, name in enumerate(names)
     )
-    return ImageSet("5000", STIMULI["224"], pictures, tuple(names), ((224, 224),) * len(names))
+    return ImageSet("5000", STIMULI["224"], images, tuple(names), ((224, 224),) * len(names))
 
 
 def test_robustbenchs_table_is_taken_for_its_own_images(whole):
@@ -121,14 +121,14 @@ def test_a_table_is_looked_up_for_the_suite(whole):
         (Plan("imagenet-c", jpeg=85, labels="entry16"), "whole", "16 categories"),
     ],
 )
-def test_a_table_is_refused_where_it_does_not_hold(whole, plan, images, says):
+def test_a_table_is_rejected_where_it_does_not_hold(whole, plan, images, says):
     own = {"whole": whole, "part": validation_set(970), "large": validation_set(side=299)}[images]
     with pytest.raises(ec.UsageError, match=says):
         choose_baseline("alexnet", plan, own, [])
     assert choose_baseline("auto", plan, own, []).name == ""
 
 
-def test_a_table_holds_only_where_every_picture_is_shown_equally_often(whole):
+def test_a_table_holds_only_where_every_image_is_shown_equally_often(whole):
     for n, name in ((50_000, "noc-alexnet"), (100_000, "noc-alexnet"), (100, ""), (75_000, "")):
         assert choose_baseline("auto", Plan("imagenet-noc", n), whole, []).name == name
     given = choose_baseline("auto", Plan("imagenet-noc"), whole, [], has_testset=True)
@@ -153,7 +153,7 @@ def test_alexnet_itself_has_an_mce_of_100(whole):
     errors = {name: table.errors[name] for name in list_corruptions("imagenet-c")}
     plan = Plan("imagenet-c", jpeg=85)
     choice = choose_baseline("alexnet", plan, whole, [])
-    (found,) = normalise([model_score("AlexNet", errors, table.clean)], choice, plan, {})
+    (found,) = normalize([model_score("AlexNet", errors, table.clean)], choice, plan, {})
     own = found.primary.corruption_error
     assert own.baseline == "alexnet"
     assert own.mce.value == pytest.approx(1) and own.relative_mce.value == pytest.approx(1)
@@ -163,7 +163,7 @@ def test_alexnet_itself_has_an_mce_of_100(whole):
 def test_a_part_of_the_suite_has_ce_and_no_mce(whole):
     plan = Plan("imagenet-c", jpeg=85, corruptions=("fog", "snow"))
     choice = choose_baseline("alexnet", plan, whole, [])
-    (found,) = normalise([model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)], choice, plan, {})
+    (found,) = normalize([model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)], choice, plan, {})
     own = found.primary.corruption_error
     assert own.mce is None and "15 corruptions" in own.note
     assert own.ce["fog"].value == pytest.approx(0.5 / find_baseline("alexnet").errors["fog"])
@@ -173,7 +173,7 @@ def test_the_extras_have_ce_and_no_mce(whole):
     plan = Plan("imagenet-c-extra", jpeg=85)
     choice = choose_baseline("alexnet", plan, whole, [])
     errors = dict.fromkeys(list_corruptions("imagenet-c-extra"), 0.5)
-    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].primary.corruption_error
+    own = normalize([model_score("m", errors, 0.2)], choice, plan, {})[0].primary.corruption_error
     assert len(own.ce) == 5 and own.mce is None and "no part" in own.note
 
 
@@ -181,7 +181,7 @@ def test_the_candidates_of_noc_have_a_mean_over_the_published_eight(whole):
     plan = Plan("noc-candidates")
     choice = choose_baseline("noc-alexnet", plan, whole, [])
     errors = dict.fromkeys(list_corruptions("noc-candidates"), 0.7)
-    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].primary.corruption_error
+    own = normalize([model_score("m", errors, 0.2)], choice, plan, {})[0].primary.corruption_error
     eight = [own.relative_ce[name].value for name in list_corruptions("imagenet-noc")]
     assert len(own.relative_ce) == 23
     assert own.relative_mce.value == pytest.approx(np.mean(eight))
@@ -195,7 +195,7 @@ def test_no_relative_mce_is_explained():
         model_score("odd", {"fog": 0.1, "snow": 0.3}, 0.15),
     ]
     choice = choose_baseline("odd", plan, validation_set(10), ["m", "odd"])
-    own = normalise(models, choice, plan, {})[0].primary.corruption_error
+    own = normalize(models, choice, plan, {})[0].primary.corruption_error
     assert set(own.ce) == {"fog", "snow"} and set(own.relative_ce) == {"snow"}
     assert "No mCE" in own.note
 
@@ -207,7 +207,7 @@ def test_a_baseline_without_errors_gives_no_ce_and_says_so():
         model_score("best", {"fog": 0.0, "snow": 0.3}, 0.1),
     ]
     choice = choose_baseline("best", plan, validation_set(10), ["m", "best"])
-    own = normalise(models, choice, plan, {})[0].primary.corruption_error
+    own = normalize(models, choice, plan, {})[0].primary.corruption_error
     assert set(own.ce) == {"snow"} and "more than 0" in own.note
     assert own.relative_ce["snow"].value == pytest.approx((0.6 - 0.2) / (0.3 - 0.1))
 
@@ -217,7 +217,7 @@ def test_a_baseline_next_to_itself_is_100_percent_even_in_draws_without_errors()
     space = space_results({"fog": corruption_results(complement(rare))})
     model = model_results("m", {"native": space})
     plan = Plan("imagenet-c", corruptions=("fog",))
-    own = normalise([model], choose_baseline("m", plan, validation_set(10), ["m"]), plan, {})
+    own = normalize([model], choose_baseline("m", plan, validation_set(10), ["m"]), plan, {})
     divided = own[0].primary.corruption_error.ce["fog"]
     assert divided.interval95 == (1, 1)
 
@@ -228,27 +228,27 @@ def test_ce_against_a_table_is_no_surer_than_the_error_itself(whole):
     wrong = make_estimate(1.0, np.ones(20), 5)
     space = space_results({"fog": corruption_results(complement(wrong))}, 5, 1000)
     model = model_results("m", {"native": space}, 1000)
-    (found,) = normalise([model], choose_baseline("alexnet", plan, whole, []), plan, {})
+    (found,) = normalize([model], choose_baseline("alexnet", plan, whole, []), plan, {})
     divided, base = found.primary.corruption_error.ce["fog"], find_baseline("alexnet").errors["fog"]
     assert divided.interval95 == pytest.approx((wrong.interval95[0] / base, 1 / base))
     assert wrong.interval95[0] < 0.6
 
 
-def outcomes(change, picture, weights=None):
+def outcomes(change, image, weights=None):
     change = np.asarray(change, dtype=np.float64)
     nothing = np.zeros(len(change))
     label = np.zeros(len(change), dtype=np.int64)
     return Predictions(
-        change, nothing, np.asarray(picture), label, *(nothing for _ in range(5)), weights
+        change, nothing, np.asarray(image), label, *(nothing for _ in range(5)), weights
     )
 
 
-def test_people_who_fall_in_a_straight_line_are_wrong_as_often_as_change_is_large():
+def test_humans_who_fall_in_a_straight_line_are_wrong_as_often_as_change_is_large():
     """s(v) = 1 − v: the expected error is the mean of Δv itself."""
     truth = np.repeat(np.linspace(0, 1, 2001), 10)
     chance = np.random.default_rng(0)
     hits = (chance.random(len(truth)) < 1 - truth).astype(float)
-    human = fit_curve(truth, hits, anchor=1.0, replicates=200)
+    human = fit_curve(truth, hits, anchor=1.0, n_bootstrap=200)
     change = chance.random(3000) * 0.9
     found = expected_error(human, outcomes(change, np.arange(3000) % 100), seed=0)
     assert found.value == pytest.approx(change.mean(), abs=0.01)
@@ -257,7 +257,7 @@ def test_people_who_fall_in_a_straight_line_are_wrong_as_often_as_change_is_larg
     assert clean_expected_error(human, seed=0).value == pytest.approx(0, abs=1e-6)
 
 
-def test_the_expected_error_is_that_of_each_answer_read_off_the_curve():
+def test_the_expected_error_is_that_of_each_prediction_read_off_the_curve():
     chance = np.random.default_rng(1)
     truth = chance.random(4000)
     human = fit_curve(truth, (chance.random(4000) < 0.9 - 0.5 * truth).astype(float), anchor=0.9)
@@ -269,12 +269,12 @@ def test_the_expected_error_is_that_of_each_answer_read_off_the_curve():
     assert expected_error(human, outcomes([np.nan] * 3, [0, 1, 2]), seed=0) is None
 
 
-def test_ce_against_people_divides_by_their_errors():
-    people = {"native": {"fog": Divisor(estimate(0.25), estimate(0.05))}}
-    choice = choose_baseline("people", Plan("imagenet-c"), validation_set(10), [])
+def test_ce_against_humans_divides_by_their_errors():
+    humans = {"native": {"fog": Divisor(estimate(0.25), estimate(0.05))}}
+    choice = choose_baseline("humans", Plan("imagenet-c"), validation_set(10), [])
     models = [model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)]
-    own = normalise(models, choice, Plan("imagenet-c"), people)[0].primary.corruption_error
-    assert own.baseline == "people" and set(own.ce) == {"fog"}
+    own = normalize(models, choice, Plan("imagenet-c"), humans)[0].primary.corruption_error
+    assert own.baseline == "humans" and set(own.ce) == {"fog"}
     assert own.ce["fog"].value == pytest.approx(2)
     assert own.relative_ce["fog"].value == pytest.approx(0.3 / 0.2)
 
@@ -284,30 +284,30 @@ def test_ce_against_people_divides_by_their_errors():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
 
 
 @pytest.fixture
 def evaluate(run, folder, tmp_path):
     def call(*arguments):
         return run(
-            "evaluate", "small_models:colours", "--images", folder, "--out", tmp_path / "out",
-            "--n", 40, "--bins", 9, "--least", 3, "--replicates", 20, "--stimulus", "native",
+            "evaluate", "small_models:colors", "--images", folder, "--out", tmp_path / "out",
+            "--n", 40, "--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 20, "--stimulus", "native",
             *arguments,
         )  # fmt: skip
 
     return call
 
 
-def test_pictures_that_no_table_holds_for_are_said_so_and_get_plain_errors(evaluate):
+def test_images_that_no_table_holds_for_are_said_so_and_get_plain_errors(evaluate):
     found = evaluate("--suite", "imagenet-c", "--corruption", "fog")
     assert found.status == 0
     assert "No CE: The table 'alexnet' holds for" in found.out and "error" in found.out
 
 
 def test_a_table_asked_for_by_name_must_hold(evaluate):
-    refused = evaluate("--suite", "imagenet-c", "--corruption", "fog", "--baseline", "alexnet")
-    assert_refused(refused, "50,000", "--baseline")
+    rejected = evaluate("--suite", "imagenet-c", "--corruption", "fog", "--baseline", "alexnet")
+    assert_rejected(rejected, "50,000", "--baseline")
 
 
 def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
@@ -322,13 +322,13 @@ def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
     [
         ("alexnett", "Did you mean 'alexnet'"),
         ("robustbench-alexnet", "holds for imagenet-c"),
-        ("people", "--baseline people needs"),
+        ("humans", "--baseline humans needs"),
         ("small_models:nobody", "nobody"),
     ],
 )
-def test_a_baseline_that_cannot_be_had_is_refused_in_one_sentence(evaluate, name, says):
-    more = ("--humans", "none") if name == "people" else ()
-    assert_refused(evaluate("--corruption", "frost", "--baseline", name, *more), says)
+def test_a_baseline_that_cannot_be_had_is_rejected_in_one_sentence(evaluate, name, says):
+    more = ("--humans", "none") if name == "humans" else ()
+    assert_rejected(evaluate("--corruption", "frost", "--baseline", name, *more), says)
 
 
 def test_a_table_of_ones_own_divides_by_its_numbers(evaluate, tmp_path):
@@ -357,21 +357,21 @@ def test_a_table_of_ones_own_divides_by_its_numbers(evaluate, tmp_path):
         (None, "Cannot read"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused(evaluate, tmp_path, text, says):
+def test_a_table_that_cannot_be_used_is_rejected(evaluate, tmp_path, text, says):
     if text is not None:
         (tmp_path / "mine.csv").write_text(text)
     asked = ("--suite", "imagenet-c", "--corruption", "fog", "--baseline", tmp_path / "mine.csv")
-    assert_refused(evaluate(*asked), says)
+    assert_rejected(evaluate(*asked), says)
 
 
 def test_intervals_that_few_images_leave_undetermined_are_shown_as_such(run, tmp_path):
     """The baseline errs on two images of twelve: one replicate in nine has none of them."""
-    images, out = save_pictures(tmp_path / "images", each=3), tmp_path / "run"
+    images, out = save_images(tmp_path / "images", each=3), tmp_path / "run"
     asked = ("--suite", "imagenet-c", "--corruption", "saturate", "--corruption", "fog")
-    small = ("--stimulus", "native", "--bins", 5, "--least", 3, "--replicates", 200)
+    small = ("--stimulus", "native", "--bins", 5, "--min-per-bin", 3, "--n-bootstrap", 200)
     found = run(
-        "evaluate", "small_models:pale_colours", "small_models:colours", "--images", images,
-        "--baseline", "small_models:colours", "--humans", "none", "--out", out, *asked, *small,
+        "evaluate", "small_models:pale_colors", "small_models:colors", "--images", images,
+        "--baseline", "small_models:colors", "--humans", "none", "--out", out, *asked, *small,
     )  # fmt: skip
     assert found.status == 0, found.err
     assert found.out.count("undetermined") == 4 and "inf" not in found.out.replace("info", "")
@@ -406,6 +406,6 @@ def test_a_model_that_never_errs_has_no_surer_ce_than_its_error():
         space = space_results({"fog": corruption_results(rate)}, 60)
         found.append(model_results(name, {"native": space}))
     choice = choose_baseline("other", plan, validation_set(10), ["m", "other"])
-    divided = normalise(found, choice, plan, {})[0].primary.corruption_error.ce["fog"]
+    divided = normalize(found, choice, plan, {})[0].primary.corruption_error.ce["fog"]
     # Wilson's upper end of 0 of 60 is z² / (n + z²)
     assert divided.interval95 == pytest.approx((0, 3.8415 / 63.8415 / 0.5), abs=1e-4)

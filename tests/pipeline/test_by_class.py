@@ -9,29 +9,29 @@ from eyechart.pipeline.by_class import ByClass
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import draw_weights
 
-CLASSES, PICTURES = 3, 12
+CLASSES, IMAGES = 3, 12
 NAMES = ("cat", "dog", "owl")
 
 
-def answers(count, seed, unlabelled=()):
+def predictions(count, seed, unlabeled=()):
     """Random answers among three classes to pictures whose label is their number modulo three."""
     random = np.random.default_rng(seed)
-    picture = np.arange(count) % PICTURES
-    label = picture % CLASSES
-    label[np.isin(picture, unlabelled)] = -1
-    answer = random.integers(0, CLASSES, count)
-    right = np.where(label == -1, np.nan, (answer == label).astype(float))
+    image = np.arange(count) % IMAGES
+    label = image % CLASSES
+    label[np.isin(image, unlabeled)] = -1
+    prediction = random.integers(0, CLASSES, count)
+    right = np.where(label == -1, np.nan, (prediction == label).astype(float))
     nothing = np.full(count, np.nan)
     return Predictions(
-        random.uniform(size=count), nothing, picture, label, right, *(nothing for _ in range(4)),
-        row=np.arange(count), answer=answer,
+        random.uniform(size=count), nothing, image, label, right, *(nothing for _ in range(4)),
+        row=np.arange(count), prediction=prediction,
     )  # fmt: skip
 
 
 @pytest.fixture
 def gathered():
-    clean = answers(PICTURES, 0, unlabelled=(5,))
-    own = {"fog": answers(60, 1, unlabelled=(5,)), "snow": answers(36, 2, unlabelled=(5,))}
+    clean = predictions(IMAGES, 0, unlabeled=(5,))
+    own = {"fog": predictions(60, 1, unlabeled=(5,)), "snow": predictions(36, 2, unlabeled=(5,))}
     by_class = ByClass(clean, 50, 0, NAMES)
     for name, outcomes in own.items():
         by_class.add(name, outcomes)
@@ -45,47 +45,49 @@ def test_shares_are_those_of_a_plain_count(gathered):
         right, total, worst = 0, 0, {}
         for name, outcomes in own.items():
             mine = [
-                a for a, b in zip(outcomes.answer, outcomes.label, strict=True) if b == score.label
+                a
+                for a, b in zip(outcomes.prediction, outcomes.label, strict=True)
+                if b == score.label
             ]
             worst[name] = sum(a == score.label for a in mine) / len(mine)
             right, total = right + sum(a == score.label for a in mine), total + len(mine)
         assert score.corrupted.value == pytest.approx(right / total)
-        assert score.answers == total
-        assert score.pictures == (3 if score.label == 2 else 4)
+        assert score.n_samples == total
+        assert score.n_images == (3 if score.label == 2 else 4)
         assert score.worst == min(worst, key=worst.get)
         assert score.worst_rate == pytest.approx(min(worst.values()))
         assert score.clean == pytest.approx(np.mean(clean.correct[clean.label == score.label]))
 
 
-def test_what_is_said_instead_is_the_most_frequent_wrong_answer(gathered):
+def test_what_is_said_instead_is_the_most_frequent_wrong_prediction(gathered):
     _, own, scores = gathered
     for score in scores:
         wrong = Counter(
-            int(answer)
+            int(prediction)
             for outcomes in own.values()
-            for answer, label in zip(outcomes.answer, outcomes.label, strict=True)
-            if label == score.label != answer
+            for prediction, label in zip(outcomes.prediction, outcomes.label, strict=True)
+            if label == score.label != prediction
         )
         assert score.instead_share == pytest.approx(max(wrong.values()) / wrong.total())
         assert score.name == NAMES[score.label]
         assert wrong[NAMES.index(score.instead)] == max(wrong.values())
 
 
-def test_replicates_are_means_over_the_drawn_pictures(gathered):
+def test_replicates_are_means_over_the_drawn_images(gathered):
     _, own, scores = gathered
-    for replicate, weights in zip(range(50), draw_weights(PICTURES, 0), strict=False):
+    for replicate, weights in zip(range(50), draw_weights(IMAGES, 0), strict=False):
         for score in scores:
             hits = total = 0.0
             for outcomes in own.values():
                 mine = outcomes.label == score.label
-                share = weights[outcomes.picture[mine]]
+                share = weights[outcomes.image[mine]]
                 hits += (share * outcomes.correct[mine]).sum()
                 total += share.sum()
             expected = hits / total if total else score.corrupted.value
             assert score.corrupted.replicates[replicate] == pytest.approx(expected)
 
 
-def test_few_pictures_have_wide_intervals(gathered):
+def test_few_images_have_wide_intervals(gathered):
     _, _, scores = gathered
     for score in scores:
         low, high = score.corrupted.interval95
@@ -93,10 +95,10 @@ def test_few_pictures_have_wide_intervals(gathered):
 
 
 def test_a_class_that_is_always_right_has_nothing_instead():
-    own = answers(24, 3)
-    own.answer[:] = own.label
+    own = predictions(24, 3)
+    own.prediction[:] = own.label
     own.correct[:] = 1
-    by_class = ByClass(answers(PICTURES, 0), 10, 0, NAMES)
+    by_class = ByClass(predictions(IMAGES, 0), 10, 0, NAMES)
     by_class.add("fog", own)
     assert [(score.instead, score.instead_share) for score in by_class.results()] == [
         ("", None)
@@ -104,6 +106,6 @@ def test_a_class_that_is_always_right_has_nothing_instead():
 
 
 def test_without_labels_there_are_no_classes():
-    by_class = ByClass(answers(PICTURES, 0, unlabelled=range(PICTURES)), 10, 0, NAMES)
-    by_class.add("fog", answers(24, 1, unlabelled=range(PICTURES)))
+    by_class = ByClass(predictions(IMAGES, 0, unlabeled=range(IMAGES)), 10, 0, NAMES)
+    by_class.add("fog", predictions(24, 1, unlabeled=range(IMAGES)))
     assert by_class.results() == []

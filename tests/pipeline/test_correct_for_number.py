@@ -11,12 +11,12 @@ from eyechart.scores.scenario import VERDICTS, scenario
 from eyechart.scores.scoring import Fit
 
 
-def curve(fall, seed, answers=600):
+def curve(fall, seed, predictions=600):
     """A curve fitted to answers whose true rate falls from 0.95 by `fall` at Δv = 1."""
     random = np.random.default_rng(seed)
-    change = random.uniform(size=answers)
-    hits = (random.uniform(size=answers) < 0.95 - fall * change).astype(float)
-    return fit_curve(change, hits, bins=14, replicates=200, seed=seed)
+    change = random.uniform(size=predictions)
+    hits = (random.uniform(size=predictions) < 0.95 - fall * change).astype(float)
+    return fit_curve(change, hits, bins=14, n_bootstrap=200, seed=seed)
 
 
 def test_the_p_value_is_below_the_level_exactly_where_the_verdict_says_so():
@@ -27,7 +27,7 @@ def test_the_p_value_is_below_the_level_exactly_where_the_verdict_says_so():
     clear = [own for own in found if min(abs(p - 0.05) for p in (own.p_human, own.p_model)) > 0.011]
     verdicts = [own.name for own in clear]
     assert verdicts == [VERDICTS[own.p_human < 0.05, own.p_model < 0.05] for own in clear]
-    assert len(clear) >= 8 and {"people ahead", "not significant"} <= set(verdicts)
+    assert len(clear) >= 8 and {"humans ahead", "not significant"} <= set(verdicts)
 
 
 def test_equal_curves_are_rarely_told_apart():
@@ -43,27 +43,27 @@ def scores(monkeypatch):
     from known_outcomes import outcomes
 
     scorer = CorruptionScorer(
-        corruption="vcr/gaussian_noise", fit=Fit(replicates=20), geometric=False, classes=16,
-        labelled=True, reference=find_reference("geirhos"), why_no_reference="",
+        corruption="vcr/gaussian_noise", fit=Fit(n_bootstrap=20), geometric=False, classes=16,
+        labeled=True, reference=find_reference("geirhos"), why_no_reference="",
     )  # fmt: skip
-    own = scorer.score(outcomes(count=1500, pictures=100))
-    assert own.accuracy is not None and own.accuracy.people is not None
+    own = scorer.score(outcomes(count=1500, images=100))
+    assert own.accuracy is not None and own.accuracy.humans is not None
 
-    def with_p(people: float, model: float) -> CorruptionResults:
-        near = replace(own.accuracy.people, p_people=people, p_model=model)
-        return replace(own, accuracy=replace(own.accuracy, people=near))
+    def with_p(humans: float, model: float) -> CorruptionResults:
+        near = replace(own.accuracy.humans, p_humans=humans, p_model=model)
+        return replace(own, accuracy=replace(own.accuracy, humans=near))
 
     return [with_p(0.01, 0.9), with_p(0.04, 0.02), with_p(0.03, 0.5)]
 
 
 def test_p_values_are_corrected_by_holms_method(scores):
-    found = [own.accuracy.people for own in correct_for_number(scores)]
-    assert [each.p_people for each in found] == pytest.approx([0.03, 0.06, 0.06])
+    found = [own.accuracy.humans for own in correct_for_number(scores)]
+    assert [each.p_humans for each in found] == pytest.approx([0.03, 0.06, 0.06])
     assert [each.p_model for each in found] == pytest.approx([1, 0.06, 1])
 
 
-def test_corruptions_without_people_do_not_count(scores):
-    alone = replace(scores[1], accuracy=replace(scores[1].accuracy, people=None))
+def test_corruptions_without_humans_do_not_count(scores):
+    alone = replace(scores[1], accuracy=replace(scores[1].accuracy, humans=None))
     found = correct_for_number([scores[0], alone, replace(alone, accuracy=None)])
-    assert found[0].accuracy.people.p_people == pytest.approx(0.01)
-    assert found[1].accuracy.people is None and found[2].accuracy is None
+    assert found[0].accuracy.humans.p_humans == pytest.approx(0.01)
+    assert found[1].accuracy.humans is None and found[2].accuracy is None

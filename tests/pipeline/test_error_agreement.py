@@ -9,7 +9,7 @@ import pytest
 import eyechart as ec
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
-from small_models import TINTS, save_pictures
+from small_models import TINTS, save_images
 
 CLASSES = {404: "airplane", 294: "bear", 281: "cat", 409: "clock"}
 
@@ -17,7 +17,7 @@ CLASSES = {404: "airplane", 294: "bear", 281: "cat", 409: "clock"}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Tinted pictures in folders of four classes of ImageNet."""
-    home = save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=5)
+    home = save_images(tmp_path_factory.mktemp("images") / "photos", each=5)
     for tint, place in zip(TINTS, CLASSES, strict=True):
         (home / tint).rename(home / wordnet_ids()[place])
     return home
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 def evaluate(folder, out, **more):
     return ec.evaluate(
         "small_models:thousand", folder, suite="vcr", corruptions=["gaussian_noise"], n=80,
-        stimulus="native", replicates=60, bins=9, least=3, out=out, labels="entry16", **more,
+        stimulus="native", n_bootstrap=60, bins=9, min_per_bin=3, out=out, labels="entry16", **more,
     )  # fmt: skip
 
 
@@ -36,12 +36,12 @@ def rows_of(run):
     return [row for row in table if row["delta_v"] is not None]
 
 
-def people_who_saw(run, path, subjects):
+def humans_who_saw(run, path, subjects):
     """Write trials of people about the very rows of a run; each says the truth to some of them."""
     table = rows_of(run)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["corruption", "subject", "picture", "label", "answer", "delta_v"])
+        writer.writerow(["corruption", "subject", "image", "label", "response", "delta_v"])
         for subject in range(subjects):
             chance = np.random.default_rng(subject)
             for row in table:
@@ -49,21 +49,21 @@ def people_who_saw(run, path, subjects):
                 right = chance.random() < 0.6
                 said = truth if right else next(name for name in CATEGORIES if name != truth)
                 writer.writerow(
-                    ["vcr/gaussian_noise", f"s{subject}", row["picture"], truth, said,
+                    ["vcr/gaussian_noise", f"s{subject}", row["image"], truth, said,
                      row["delta_v"]]
                 )  # fmt: skip
     return table
 
 
-def test_people_who_saw_the_same_pictures_are_compared_trial_by_trial(run, folder, tmp_path):
+def test_humans_who_saw_the_same_images_are_compared_trial_by_trial(run, folder, tmp_path):
     evaluate(folder, tmp_path / "first", humans=None)
-    rows = people_who_saw(tmp_path / "first", tmp_path / "trials.csv", subjects=3)
-    people = tmp_path / "people.parquet"
-    made = run("humans", "import", tmp_path / "trials.csv", "--format", "trials", "--out", people)
+    rows = humans_who_saw(tmp_path / "first", tmp_path / "trials.csv", subjects=3)
+    humans = tmp_path / "people.parquet"
+    made = run("humans", "import", tmp_path / "trials.csv", "--format", "trials", "--out", humans)
     assert made.status == 0, made.err
-    found = evaluate(folder, tmp_path / "second", humans=str(people))
+    found = evaluate(folder, tmp_path / "second", humans=str(humans))
     (own,) = found.agreements
-    assert (own.space, own.second) == ("entry16", "people")
+    assert (own.space, own.second) == ("entry16", "humans")
     assert own.trials == 3 * len(rows)
 
     # the same once more, by hand: κ within each tenth of Δv, for each person, then the mean
@@ -83,27 +83,27 @@ def test_people_who_saw_the_same_pictures_are_compared_trial_by_trial(run, folde
     assert own.kappa.value == pytest.approx(np.mean(kappas))
 
 
-def test_people_who_saw_other_pictures_are_not_compared_trial_by_trial(folder, tmp_path):
+def test_humans_who_saw_other_images_are_not_compared_trial_by_trial(folder, tmp_path):
     found = evaluate(folder, tmp_path / "out", humans="geirhos")
     assert found.agreements == ()
-    assert found.models[0].space("entry16")["vcr/gaussian_noise"].accuracy.people is not None
+    assert found.models[0].space("entry16")["vcr/gaussian_noise"].accuracy.humans is not None
 
 
-def test_ce_against_people_is_in_their_label_space(folder, tmp_path):
-    found = evaluate(folder, tmp_path / "out", baseline="people")
+def test_ce_against_humans_is_in_their_label_space(folder, tmp_path):
+    found = evaluate(folder, tmp_path / "out", baseline="humans")
     own = found.models[0].space("entry16")
     divided = own.corruption_error
-    assert divided.baseline == "people" and set(divided.ce) == {"vcr/gaussian_noise"}
+    assert divided.baseline == "humans" and set(divided.ce) == {"vcr/gaussian_noise"}
     score = own["vcr/gaussian_noise"]
     # people's error at the visual changes of these very pictures, by hand
     change = np.array([row["delta_v"] for row in rows_of(tmp_path / "out")])
-    theirs = 1 - score.accuracy.people.line.fitted(change).mean()
+    theirs = 1 - score.accuracy.humans.line.fitted(change).mean()
     assert divided.ce["vcr/gaussian_noise"].value == pytest.approx(score.error.value / theirs)
     low, high = divided.ce["vcr/gaussian_noise"].interval95
     assert low < score.error.value / theirs < high
 
 
-def test_people_who_saw_the_stimuli_themselves_are_compared_without_a_visual_change(
+def test_humans_who_saw_the_stimuli_themselves_are_compared_without_a_visual_change(
     run, folder, tmp_path
 ):
     """Images named as model-vs-human names its stimuli, and one table for each observer."""
@@ -130,18 +130,18 @@ def test_people_who_saw_the_stimuli_themselves_are_compared_without_a_visual_cha
         ]
         tables.append(tmp_path / f"{experiment}_subject-0{subject}_session_1.csv")
         tables[-1].write_text(head + "".join(rows), encoding="utf-8")
-    people = tmp_path / "people.parquet"
-    made = run("humans", "import", *tables, "--format", "model-vs-human", "--out", people)
+    humans = tmp_path / "people.parquet"
+    made = run("humans", "import", *tables, "--format", "model-vs-human", "--out", humans)
     assert made.status == 0, made.err
-    found = evaluate(home, tmp_path / "out", humans=str(people))
+    found = evaluate(home, tmp_path / "out", humans=str(humans))
     (own,) = found.agreements
-    assert (own.second, own.trials) == ("people", 2 * len(names))
+    assert (own.second, own.trials) == ("humans", 2 * len(names))
 
     # by hand: κ within each condition and for each observer, then the mean
     clean = pq.read_table(tmp_path / "out" / "predictions" / "clean.parquet").to_pylist()
     model = np.zeros(len(names), dtype=bool)
     for row in clean:
-        number, truth = names[row["picture"].rsplit("/", 1)[-1].removesuffix(".png")]
+        number, truth = names[row["image"].rsplit("/", 1)[-1].removesuffix(".png")]
         model[number] = np.argmax(row["category_max"]) == CATEGORIES.index(truth)
     kappas = []
     for theirs in hits:

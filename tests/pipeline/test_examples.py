@@ -13,23 +13,23 @@ from eyechart.pipeline.examples import choose_rows
 from eyechart.predictions.reading import Predictions
 from eyechart.results.schema import read_results
 from eyechart.results.writing import write_results
-from small_models import colours, save_pictures
+from small_models import colors, save_images
 
 LABELS = ["blue", "green", "grey", "red"]
 
 
-def drawn(pictures, delta_v, severity=None):
+def drawn(images, delta_v, severity=None):
     """Answers to these pictures at these visual changes; rows count from 100."""
-    count, nothing = len(pictures), np.full(len(pictures), np.nan)
+    count, nothing = len(images), np.full(len(images), np.nan)
     return Predictions(
         np.array(delta_v, dtype=float),
         nothing if severity is None else np.array(severity, dtype=float),
-        np.array(pictures), np.zeros(count, dtype=int), np.ones(count),
+        np.array(images), np.zeros(count, dtype=int), np.ones(count),
         *(nothing for _ in range(4)), row=100 + np.arange(count),
     )  # fmt: skip
 
 
-def test_one_photograph_that_reaches_far_is_shown_from_mild_to_strong():
+def test_one_image_that_reaches_far_is_shown_from_mild_to_strong():
     own = drawn([0] * 6 + [1] * 6, [0.95, 0.15, 0.35, 0.55, 0.75, 0.05] + [0.91] * 6)
     assert choose_rows({"fog": own}, None)["fog"].tolist() == [105, 101, 102, 103, 104, 100]
 
@@ -39,12 +39,12 @@ def test_of_several_rows_in_a_part_the_one_in_its_middle_is_shown():
     assert choose_rows({"fog": own}, None)["fog"].tolist() == [101, 103, 104, 105, 106]
 
 
-def test_where_no_photograph_reaches_far_others_stand_in():
+def test_where_no_image_reaches_far_others_stand_in():
     own = drawn([0, 0, 1, 2, 3, 4, 5], [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65])
     assert choose_rows({"fog": own}, None)["fog"].tolist() == [100, 101, 102, 103, 104, 105, 106]
 
 
-def test_all_corruptions_show_the_same_photograph_if_that_reaches_far_enough():
+def test_all_corruptions_show_the_same_image_if_that_reaches_far_enough():
     tenths = [place / 10 + 0.05 for place in range(10)]
     fog = drawn([0] * 10 + [1] * 8, tenths + tenths[:8])
     snow = drawn([0] * 2 + [1] * 10, tenths[:2] + tenths)
@@ -53,12 +53,12 @@ def test_all_corruptions_show_the_same_photograph_if_that_reaches_far_enough():
     assert [row - 100 for row in found["snow"]] == list(range(2, 12))
 
 
-def test_published_levels_are_all_shown_of_one_photograph():
+def test_published_levels_are_all_shown_of_one_image():
     own = drawn([3] * 5 + [4] * 5, [0.61, 0.62, 0.63, 0.64, 0.65] * 2, [1, 2, 3, 4, 5] * 2)
     assert choose_rows({"fog": own}, None)["fog"].tolist() == [100, 101, 102, 103, 104]
 
 
-def test_photographs_that_are_recognised_clean_come_first():
+def test_images_that_are_recognised_clean_come_first():
     own = drawn([3] * 5 + [4] * 5, [0.1, 0.2, 0.3, 0.4, 0.5] * 2, [1, 2, 3, 4, 5] * 2)
     chosen = choose_rows({"fog": own}, np.array([4]))["fog"]
     assert chosen.tolist() == [105, 106, 107, 108, 109]
@@ -67,17 +67,17 @@ def test_photographs_that_are_recognised_clean_come_first():
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     home = tmp_path_factory.mktemp("examples")
-    folder = save_pictures(home / "photos", each=3)
+    folder = save_images(home / "photos", each=3)
     evaluation = ec.evaluate(
-        ["small_models:colours", "small_models:four_classes"], folder, n=48,
+        ["small_models:colors", "small_models:four_classes"], folder, n=48,
         corruptions=["gaussian_noise", "brightness"],
-        stimulus="native", bins=9, least=3, replicates=20, humans=None, out=home / "run",
+        stimulus="native", bins=9, min_per_bin=3, n_bootstrap=20, humans=None, out=home / "run",
     )  # fmt: skip
     write_results(evaluation, home / "run")
     return folder, home / "run", evaluation
 
 
-def test_every_example_is_a_row_of_the_run_with_its_answers(kept):
+def test_every_example_is_a_row_of_the_run_with_its_predictions(kept):
     _, out, evaluation = kept
     assert {each.corruption for each in evaluation.examples} == {
         "clean", "vcr/gaussian_noise", "vcr/brightness",
@@ -86,31 +86,31 @@ def test_every_example_is_a_row_of_the_run_with_its_answers(kept):
         name = example.corruption.replace("/", "-")
         rows = pq.read_table(out / "predictions" / f"{name}.parquet").to_pylist()
         own = [row for row in rows if row["row"] == example.row]
-        assert {row["model"] for row in own} == set(example.answers)
+        assert {row["model"] for row in own} == set(example.predictions)
         for row in own:
-            said = example.answers[row["model"]]
-            assert said.said == LABELS[row["answer"]]
+            said = example.predictions[row["model"]]
+            assert said.prediction == LABELS[row["prediction"]]
             assert said.confidence == pytest.approx(row["confidence"])
-            assert said.correct == (said.said == row["label"])
-            assert (example.picture, example.truth) == (row["picture"], row["label"])
+            assert said.correct == (said.prediction == row["label"])
+            assert (example.image, example.truth) == (row["image"], row["label"])
             assert example.delta_v == pytest.approx(row["delta_v"])
             assert example.parameters == dict(row["parameters"])
 
 
-def test_consistent_means_the_clean_pictures_answer(kept):
+def test_consistent_means_the_clean_images_prediction(kept):
     _, _, evaluation = kept
-    clean = {each.picture: each for each in evaluation.examples if each.corruption == "clean"}
+    clean = {each.image: each for each in evaluation.examples if each.corruption == "clean"}
     for example in evaluation.examples:
-        for model, said in example.answers.items():
-            same = said.said == clean[example.picture].answers[model].said
+        for model, said in example.predictions.items():
+            same = said.prediction == clean[example.image].predictions[model].prediction
             assert said.consistent == same
 
 
-def test_the_kept_pictures_are_those_that_models_saw(kept):
+def test_the_kept_images_are_those_that_models_saw(kept):
     folder, out, evaluation = kept
     for example in evaluation.examples:
         seen = np.asarray(Image.open(out / "examples" / example.file).convert("RGB"))
-        made = Image.open(folder / example.picture).convert("RGB")
+        made = Image.open(folder / example.image).convert("RGB")
         if example.corruption != "clean":
             name = example.corruption.replace("/", "-")
             rows = pq.read_table(out / "predictions" / f"{name}.parquet").to_pylist()
@@ -133,7 +133,7 @@ def test_examples_come_back_from_the_file(kept):
 def test_without_a_folder_to_keep_them_there_are_no_examples(kept):
     folder, _, _ = kept
     found = ec.evaluate(
-        colours, folder, n=12, corruptions=["brightness"], stimulus="native", bins=5, least=2,
-        replicates=5, humans=None,
+        colors, folder, n=12, corruptions=["brightness"], stimulus="native", bins=5, min_per_bin=2,
+        n_bootstrap=5, humans=None,
     )  # fmt: skip
     assert found.examples == ()

@@ -10,23 +10,23 @@ import small_models
 from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
 from eyechart.pipeline.self_test import self_test
-from small_models import save_pictures
+from small_models import save_images
 
 CPU = torch.device("cpu")
-SMALL = ("--n", 30, "--bins", 6, "--least", 3, "--replicates", 20, "--stimulus", "native")
+SMALL = ("--n", 30, "--bins", 6, "--min-per-bin", 3, "--n-bootstrap", 20, "--stimulus", "native")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=3)
+    return save_images(tmp_path_factory.mktemp("images") / "photos", each=3)
 
 
 DOUBTFUL = {
     "chance": "is not deterministic",
     "dropping": "is not deterministic",
     "flipping": "is not deterministic",
-    "normalised": "depend on the batch size",
-    "fully_normalised": "depend on the batch size",
+    "normalized": "depend on the batch size",
+    "fully_normalized": "depend on the batch size",
     "constant": "same scores to 8 different images",
     "nearly_constant": "one class for 8 images of 4 labels",
 }
@@ -44,7 +44,7 @@ def test_what_makes_scores_doubtful_is_told(name, folder):
     assert [DOUBTFUL[name] in note for note in notes].count(True) == 1
 
 
-@pytest.mark.parametrize("name", ["colours", "pale_colours", "thousand", "four_classes"])
+@pytest.mark.parametrize("name", ["colors", "pale_colors", "thousand", "four_classes"])
 def test_a_model_that_depends_on_the_image_alone_is_not_doubted(name, folder):
     assert notes_on(f"small_models:{name}", ec.load_images(folder, "native")) == []
 
@@ -57,24 +57,24 @@ def test_few_images_do(count, folder, tmp_path):
 
 
 def test_images_of_several_sizes_do(tmp_path):
-    save_pictures(tmp_path, each=1, side=40)
-    save_pictures(tmp_path / "larger", each=1, side=56)
+    save_images(tmp_path, each=1, side=40)
+    save_images(tmp_path / "larger", each=1, side=56)
     for place in (tmp_path / "larger").iterdir():
         (place / "0.png").rename(tmp_path / place.name / "1.png")
         place.rmdir()
     (tmp_path / "larger").rmdir()
     images = ec.load_images(tmp_path, "native")
     assert len(set(images.sizes)) == 2
-    assert len(notes_on("doubtful_models:fully_normalised", images)) == 1
+    assert len(notes_on("doubtful_models:fully_normalized", images)) == 1
 
 
 def test_images_of_one_label_may_all_get_one_class(tmp_path):
-    images = ec.load_images(save_pictures(tmp_path, each=6, tints=("green",)), "native")
+    images = ec.load_images(save_images(tmp_path, each=6, tints=("green",)), "native")
     assert notes_on("doubtful_models:nearly_constant", images) == []
 
 
 def test_doubts_stand_on_the_terminal_in_the_results_and_in_the_report(run, folder, tmp_path):
-    given = ("doubtful_models:flipping", "small_models:colours", "--images", folder)
+    given = ("doubtful_models:flipping", "small_models:colors", "--images", folder)
     result = run("evaluate", *given, *SMALL, "--corruption", "blur", "--out", tmp_path / "out")
     assert result.status == 0, result.err
     sentence = "flipping is not deterministic"
@@ -82,7 +82,7 @@ def test_doubts_stand_on_the_terminal_in_the_results_and_in_the_report(run, fold
     assert sentence in result.err and sentence in result.out
     held = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     assert [sentence in warning for warning in held["warnings"]].count(True) == 1
-    assert not any("colours" in warning for warning in held["warnings"])
+    assert not any("colors" in warning for warning in held["warnings"])
     assert run("report", tmp_path / "out", "--out", tmp_path / "r.html").status == 0
     assert sentence in (tmp_path / "r.html").read_text("utf-8")
 
@@ -90,5 +90,5 @@ def test_doubts_stand_on_the_terminal_in_the_results_and_in_the_report(run, fold
 def test_the_self_test_takes_a_dozen_predictions(folder, monkeypatch):
     monkeypatch.setattr(small_models, "told", [])
     images = ec.load_images(folder, "native")
-    assert notes_on("small_models:slow_colours", images) == []
+    assert notes_on("small_models:slow_colors", images) == []
     assert sum(small_models.told) <= 20

@@ -237,7 +237,7 @@ def test_latex_tables_carry_a_dagger(report):
 
 
 def test_pages_on_models_of_which_nothing_is_known_have_no_mark(tmp_path_factory):
-    report, page = make_page(tmp_path_factory, "people")
+    report, page = make_page(tmp_path_factory, "humans")
     assert MARK not in page.text and MEANING not in page.text
     assert MARK not in card_of(report)
 

@@ -88,7 +88,7 @@ def test_every_model_predicts_the_same_images_in_one_pass():
     assert torch.equal(one, 1 - two) and made == [(0, 5), (5, 10)]
 
 
-def test_scores_that_are_no_numbers_are_refused_whichever_batch_they_are_in():
+def test_scores_that_are_no_numbers_are_rejected_whichever_batch_they_are_in():
     def late(images):
         scores = by_level(images)
         return scores / (images[:, :1, 0, 0] * 255 < 9)

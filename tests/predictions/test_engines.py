@@ -14,7 +14,7 @@ from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.stimuli import group_by_size
 from other_engines import OTHERS
-from small_models import save_pictures
+from small_models import save_images
 
 CPU = torch.device("cpu")
 
@@ -32,9 +32,9 @@ def engines():
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     """Three corruptions and two models; images come three at a time, so that there are items."""
-    images = ec.load_images(save_pictures(tmp_path_factory.mktemp("images"), each=2), "native")
+    images = ec.load_images(save_images(tmp_path_factory.mktemp("images"), each=2), "native")
     plan = Plan("vcr", 12, seed=5, corruptions=("gaussian_noise", "frost", "color_jitter"))
-    models = [load_model(f"small_models:{name}", CPU) for name in ("pale_colours", "thousand")]
+    models = [load_model(f"small_models:{name}", CPU) for name in ("pale_colors", "thousand")]
     return PredictionTask(images, plan, plan_samples(images, plan), models, CPU)
 
 
@@ -97,10 +97,10 @@ def test_one_engine_goes_on_where_another_stopped(task, usual, tmp_path, name):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_an_evaluation_by_another_engine_has_the_same_predictions_and_scores(tmp_path, name):
-    images = save_pictures(tmp_path / "images", each=2)
+    images = save_images(tmp_path / "images", each=2)
     options = {
-        "n": 12, "corruptions": ["frost"], "stimulus": "native", "bins": 3, "least": 2,
-        "replicates": 5, "humans": None,
+        "n": 12, "corruptions": ["frost"], "stimulus": "native", "bins": 3, "min_per_bin": 2,
+        "n_bootstrap": 5, "humans": None,
     }  # fmt: skip
     runs = [
         ec.evaluate(
@@ -143,7 +143,7 @@ def test_two_writers_never_take_each_others_numbers(task, tmp_path):
     assert len(list(tmp_path.glob("*.parquet"))) == 3
 
 
-def test_an_engine_that_is_not_there_is_refused_with_those_that_are(task, tmp_path):
+def test_an_engine_that_is_not_there_is_rejected_with_those_that_are(task, tmp_path):
     with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):
         predict(task, tmp_path, lambda count, message: None, "in-proces")
     with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):

@@ -20,7 +20,7 @@ from eyechart.labels.categories import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.prepare import open_run
-from eyechart.predictions.destroyed import DESTROYED, destroyed_pictures
+from eyechart.predictions.destroyed import DESTROYED, destroyed_images
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, categories_of
@@ -30,7 +30,7 @@ from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from places import SUPPORT
-from small_models import save_pictures
+from small_models import save_images
 
 CPU = torch.device("cpu")
 CHOSEN = ("gaussian_noise", "frost", "color_jitter")
@@ -42,7 +42,7 @@ def silent(count, message):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    return ec.load_images(save_pictures(tmp_path_factory.mktemp("pictures"), each=2), "native")
+    return ec.load_images(save_images(tmp_path_factory.mktemp("images"), each=2), "native")
 
 
 def job(images, *models, batch=None, n=12, corruptions=CHOSEN, suite="vcr"):
@@ -51,7 +51,7 @@ def job(images, *models, batch=None, n=12, corruptions=CHOSEN, suite="vcr"):
     return PredictionTask(images, plan, plan_samples(images, plan), loaded, CPU, batch)
 
 
-def answers(folder):
+def predictions(folder):
     """Every recorded row of the test set, by its number and the model."""
     found = {}
     for name in Parts(folder).names():
@@ -66,7 +66,7 @@ def answers(folder):
 def run(folder, *arguments, **options):
     folder.mkdir(exist_ok=True)
     predict(job(*arguments, **options), folder, silent)
-    return answers(folder)
+    return predictions(folder)
 
 
 def same(one, two):
@@ -89,7 +89,7 @@ def same(one, two):
 def recorded(images, tmp_path_factory):
     """The answers of two models, in one pass."""
     folder = tmp_path_factory.mktemp("recorded")
-    models = small_models.pale_colours, small_models.thousand
+    models = small_models.pale_colors, small_models.thousand
     return run(folder, images, *models), folder
 
 
@@ -100,7 +100,7 @@ def test_rows_are_what_a_plain_loop_over_corrupt_and_the_model_gives(images, rec
     """Also: the change and the answer are taken from the same pixels."""
     rows, _ = recorded
     places = {digest: place for place, digest in enumerate(images.digests)}
-    networks = {"Colours": small_models.pale_colours, "Blocks": small_models.thousand}
+    networks = {"Colors": small_models.pale_colors, "Blocks": small_models.thousand}
     assert Counter(row["corruption"] for row in rows.values()) == {
         "clean": 16, "vcr/gaussian_noise": 24, "vcr/frost": 24, "vcr/color_jitter": 24
     }  # fmt: skip
@@ -119,10 +119,10 @@ def test_rows_are_what_a_plain_loop_over_corrupt_and_the_model_gives(images, rec
         scores = networks[row["model"]](made.float() / 255)[0].double()
         likelihood = torch.softmax(scores, dim=0)
         order = likelihood.sort(descending=True)
-        assert row["answer"] == int(order.indices[0])
+        assert row["prediction"] == int(order.indices[0])
         margin = float(torch.log(order.values[0] / order.values[1]))
         assert row["margin"] == pytest.approx(margin, abs=1e-3)
-        if row["model"] == "Colours":
+        if row["model"] == "Colors":
             assert row["category_max"] is None and row["category_sum"] is None
         else:
             own = [likelihood[list(members(name))] for name in CATEGORIES]
@@ -137,10 +137,10 @@ def test_the_columns_are_those_that_are_declared(recorded):
         assert read_parquet(path).schema.equals(SCHEMA)
 
 
-def test_models_in_one_pass_answer_as_each_alone(images, recorded, tmp_path):
+def test_models_in_one_pass_predict_as_each_alone(images, recorded, tmp_path):
     together, _ = recorded
     for network, name in (
-        (small_models.pale_colours, "Colours"),
+        (small_models.pale_colors, "Colors"),
         (small_models.thousand, "Blocks"),
     ):
         alone = run(tmp_path / name, images, network)
@@ -152,12 +152,12 @@ def test_batches_and_threads_change_nothing(images, recorded, tmp_path, batch):
     before = torch.get_num_threads()
     torch.set_num_threads(2 if batch == 5 else before)
     try:
-        models = small_models.pale_colours, small_models.thousand
+        models = small_models.pale_colors, small_models.thousand
         found = run(tmp_path / "run", images, *models, batch=batch)
     finally:
         torch.set_num_threads(before)
     same(found, recorded[0])
-    kept = ("row", "pixels", "parameters", "draw", "answer")
+    kept = ("row", "pixels", "parameters", "draw", "prediction")
     for key, row in found.items():
         assert all(row[name] == recorded[0][key][name] for name in kept)
 
@@ -165,29 +165,29 @@ def test_batches_and_threads_change_nothing(images, recorded, tmp_path, batch):
 def test_no_batch_is_larger_than_asked_for_and_all_are_of_nearly_one_size(images, tmp_path):
     sizes = []
 
-    def spy(pictures):
-        sizes.append(len(pictures))
-        return small_models.colours(pictures)
+    def spy(pixels):
+        sizes.append(len(pixels))
+        return small_models.colors(pixels)
 
     run(tmp_path / "run", images, spy, batch=5, corruptions=("gaussian_noise",))
     # pictures of nothing come first; 8 clean and 12 noisy rows then make batches of 4
     assert sizes[1:] == [4] * 5
 
 
-def test_pictures_of_several_sizes_are_all_answered(tmp_path):
+def test_images_of_several_sizes_are_all_answered(tmp_path):
     for side in (40, 56):
-        save_pictures(tmp_path / "pictures" / str(side), each=1, side=side)
-    images = ec.load_images(tmp_path / "pictures", "native")
-    rows = run(tmp_path / "run", images, small_models.colours, corruptions=("blur",))
+        save_images(tmp_path / "images" / str(side), each=1, side=side)
+    images = ec.load_images(tmp_path / "images", "native")
+    rows = run(tmp_path / "run", images, small_models.colors, corruptions=("blur",))
     assert len(rows) == 8 + 12
     sides = {row["label"] for row in rows.values()}
     assert sides == {"40", "56"}
 
 
-def test_moved_pictures_and_published_levels_are_answered_too(images, tmp_path):
+def test_moved_images_and_published_levels_are_answered_too(images, tmp_path):
     suite = "imagenet-noc"
     names = [e.name for e in Plan(suite).entries() if e.geometric][:1]
-    rows = run(tmp_path / "run", images, small_models.colours, suite=suite, corruptions=names)
+    rows = run(tmp_path / "run", images, small_models.colors, suite=suite, corruptions=names)
     assert Counter(row["corruption"] for row in rows.values())["clean"] == 8
     assert len(rows) > 8
 
@@ -195,25 +195,25 @@ def test_moved_pictures_and_published_levels_are_answered_too(images, tmp_path):
 # Pictures of nothing
 
 
-def test_pictures_of_nothing_are_even_greys_and_noise():
-    pictures = destroyed_pictures(24, 32)
-    assert pictures.shape == (16, 3, 24, 32) and pictures.dtype == torch.uint8
-    flat = pictures.reshape(16, -1).double()
+def test_images_of_nothing_are_even_grays_and_noise():
+    images = destroyed_images(24, 32)
+    assert images.shape == (16, 3, 24, 32) and images.dtype == torch.uint8
+    flat = images.reshape(16, -1).double()
     assert (flat[:8].std(dim=1) == 0).all() and len(set(flat[:8, 0].tolist())) == 8
     # uniform over 0…255: mean 127.5, standard deviation 73.9
     assert torch.all((flat[8:].mean(dim=1) - 127.5).abs() < 8)
     assert torch.all((flat[8:].std(dim=1) - 73.9).abs() < 4)
-    assert torch.equal(destroyed_pictures(24, 32), pictures)
+    assert torch.equal(destroyed_images(24, 32), images)
 
 
-def test_answers_to_nothing_are_recorded_for_every_model(images, recorded):
+def test_predictions_to_nothing_are_recorded_for_every_model(images, recorded):
     _, folder = recorded
     table = Parts(folder).read(DESTROYED).to_pylist()
-    assert Counter(row["model"] for row in table) == {"Colours": 16, "Blocks": 16}
-    pictures = destroyed_pictures(40, 40).float() / 255
-    expected = small_models.thousand(pictures).argmax(dim=1).tolist()
-    own = sorted((-row["row"], row["answer"]) for row in table if row["model"] == "Blocks")
-    assert [answer for _, answer in own] == expected
+    assert Counter(row["model"] for row in table) == {"Colors": 16, "Blocks": 16}
+    pixels = destroyed_images(40, 40).float() / 255
+    expected = small_models.thousand(pixels).argmax(dim=1).tolist()
+    own = sorted((-row["row"], row["prediction"]) for row in table if row["model"] == "Blocks")
+    assert [prediction for _, prediction in own] == expected
 
 
 # Going on
@@ -222,9 +222,9 @@ def test_answers_to_nothing_are_recorded_for_every_model(images, recorded):
 def test_a_run_that_is_complete_asks_the_model_nothing(images, tmp_path):
     asked = []
 
-    def spy(pictures):
-        asked.append(len(pictures))
-        return small_models.colours(pictures)
+    def spy(pixels):
+        asked.append(len(pixels))
+        return small_models.colors(pixels)
 
     run(tmp_path / "run", images, spy)
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
@@ -236,7 +236,7 @@ def test_a_run_that_is_complete_asks_the_model_nothing(images, tmp_path):
 
 def test_progress_counts_rows_when_they_are_on_disk(images, tmp_path):
     told = []
-    own = job(images, small_models.colours, batch=4)
+    own = job(images, small_models.colors, batch=4)
 
     def step(count, message):
         told.append(count)
@@ -253,16 +253,16 @@ def test_progress_counts_rows_when_they_are_on_disk(images, tmp_path):
 def test_an_interrupt_loses_nothing_that_was_computed(images, tmp_path):
     seen = []
 
-    def interrupted(pictures):
+    def interrupted(pixels):
         if len(seen) == 6:
             raise KeyboardInterrupt
-        seen.append(len(pictures))
-        return small_models.colours(pictures)
+        seen.append(len(pixels))
+        return small_models.colors(pixels)
 
     own = job(images, interrupted, batch=4)
     with pytest.raises(KeyboardInterrupt):
         predict(own, tmp_path, silent)
-    assert len(answers(tmp_path)) == sum(seen[1:])
+    assert len(predictions(tmp_path)) == sum(seen[1:])
 
 
 KILLED = """
@@ -276,7 +276,7 @@ from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 images = ec.load_images(sys.argv[1], "native")
 plan = Plan("vcr", 12, seed=5, corruptions=("gaussian_noise", "frost", "color_jitter"))
-model = load_model("small_models:slow_colours", torch.device("cpu"))
+model = load_model("small_models:slow_colors", torch.device("cpu"))
 job = PredictionTask(images, plan, plan_samples(images, plan), [model], torch.device("cpu"), 4)
 print("started", flush=True)
 predict(job, Path(sys.argv[2]), lambda count, message: print(count, flush=True))
@@ -296,20 +296,20 @@ def test_a_run_that_was_killed_goes_on_and_repeats_nothing(images, tmp_path):
         said += int(process.stdout.readline())
     process.send_signal(signal.SIGKILL)
     said += sum(map(int, process.communicate()[0].split()))
-    before = answers(tmp_path / "run")
+    before = predictions(tmp_path / "run")
     # what was told is on disk; at most the batch that was being written is there besides
     assert said <= len(before) <= said + 4 < 8 + 3 * 12
 
     asked = []
 
-    def slow_colours(pictures):
-        asked.append(len(pictures))
-        return small_models.colours(pictures)
+    def slow_colors(pixels):
+        asked.append(len(pixels))
+        return small_models.colors(pixels)
 
-    model = Model("small_models:slow_colours", slow_colours, CPU)
+    model = Model("small_models:slow_colors", slow_colors, CPU)
     after = run(tmp_path / "run", images, model, batch=4)
     assert sum(asked) == 8 + 3 * 12 - len(before)
-    uninterrupted = Model("small_models:slow_colours", small_models.colours, CPU)
+    uninterrupted = Model("small_models:slow_colors", small_models.colors, CPU)
     same(after, run(tmp_path / "whole", images, uninterrupted))
     assert {key: after[key] for key in before} == before
 
@@ -323,17 +323,17 @@ class Small:
     def __init__(self, most, error=torch.OutOfMemoryError):
         self.most, self.error, self.asked = most, error, []
 
-    def __call__(self, pictures):
-        self.asked.append(len(pictures))
-        if len(pictures) > self.most:
+    def __call__(self, images):
+        self.asked.append(len(images))
+        if len(images) > self.most:
             raise self.error("out of memory, as far as a test is concerned")
-        return small_models.colours(pictures)
+        return small_models.colors(images)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError, RuntimeError])
 def test_out_of_memory_halves_the_batch_and_all_rows_are_answered(images, tmp_path, error):
     small, said = Small(16, error), []
-    own = job(images, Model("Colours", small, CPU), batch=60, n=50)
+    own = job(images, Model("Colors", small, CPU), batch=60, n=50)
     predict(own, tmp_path, lambda count, message: said.append(message))
     # 50 noisy pictures are too many, so are 25; 12 are not, then or later
     assert [each for each in said if each] == [
@@ -341,18 +341,18 @@ def test_out_of_memory_halves_the_batch_and_all_rows_are_answered(images, tmp_pa
         "Out of memory: continuing with batches of 12.",
     ]
     assert [count for count in small.asked if count > 16] == [50, 25]
-    same(answers(tmp_path), run(tmp_path / "whole", images, small_models.colours, n=50))
+    same(predictions(tmp_path), run(tmp_path / "whole", images, small_models.colors, n=50))
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_a_model_with_room_for_very_few_pictures_still_gets_through(images, tmp_path, most):
-    own = job(images, Model("Colours", Small(most), CPU), batch=8, corruptions=("blur",))
+def test_a_model_with_room_for_very_few_images_still_gets_through(images, tmp_path, most):
+    own = job(images, Model("Colors", Small(most), CPU), batch=8, corruptions=("blur",))
     predict(own, tmp_path, silent)
-    assert len(answers(tmp_path)) == 8 + 12
+    assert len(predictions(tmp_path)) == 8 + 12
 
 
-def test_a_picture_that_is_too_much_alone_is_an_error_in_one_sentence(images, tmp_path):
-    own = job(images, Model("Colours", Small(0), CPU), corruptions=("blur",))
+def test_an_image_that_is_too_much_alone_is_an_error_in_one_sentence(images, tmp_path):
+    own = job(images, Model("Colors", Small(0), CPU), corruptions=("blur",))
     with pytest.raises(ec.UsageError, match="Out of memory"):
         predict(own, tmp_path, silent)
 
@@ -361,25 +361,25 @@ def test_a_picture_that_is_too_much_alone_is_an_error_in_one_sentence(images, tm
     ("model", "word"),
     [
         (small_models.only_nan, "finite class scores"),
-        (small_models.nan_on_colours, "finite class scores"),
+        (small_models.nan_on_colors, "finite class scores"),
         (small_models.one_score, r"scores \(B, K\)"),
-        (lambda pictures: small_models.colours(pictures)[:-1], "one row of scores"),
-        (lambda pictures: small_models.colours(pictures).numpy(), "tensor of scores"),
-        (lambda pictures: 1 / 0, "division by zero"),
+        (lambda images: small_models.colors(images)[:-1], "one row of scores"),
+        (lambda images: small_models.colors(images).numpy(), "tensor of scores"),
+        (lambda images: 1 / 0, "division by zero"),
     ],
 )
-def test_a_model_that_cannot_answer_is_named_in_one_sentence(images, tmp_path, model, word):
-    with pytest.raises(ec.UsageError, match=word) as refused:
+def test_a_model_that_cannot_predict_is_named_in_one_sentence(images, tmp_path, model, word):
+    with pytest.raises(ec.UsageError, match=word) as rejected:
         predict(job(images, Model("mine", model, CPU)), tmp_path, silent)
-    assert "'mine'" in str(refused.value)
+    assert "'mine'" in str(rejected.value)
 
 
-def test_a_model_that_changes_the_number_of_its_classes_is_refused(images, tmp_path):
+def test_a_model_that_changes_the_number_of_its_classes_is_rejected(images, tmp_path):
     calls = []
 
-    def growing(pictures):
+    def growing(pixels):
         calls.append(1)
-        scores = small_models.colours(pictures)
+        scores = small_models.colors(pixels)
         return scores if len(calls) < 3 else torch.cat([scores, scores], dim=1)
 
     with pytest.raises(ec.UsageError, match="always the same K, got 8 after 4"):
@@ -389,14 +389,14 @@ def test_a_model_that_changes_the_number_of_its_classes_is_refused(images, tmp_p
 def test_rows_before_the_nan_are_kept(images, tmp_path):
     calls = []
 
-    def late(pictures):
+    def late(pixels):
         calls.append(1)
-        scores = small_models.colours(pictures)
+        scores = small_models.colors(pixels)
         return scores if len(calls) < 5 else scores * torch.nan
 
     with pytest.raises(ec.UsageError, match="finite class scores"):
         predict(job(images, late, batch=4), tmp_path, silent)
-    found = answers(tmp_path)
+    found = predictions(tmp_path)
     assert len(found) == 3 * 4
     assert all(np.isfinite(row["margin"]) for row in found.values())
 
@@ -404,14 +404,14 @@ def test_rows_before_the_nan_are_kept(images, tmp_path):
 # A run's folder
 
 
-def test_the_same_run_goes_on_and_another_is_refused(images, tmp_path):
-    settings = job(images, small_models.colours).settings()
+def test_the_same_run_goes_on_and_another_is_rejected(images, tmp_path):
+    settings = job(images, small_models.colors).settings()
     folder = open_run(tmp_path / "out", settings)
     assert folder.is_dir() and open_run(tmp_path / "out", settings) == folder
     for other, word in (
-        (job(images, small_models.colours, n=13), "n: 12, now 13"),
-        (job(images, small_models.pale_colours), "its weights, its card"),
-        (job(images, small_models.colours, corruptions=("blur",)), "corruptions"),
+        (job(images, small_models.colors, n=13), "n: 12, now 13"),
+        (job(images, small_models.pale_colors), "its weights, its card"),
+        (job(images, small_models.colors, corruptions=("blur",)), "corruptions"),
     ):
         with pytest.raises(ec.UsageError, match=word):
             open_run(tmp_path / "out", other.settings())
@@ -421,11 +421,11 @@ def test_the_same_run_goes_on_and_another_is_refused(images, tmp_path):
 def test_a_record_that_was_damaged_is_one_sentence(images, tmp_path, content):
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(ec.UsageError, match=r"run\.json cannot be read"):
-        open_run(tmp_path, job(images, small_models.colours).settings())
+        open_run(tmp_path, job(images, small_models.colors).settings())
 
 
-def test_folders_of_something_else_are_refused(images, tmp_path):
-    settings = job(images, small_models.colours).settings()
+def test_folders_of_something_else_are_rejected(images, tmp_path):
+    settings = job(images, small_models.colors).settings()
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ec.UsageError, match="it is a file"):
         open_run(tmp_path / "file", settings)
@@ -448,33 +448,33 @@ def tamper(folder, column, change):
 
 
 def test_an_honest_run_passes_the_check(images, tmp_path):
-    own = job(images, small_models.colours, small_models.thousand)
+    own = job(images, small_models.colors, small_models.thousand)
     predict(own, tmp_path, silent)
     found = check(own, tmp_path, share=1.0)
-    assert found.passed and found.answers == 2 * (8 + 3 * 12)
+    assert found.passed and found.n_predictions == 2 * (8 + 3 * 12)
     assert (found.pixels, found.delta_v, found.other) == (0, 0, 0)
 
 
 def test_a_check_makes_a_share_of_the_rows_again_but_some_of_each_corruption(images, tmp_path):
-    own = job(images, small_models.colours, n=60, corruptions=("blur",))
+    own = job(images, small_models.colors, n=60, corruptions=("blur",))
     predict(own, tmp_path, silent)
-    assert check(own, tmp_path, share=0.5).answers == 8 + 30
-    assert check(own, tmp_path, share=0.01).answers == 8 + 20
+    assert check(own, tmp_path, share=0.5).n_predictions == 8 + 30
+    assert check(own, tmp_path, share=0.01).n_predictions == 8 + 20
 
 
 @pytest.mark.parametrize(
     ("column", "change", "which"),
     [
-        ("answer", lambda value: (value + 1) % 4, "other"),
+        ("prediction", lambda value: (value + 1) % 4, "other"),
         ("pixels", lambda value: value ^ 1, "pixels"),
         ("delta_v", lambda value: value + 2e-5, "delta_v"),
         ("delta_v", lambda value: None, "delta_v"),
     ],
 )
 def test_what_was_tampered_with_fails_the_check(images, tmp_path, column, change, which):
-    own = job(images, small_models.colours)
+    own = job(images, small_models.colors)
     predict(own, tmp_path, silent)
-    if column == "answer":
+    if column == "prediction":
         tamper(tmp_path, "margin", lambda value: 5.0)
     tamper(tmp_path, column, change)
     found = check(own, tmp_path, share=1.0)
@@ -496,26 +496,26 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
     places = {label: place for place, label in enumerate(("blue", "green", "grey", "red"))}
     labels = np.array([places[label] for label in images.labels])
     labels[0] = -1  # as if it had none
-    names = [picture.name for picture in images.pictures]
+    names = [image.name for image in images.listed]
     truths = dict(zip(names, labels.tolist(), strict=True))
-    found = PredictionReader(folder, truths).outcomes("Colours", "vcr/color_jitter")
-    clean = {r["digest"]: r["answer"] for r in rows.values() if r["corruption"] == "clean"
-             and r["model"] == "Colours"}  # fmt: skip
-    own = [r for (_, m), r in sorted(rows.items()) if m == "Colours"
+    found = PredictionReader(folder, truths).outcomes("Colors", "vcr/color_jitter")
+    clean = {r["digest"]: r["prediction"] for r in rows.values() if r["corruption"] == "clean"
+             and r["model"] == "Colors"}  # fmt: skip
+    own = [r for (_, m), r in sorted(rows.items()) if m == "Colors"
            and r["corruption"] == "vcr/color_jitter"]  # fmt: skip
     assert len(found) == len(own) == 12
     truth = dict(zip(images.digests, labels.tolist(), strict=True))
     for place, row in enumerate(own):
         label, before = truth[row["digest"]], clean[row["digest"]]
         assert found.delta_v[place] == row["delta_v"] and found.label[place] == label
-        assert found.consistent[place] == (row["answer"] == before)
+        assert found.consistent[place] == (row["prediction"] == before)
         if label == -1:
             assert np.isnan(found.correct[place]) and np.isnan(found.clean_correct[place])
         else:
-            assert found.correct[place] == (row["answer"] == label)
+            assert found.correct[place] == (row["prediction"] == label)
             assert found.clean_correct[place] == (before == label)
-    lost = [r["answer"] for r in Parts(folder).read(DESTROYED).to_pylist()
-            if r["model"] == "Colours"]  # fmt: skip
+    lost = [r["prediction"] for r in Parts(folder).read(DESTROYED).to_pylist()
+            if r["model"] == "Colors"]  # fmt: skip
     known = found.label != -1
     shares = [lost.count(label) / 16 for label in found.label[known]]
     np.testing.assert_allclose(found.lost_correct[known], shares)
@@ -523,11 +523,11 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
     np.testing.assert_allclose(
         found.lost_consistent, [lost.count(clean[digest]) / 16 for digest in digests]
     )
-    assert len(set(found.picture)) == len(set(digests))
+    assert len(set(found.image)) == len(set(digests))
 
 
 @pytest.mark.parametrize("rule", ["max", "top1"])
-def test_shares_of_answers_to_nothing_are_counted_as_consistency_is(images, recorded, rule):
+def test_shares_of_predictions_to_nothing_are_counted_as_consistency_is(images, recorded, rule):
     """With "top1" an answer without a category is the same as another without one."""
     _, folder = recorded
     found = PredictionReader(folder, {}, rule)
@@ -537,15 +537,15 @@ def test_shares_of_answers_to_nothing_are_counted_as_consistency_is(images, reco
     def categories(name):
         table = parts.read(name)
         table = table.filter([model == "Blocks" for model in table["model"].to_pylist()])
-        answer = table["answer"].to_numpy().astype(np.int64)
-        return categories_of(table, answer, rule), table["digest"].to_pylist()
+        prediction = table["prediction"].to_numpy().astype(np.int64)
+        return categories_of(table, prediction, rule), table["digest"].to_pylist()
 
     clean = dict(zip(*categories("clean")[::-1], strict=True))
     noisy, digests = categories("vcr/frost")
     lost, _ = categories(DESTROYED)
     before = np.array([clean[digest] for digest in digests])
     np.testing.assert_array_equal(own.consistent, noisy == before)
-    expected = [(lost == answer).mean() for answer in before]
+    expected = [(lost == prediction).mean() for prediction in before]
     np.testing.assert_allclose(own.lost_consistent, expected)
 
 
@@ -561,9 +561,9 @@ def test_recorded_categories_are_those_of_the_probabilities(rule):
     scores = torch.randn(300, 1000, generator=torch.Generator().manual_seed(1)) * 4
     rows = pa.table([pa.nulls(300, field.type) for field in ROWS], schema=ROWS)
     table = predictions_table(rows, "mine", record_scores(scores))
-    answer = table["answer"].to_numpy().astype(np.int64)
+    prediction = table["prediction"].to_numpy().astype(np.int64)
     expected = category_scores(scores, rule).argmax(axis=1)
-    assert categories_of(table, answer, rule).tolist() == expected.tolist()
+    assert categories_of(table, prediction, rule).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("rule", ["max", "mean", "sum"])
@@ -577,7 +577,7 @@ def test_ranks_among_categories_are_those_of_their_scores_by_the_rule(rule):
     expected = [(row >= row[own]).sum() if own >= 0 else np.nan
                 for row, own in zip(each, label, strict=True)]  # fmt: skip
     np.testing.assert_array_equal(found, expected)
-    is_right = categories_of(table, table["answer"].to_numpy().astype(np.int64), rule) == label
+    is_right = categories_of(table, table["prediction"].to_numpy().astype(np.int64), rule) == label
     np.testing.assert_array_equal(found == 1, is_right)
     assert np.isnan(PredictionReader(Path(), {}, "top1")._rank(table, label)).all()
 
@@ -596,7 +596,7 @@ def test_the_rank_of_the_label_is_recorded_and_null_without_one():
     assert predictions_table(rows, "mine", record_scores(scores))["rank"].null_count == 60
 
 
-def test_confidence_is_the_probability_of_the_answer():
+def test_confidence_is_the_probability_of_the_prediction():
     scores = torch.randn(50, 7, generator=torch.Generator().manual_seed(1)) * 3
     rows = pa.table([pa.nulls(50, field.type) for field in ROWS], schema=ROWS)
     recorded = predictions_table(rows, "mine", record_scores(scores))["confidence"].to_numpy()
@@ -613,12 +613,12 @@ def test_probabilities_and_their_logits_are_recorded_alike():
 def test_categories_need_a_model_of_1000_classes(images, recorded):
     _, folder = recorded
     with pytest.raises(ec.UsageError, match="1000 classes"):
-        PredictionReader(folder, {}, "max").outcomes("Colours", "vcr/frost")
+        PredictionReader(folder, {}, "max").outcomes("Colors", "vcr/frost")
     with pytest.raises(ec.UsageError, match="Unknown rule"):
         PredictionReader(folder, {}, "median").outcomes("Blocks", "vcr/frost")
 
 
-def test_of_equally_good_answers_the_first_counts():
+def test_of_equally_good_predictions_the_first_counts():
     scores = torch.randint(0, 3, (4000, 40), generator=torch.Generator().manual_seed(0)).float()
     found = record_scores(scores).numbers[:, 0].long()
     best = scores.amax(dim=1, keepdim=True)

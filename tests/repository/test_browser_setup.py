@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in TOOLS), reason="needs a POSIX system with coreutils"
 )
 
-AXE = 'mkdir -p "$3/node_modules/axe-core"; echo \'"version": "4.14.0"\' >"$3/$MADE"'
-MADE = "node_modules/axe-core/package.json"
+AXE = 'mkdir -p "$3/node_modules/axe-core"; echo \'"version": "4.14.0"\' >"$3/$PACKAGE"'
+PACKAGE = "node_modules/axe-core/package.json"
 
 
 class Machine:
@@ -44,7 +44,7 @@ class Machine:
         done = subprocess.run(
             [self.bin / "sh", self.script],
             env={
-                "PATH": str(self.bin), "MADE": MADE, "BIN": str(self.bin),
+                "PATH": str(self.bin), "PACKAGE": PACKAGE, "BIN": str(self.bin),
                 "POSTGRESQL": str(self.folder / "postgresql"),
             },
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
@@ -77,7 +77,7 @@ def test_what_is_there_is_left_alone(machine):
     machine.add("chromium-browser")
     machine.add("apt-get")
     machine.add("npm")
-    package = machine.folder / "checkout" / "build" / "npm" / MADE
+    package = machine.folder / "checkout" / "build" / "npm" / PACKAGE
     package.parent.mkdir(parents=True)
     package.write_text('{"version": "4.14.0"}')
     assert machine.run() == "" and machine.calls == []

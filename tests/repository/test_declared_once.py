@@ -25,7 +25,7 @@ from eyechart.humans.importers import FORMATS
 from eyechart.humans.placement import EXPERIMENTS
 from eyechart.labels.rules import RULES
 from eyechart.labels.space_names import SCORED_SPACES, SPACES
-from eyechart.models.defences.registry import DEFENCES
+from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engines import ENGINES
@@ -36,7 +36,7 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED
-from eyechart.testsets.testset_settings import SAMPLINGS, DrawSettings
+from eyechart.testsets.testset_settings import SAMPLINGS, SampleSettings
 from eyechart.training.recipe import PRECISIONS, SCHEDULES, TUNED, Recipe
 from eyechart.training.training_settings import RetrainSettings
 from eyechart.visual_change.registry import RULERS
@@ -74,7 +74,7 @@ REGISTRIES = {
         {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
     ),
     "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
-    "defences": Declared(list(DEFENCES), {"models/defences/registry.py"}),
+    "defenses": Declared(list(DEFENSES), {"models/defenses/registry.py"}),
     "networks": Declared(
         list(NETWORKS),
         {"models/network_registry.py"},
@@ -129,8 +129,8 @@ REGISTRIES = {
 CHOICES = [
     (EvaluateSettings, "labels", SPACES),
     (EvaluateSettings, "baseline", BASELINES),
-    (DrawSettings, "labels", SPACES),
-    (DrawSettings, "sampling", SAMPLINGS),
+    (SampleSettings, "labels", SPACES),
+    (SampleSettings, "sampling", SAMPLINGS),
     (RetrainSettings, "labels", SCORED_SPACES),
     (CurveSettings, "binning", BINNINGS),
     (CurveSettings, "method", METHODS),

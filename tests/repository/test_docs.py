@@ -12,7 +12,7 @@ import yaml
 from PIL import Image
 
 from eyechart.cli.app import app, main
-from eyechart.models.defences.registry import DEFENCES
+from eyechart.models.defenses.registry import DEFENSES
 from eyechart.models.network_registry import NETWORKS
 from eyechart.suites.published import PUBLISHED
 from eyechart.suites.suite import all_entries, load_suite
@@ -92,7 +92,7 @@ def test_the_tables_hold_every_corruption(monkeypatch):
     suites = generate.on_page_markdown((ROOT / "docs" / "suites.md").read_text("utf-8"))
     assert "`saturate`" in suites.split("not for these")[1]
     settings = generate.on_page_markdown((ROOT / "docs" / "evaluate.md").read_text("utf-8"))
-    assert "| `--replicates` | `replicates` |" in settings and "<!--" not in settings
+    assert "| `--n-bootstrap` | `n_bootstrap` |" in settings and "<!--" not in settings
 
 
 def test_a_table_describes_every_network_that_can_be_trained_by_name(monkeypatch):
@@ -106,13 +106,13 @@ def test_a_table_describes_every_network_that_can_be_trained_by_name(monkeypatch
         assert re.search(rf"^\| `{name}` \| \w.*\.(?: |$)", page, re.M), name
 
 
-def test_the_table_of_defences_has_each_of_them_with_its_settings():
-    page = (ROOT / "docs" / "defences.md").read_text("utf-8")
-    table = page[page.index("| `--defence` |") :].split("\n\n")[0]
+def test_the_table_of_defenses_has_each_of_them_with_its_settings():
+    page = (ROOT / "docs" / "defenses.md").read_text("utf-8")
+    table = page[page.index("| `--defense` |") :].split("\n\n")[0]
     rows = {row.split("`")[1]: row for row in table.splitlines()[2:]}
-    assert list(rows) == list(DEFENCES)
+    assert list(rows) == list(DEFENSES)
     for name, row in rows.items():
-        settings = {setting.name: f"{setting.usual:g}" for setting in DEFENCES[name].settings}
+        settings = {setting.name: f"{setting.usual:g}" for setting in DEFENSES[name].settings}
         assert dict(re.findall(r"`(\w+)=([\d.]+)`", row)) == settings
 
 
@@ -180,8 +180,8 @@ SAME_PIXELS = (
 @pytest.mark.parametrize("name", ["README.md", "docs/reproducibility.md"])
 def test_pages_promise_the_same_of_pixels(name):
     text = plain_text(ROOT / name)
-    for promise in SAME_PIXELS:
-        assert text.count(promise) == 1, promise
+    for published_accuracy in SAME_PIXELS:
+        assert text.count(published_accuracy) == 1, published_accuracy
     assert re.findall(r"([\d.]+) % of (?:the )?values", text) == ["0.1"]
     assert re.search(r"On one type of device (?:they|pixels) are identical", text)
 

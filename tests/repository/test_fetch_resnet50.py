@@ -62,8 +62,8 @@ def keras():
     return found
 
 
-def walk(keras, grey_levels):
-    """Return the scores of images in 0…255 by Keras' layers: bias, then normalisation, ε 0.001."""
+def walk(keras, gray_levels):
+    """Return the scores of images in 0…255 by Keras' layers: bias, then normalization, ε 0.001."""
 
     def layer(x, name, norm, stride=1, padding=0):
         kernel = keras[f"{name}/kernel"].permute(3, 2, 0, 1)
@@ -72,7 +72,7 @@ def walk(keras, grey_levels):
         scale = keras[f"{norm}/gamma"], keras[f"{norm}/beta"]
         return functional.batch_norm(x, *moments, *scale, eps=0.001)
 
-    x = grey_levels.flip(1) - MEANS
+    x = gray_levels.flip(1) - MEANS
     x = layer(x, "conv1", "bn_conv1", 2, 3).relu()
     x = functional.max_pool2d(functional.pad(x, (1, 1, 1, 1)), 3, 2)
     for group in WIDTHS:

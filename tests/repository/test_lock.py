@@ -68,8 +68,8 @@ def test_lock_and_constraints_have_the_same_versions():
     assert "torch" in constrained
 
 
-def test_the_list_of_licences_has_every_package_in_its_version():
-    page = (ROOT / "docs" / "licences.md").read_text("utf-8")
+def test_the_list_of_licenses_has_every_package_in_its_version():
+    page = (ROOT / "docs" / "licenses.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| (\S+) \| (\S+) \| \S.* \|$", page, re.MULTILINE))
     rows.pop("package")
     assert rows == {**pins("requirements.lock"), "torch": pins("constraints.txt")["torch"]}

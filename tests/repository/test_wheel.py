@@ -146,7 +146,7 @@ def test_a_wheel_of_a_fresh_clone_evaluates_reports_and_serves_a_study(tmp_path)
     )
     shutil.rmtree(clone)
     eyechart = programs / "eyechart"
-    small = ("--n", 24, "--corruption", "brightness", "--bins", 6, "--least", 2)
+    small = ("--n", 24, "--corruption", "brightness", "--bins", 6, "--min-per-bin", 2)
     call(eyechart, "evaluate", "efficientnet_lite0", *small, "--out", "run", cwd=tmp_path)
     assert (tmp_path / "run" / "results.json").is_file()
     call(eyechart, "report", "run", "--out", "report.html", cwd=tmp_path)
@@ -155,7 +155,7 @@ def test_a_wheel_of_a_fresh_clone_evaluates_reports_and_serves_a_study(tmp_path)
         assert shown.problems == []
     save_photos(tmp_path / "photos")
     few = ("--labels", "entry16", "--corruption", "brightness", "--n", 64, "--out", "t.parquet")
-    call(eyechart, "testset", "make", "photos", *few, cwd=tmp_path)
+    call(eyechart, "testset", "make", "--images", "photos", *few, cwd=tmp_path)
     sizes = {"trials": 10, "practice": 4, "qualification": 4, "catch": 2, "k": 1, "clean-k": 1}
     options = [each for name, size in sizes.items() for each in (f"--{name}", size)]
     given = ("--testset", "t.parquet", "--images", "photos", "--contact", "lab@example.org")

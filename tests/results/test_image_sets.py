@@ -56,7 +56,7 @@ def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
         raise ValueError(sentence)
 
 
-def test_the_noc_table_holds_for_pictures_that_were_never_saved(validation_set):
+def test_the_noc_table_holds_for_images_that_were_never_saved(validation_set):
     noc = {**validation_set, "suite": "imagenet-noc", "corruptions": published.NOC}
     noc["published_files"] = False
     assert holds("noc-alexnet", **noc) == ""
@@ -66,7 +66,7 @@ def test_the_noc_table_holds_for_pictures_that_were_never_saved(validation_set):
     assert holds(own, **{**validation_set, "names": ["a"]}) == ""
 
 
-def test_pictures_are_told_by_their_names_in_any_order_and_folder():
+def test_images_are_told_by_their_names_in_any_order_and_folder():
     digest = names_digest(["b/two.JPEG", "a/one.png"])
     assert digest == names_digest(["one.jpg", "two.jpg"])
     assert digest != names_digest(["one.jpg", "three.jpg"])

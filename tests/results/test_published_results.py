@@ -236,9 +236,9 @@ HEAD = "model,corruption,severity,accuracy\n"
         (",fog\n,1\nm,\n", "accuracy must be a number from 0 to 1, got ''"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(tmp_path, text, words):
+def test_a_file_that_cannot_be_used_is_rejected_in_one_sentence(tmp_path, text, words):
     path = tmp_path / "mine.csv"
     path.write_text(text)
-    with pytest.raises(UsageError, match=words) as refused:
+    with pytest.raises(UsageError, match=words) as rejected:
         read_published(path)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(rejected.value)

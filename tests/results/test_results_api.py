@@ -7,7 +7,7 @@ import eyechart as ec
 from eyechart.core.errors import UsageError
 from eyechart.results.model_results import CorruptionResults, ModelResults, SpaceResults
 from eyechart.scores.registry import DECLARED, SCORES
-from report_runs import SHARP, levels_run, make_once, people_run
+from report_runs import SHARP, human_run, levels_run, make_once
 
 NOT_IN_RUNS = {"hmri_p", "mrsi_p", "mce", "relative_mce"}
 """The humans of these runs have no consistency, and two corruptions are no whole suite."""
@@ -15,7 +15,7 @@ NOT_IN_RUNS = {"hmri_p", "mrsi_p", "mce", "relative_mce"}
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    return ec.load(make_once(tmp_path_factory, people_run))
+    return ec.load(make_once(tmp_path_factory, human_run))
 
 
 @pytest.fixture(scope="module")

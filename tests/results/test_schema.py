@@ -9,7 +9,7 @@ import pytest
 
 import eyechart as ec
 import eyechart.results
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
@@ -17,12 +17,12 @@ from eyechart.results.schema import read_results
 from eyechart.results.writing import schema_text
 from eyechart.testsets.plan import Plan
 from places import ROOT
-from report_runs import make_once, people_run
+from report_runs import human_run, make_once
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    return make_once(tmp_path_factory, people_run)
+    return make_once(tmp_path_factory, human_run)
 
 
 def plain(value):
@@ -41,8 +41,8 @@ def test_bands_hold_the_curve_and_the_narrow_one_lies_in_the_wide_one(out):
         for space in model.spaces.values():
             for score in space.corruptions.values():
                 for own in score.properties.values():
-                    people = own.people
-                    lines = [own.curve, *([people.line, people.model_line] if people else [])]
+                    humans = own.humans
+                    lines = [own.curve, *([humans.line, humans.model_line] if humans else [])]
                     for line in filter(None, lines):
                         curves += 1
                         rows = zip(line.low95, line.low83, line.high83, line.high95, strict=True)
@@ -55,32 +55,32 @@ def test_histograms_count_the_rows_of_the_test_set(out):
         assert sum(own.histogram) == own.rows == 90 and len(own.histogram) == 39
 
 
-def test_people_are_there_with_curves_and_the_rates_behind_them(out):
-    people = {own.name: own for own in read_results(out).people}
-    assert set(people) == {"noise", "lowpass", "contrast"}
-    assert people["lowpass"].kind == "blur" and "gaussian_blur" in people["lowpass"].members
-    points = people["noise"].accuracy.points
-    assert sum(point.answers for point in points) == 6400
+def test_humans_are_there_with_curves_and_the_rates_behind_them(out):
+    humans = {own.name: own for own in read_results(out).humans}
+    assert set(humans) == {"noise", "lowpass", "contrast"}
+    assert humans["lowpass"].kind == "blur" and "gaussian_blur" in humans["lowpass"].members
+    points = humans["noise"].accuracy.points
+    assert sum(point.n_responses for point in points) == 6400
     assert all(a <= p.rate <= b for p in points for a, b in [p.interval83])
 
 
-def test_classes_are_those_of_the_pictures_with_all_their_answers(out):
+def test_classes_are_those_of_the_images_with_all_their_predictions(out):
     found = read_results(out)
     for model in found.models:
         space = model.spaces["native"]
         assert len(space.by_class) == space.classes
-        assert sum(own.pictures for own in space.by_class) == space.pictures
-        answers = sum(score.accuracy.answers for score in space.corruptions.values())
-        assert sum(own.answers for own in space.by_class) == answers
+        assert sum(own.n_images for own in space.by_class) == space.n_images
+        predictions = sum(score.accuracy.n_samples for score in space.corruptions.values())
+        assert sum(own.n_samples for own in space.by_class) == predictions
 
 
-def test_a_file_that_lacks_a_field_is_refused_by_its_name(out, tmp_path, run):
+def test_a_file_that_lacks_a_field_is_rejected_by_its_name(out, tmp_path, run):
     found = json.loads((out / "results.json").read_text("utf-8"))
     del found["models"][0]["spaces"]["native"]["means"]
     (tmp_path / "results.json").write_text(json.dumps(found))
     with pytest.raises(UsageError, match="means"):
         read_results(tmp_path)
-    assert_refused(run("report", tmp_path), "is damaged")
+    assert_rejected(run("report", tmp_path), "is damaged")
 
 
 def test_the_settings_in_the_file_are_those_of_the_records_of_options(out):
@@ -98,7 +98,7 @@ def test_the_settings_in_the_file_are_those_of_the_records_of_options(out):
 @pytest.mark.parametrize(
     "name", ["suite", "corruptions", "means_over", "models", "baseline", "fit"]
 )
-def test_a_file_without_a_setting_is_refused_by_its_name(out, tmp_path, name):
+def test_a_file_without_a_setting_is_rejected_by_its_name(out, tmp_path, name):
     content = json.loads((out / "results.json").read_text("utf-8"))
     del content["config"][name]
     (tmp_path / "results.json").write_text(json.dumps(content))
@@ -109,8 +109,8 @@ def test_a_file_without_a_setting_is_refused_by_its_name(out, tmp_path, name):
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (("images", "pictures"), "60", "images.pictures"),
-        (("images", "pictures"), True, "images.pictures"),
+        (("images", "n_images"), "60", "images.n_images"),
+        (("images", "n_images"), True, "images.n_images"),
         (("images", "used"), 1.5, "images.used"),
         (("images", "damaged"), {}, "images.damaged"),
         (("coverage",), [], "coverage"),
@@ -127,7 +127,7 @@ def test_a_file_without_a_setting_is_refused_by_its_name(out, tmp_path, name):
         (("config", "fit", "bins"), None, "config.fit.bins"),
     ],
 )
-def test_a_value_of_another_type_is_refused_by_its_place(out, tmp_path, place, value, words):
+def test_a_value_of_another_type_is_rejected_by_its_place(out, tmp_path, place, value, words):
     content = json.loads((out / "results.json").read_text("utf-8"))
     inner = content
     for key in place[:-1]:
@@ -149,7 +149,7 @@ def test_a_value_of_another_type_is_refused_by_its_place(out, tmp_path, place, v
         (b"[]", "was not written by eyechart"),
         (b'{"schema": "4"}', "was not written by eyechart"),
         (b'{"schema": 3}', "another version of eyechart"),
-        (b'{"schema": 4}', "is damaged"),
+        (b'{"schema": 5}', "is damaged"),
     ],
 )
 def test_a_file_of_another_kind_gets_one_sentence(tmp_path, content, words):
@@ -164,7 +164,7 @@ def test_what_is_written_is_valid_by_the_published_schema(out):
     validator = jsonschema_rs.validator_for(published)
     content = json.loads((out / "results.json").read_text("utf-8"))
     assert [error.message for error in validator.iter_errors(content)] == []
-    content["models"][0]["spaces"]["native"]["pictures"] = "many"
+    content["models"][0]["spaces"]["native"]["n_images"] = "many"
     assert not validator.is_valid(content)
 
 
@@ -201,7 +201,7 @@ def test_loaded_results_have_their_replicates_again(out):
     results = ec.load(out)
     model = results.models[0].name
     score = results[model]["vcr/gaussian_noise"].accuracy.robustness
-    assert len(score.replicates) == results.config.fit.replicates
+    assert len(score.replicates) == results.config.fit.n_bootstrap
     assert float(score) == score.value and f"{score:.3f}" == f"{score.value:.3f}"
     assert score.interval(0.95) == score.interval95
     low, high = score.interval(0.5)
@@ -210,7 +210,7 @@ def test_loaded_results_have_their_replicates_again(out):
 
 
 @pytest.mark.parametrize("key", ["nobody", "fog"])
-def test_a_name_that_is_not_there_is_refused_with_those_that_are(out, key):
+def test_a_name_that_is_not_there_is_rejected_with_those_that_are(out, key):
     results = ec.load(out)
     with pytest.raises(UsageError, match=f"Unknown model '{key}'"):
         results[key]

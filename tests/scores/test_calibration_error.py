@@ -8,20 +8,20 @@ from eyechart.scores.prediction_scores import N_BINS, equal_mass_bins, expected_
 from eyechart.scores.statistic import estimate_statistics
 
 
-def predictions(correct, confidence, picture=None, weights=None):
+def predictions(correct, confidence, image=None, weights=None):
     correct = np.asarray(correct, dtype=np.float64)
     nothing = np.full(len(correct), np.nan)
-    picture = np.arange(len(correct)) if picture is None else picture
+    image = np.arange(len(correct)) if image is None else image
     return Predictions(
-        nothing, nothing, picture, np.zeros(len(correct), dtype=np.int64), correct,
+        nothing, nothing, image, np.zeros(len(correct), dtype=np.int64), correct,
         *(nothing for _ in range(4)), weights=weights,
         confidence=np.asarray(confidence, dtype=np.float64),
     )  # fmt: skip
 
 
-def ece(known, n_replicates=200):
+def ece(known, n_bootstrap=200):
     statistic = expected_calibration_error(known)
-    (estimate,) = estimate_statistics([statistic], known, n_replicates, seed=0)
+    (estimate,) = estimate_statistics([statistic], known, n_bootstrap, seed=0)
     return estimate
 
 
@@ -80,7 +80,7 @@ def test_weights_count_as_copies_of_samples():
     weights = np.tile([1.0, 2.0, 3.0], 15)
     copies = np.repeat(np.arange(45), weights.astype(int))
     one = ece(predictions(correct, confidence, weights=weights), 5).value
-    two = ece(predictions(correct[copies], confidence[copies], picture=copies), 5).value
+    two = ece(predictions(correct[copies], confidence[copies], image=copies), 5).value
     assert one == pytest.approx(two, abs=1e-12)
 
 

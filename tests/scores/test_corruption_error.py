@@ -196,12 +196,12 @@ def test_the_baseline_itself_scores_one():
             assert found.relative == relative
 
 
-def test_a_model_or_people_can_be_the_baseline():
-    people = ec.measured_baseline("people", {"fog": 0.2, "frost": 0.4}, clean=0.1)
-    found = ec.mean_corruption_error({"fog": 0.3, "frost": 0.4}, people, clean=0.1, relative=True)
+def test_a_model_or_humans_can_be_the_baseline():
+    humans = ec.measured_baseline("humans", {"fog": 0.2, "frost": 0.4}, clean=0.1)
+    found = ec.mean_corruption_error({"fog": 0.3, "frost": 0.4}, humans, clean=0.1, relative=True)
     assert found.by_corruption.values == pytest.approx({"fog": 2, "frost": 1})
     assert found.value == pytest.approx(1.5)
-    assert found.baseline.name == "people"
+    assert found.baseline.name == "humans"
     found = ec.mean_corruption_error({"fog": [0.1] * 5}, {"fog": [0.1, 0.2, 0.2, 0.2, 0.3]})
     assert found.value == pytest.approx(0.5)
 
@@ -257,10 +257,10 @@ ONE = {"fog": 0.4}
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_sentence(words, call):
-    with pytest.raises(ec.UsageError, match=words) as refused:
+def test_what_cannot_be_used_is_rejected_in_one_sentence(words, call):
+    with pytest.raises(ec.UsageError, match=words) as rejected:
         call()
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(rejected.value)
 
 
 def share(errors, **options):
@@ -288,16 +288,16 @@ def test_results_of_different_baselines_or_forms_cannot_stand_together():
         ec.check_same_baseline([plain.by_corruption, fewer])
 
 
-def simulated(pictures, seed):
+def simulated(images, seed):
     """Right and wrong of a model and a baseline, (corruption, picture), hard pictures shared."""
     numbers = np.random.default_rng(seed)
-    hardness = numbers.random(pictures)
+    hardness = numbers.random(images)
     names = ("clean", "fog", "frost", "snow")
     means = {"clean": (0.2, 0.4), "fog": (0.5, 0.7), "frost": (0.4, 0.8), "snow": (0.6, 0.75)}
     wrong = {name: [] for name in names}
     for name in names:
         for rate in means[name]:
-            mixed = np.where(numbers.random(pictures) < 0.6, hardness, numbers.random(pictures))
+            mixed = np.where(numbers.random(images) < 0.6, hardness, numbers.random(images))
             wrong[name].append((mixed < rate).astype(float))
     truth = {
         False: np.mean([means[name][0] / means[name][1] for name in names[1:]]),
@@ -307,14 +307,14 @@ def simulated(pictures, seed):
 
 
 @cache
-def weights_of(count, replicates, seed):
+def weights_of(count, n_bootstrap, seed):
     numbers = np.random.default_rng(seed)
-    return numbers.multinomial(count, np.full(count, 1 / count), replicates).astype(float)
+    return numbers.multinomial(count, np.full(count, 1 / count), n_bootstrap).astype(float)
 
 
-def drawn_errors(wrong, replicates, seed):
+def drawn_errors(wrong, n_bootstrap, seed):
     count = wrong["fog"].shape[1]
-    weights = weights_of(count, replicates, seed)
+    weights = weights_of(count, n_bootstrap, seed)
     means = {name: (weights @ pair.T / count).T for name, pair in wrong.items()}
     model = {name: means[name][0] for name in means if name != "clean"}
     base = {name: means[name][1] for name in means if name != "clean"}
@@ -408,15 +408,15 @@ def test_a_denominator_of_rounding_noise_is_none():
         ec.corruption_error({"fog": 0.5}, table, clean=0.1, relative=True)
 
 
-@pytest.mark.parametrize("pictures", [10, 20, 60])
-def test_relative_errors_of_few_images_have_bounded_intervals_or_none(pictures):
+@pytest.mark.parametrize("images", [10, 20, 60])
+def test_relative_errors_of_few_images_have_bounded_intervals_or_none(images):
     """The truth is in 95 % of them, if an undetermined one leaves it open; all ends are ratios.
 
     A replicate's denominator is a whole number of images, so that no ratio exceeds their number.
     """
     undetermined, held = 0, 0
     for seed in range(150):
-        wrong, truth = simulated(pictures, seed)
+        wrong, truth = simulated(images, seed)
         model, base, (clean, base_clean) = drawn_errors(wrong, 300, 10_000 + seed % 20)
         table = ec.measured_baseline("other", {name: 0.5 for name in model})
         found = ec.mean_corruption_error_replicates(
@@ -424,7 +424,7 @@ def test_relative_errors_of_few_images_have_bounded_intervals_or_none(pictures):
         )
         for low, high in (found.interval(), *found.intervals().values()):
             assert np.isnan(low) == np.isnan(high)
-            assert np.isnan(low) or -pictures <= low <= high <= pictures
+            assert np.isnan(low) or -images <= low <= high <= images
         low, high = found.interval()
         undetermined += np.isnan(low)
         held += np.isnan(low) or low <= truth[True] <= high
@@ -450,7 +450,7 @@ def test_relative_errors_of_few_images_have_bounded_intervals_or_none(pictures):
         ),
     ],
 )
-def test_replicates_that_do_not_belong_together_are_refused(words, options):
+def test_replicates_that_do_not_belong_together_are_rejected(words, options):
     table = ec.measured_baseline("other", {"fog": 0.5}, clean=0.4)
     with pytest.raises(ec.UsageError, match=words):
         ec.mean_corruption_error_replicates({"fog": np.full(4, 0.5)}, table, **options)

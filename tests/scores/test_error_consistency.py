@@ -28,7 +28,7 @@ def cohen(first, second):
 
 
 def kappa(first, second, **options):
-    return ec.error_consistency(first, second, replicates=1, **options).kappa.value
+    return ec.error_consistency(first, second, n_bootstrap=1, **options).kappa.value
 
 
 def test_a_worked_example():
@@ -45,8 +45,8 @@ def test_a_worked_example():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
-def test_it_is_cohens_kappa(answers):
-    first, second = np.array(answers, dtype=float).T
+def test_it_is_cohens_kappa(predictions):
+    first, second = np.array(predictions, dtype=float).T
     assert kappa(first, second) == pytest.approx(cohen(first, second), nan_ok=True)
     assert kappa(first, second) == pytest.approx(kappa(second, first), nan_ok=True)
 
@@ -65,7 +65,7 @@ def test_independent_errors_give_none_whatever_the_accuracies():
 
 
 def test_where_both_are_always_right_there_is_none():
-    found = ec.error_consistency([1, 1, 1], [1, 1, 1], replicates=10)
+    found = ec.error_consistency([1, 1, 1], [1, 1, 1], n_bootstrap=10)
     assert np.isnan(found.kappa.value)
     assert np.isnan(found.kappa.interval95).all()
     assert found.undefined == 1
@@ -89,37 +89,37 @@ def test_a_mean_over_conditions_is_the_mean_of_each():
     assert kappa(*hits, conditions=conditions) == pytest.approx(np.mean(each))
 
 
-def people_of(seed=3, subjects=4, trials=200, missing=0.3):
+def humans_of(seed=3, subjects=4, trials=200, missing=0.3):
     numbers = np.random.default_rng(seed)
     hard = numbers.random(trials)
-    people = (numbers.random((subjects, trials)) + hard < 1.1).astype(float)
-    people[numbers.random(people.shape) < missing] = np.nan
-    return people, (numbers.random(trials) + hard < 1).astype(float)
+    humans = (numbers.random((subjects, trials)) + hard < 1.1).astype(float)
+    humans[numbers.random(humans.shape) < missing] = np.nan
+    return humans, (numbers.random(trials) + hard < 1).astype(float)
 
 
-def test_a_model_and_people_have_the_mean_over_persons():
-    people, model = people_of()
-    found = ec.error_consistency_with_people(model, people, replicates=10)
-    assert found.kappa.value == pytest.approx(np.mean([cohen(model, own) for own in people]))
-    assert found.trials == (~np.isnan(people)).sum()
-    among = ec.error_consistency_of_people(people, replicates=10)
-    pairs = [cohen(*pair) for pair in combinations(people, 2)]
+def test_a_model_and_humans_have_the_mean_over_persons():
+    humans, model = humans_of()
+    found = ec.error_consistency_with_humans(model, humans, n_bootstrap=10)
+    assert found.kappa.value == pytest.approx(np.mean([cohen(model, own) for own in humans]))
+    assert found.trials == (~np.isnan(humans)).sum()
+    among = ec.error_consistency_of_humans(humans, n_bootstrap=10)
+    pairs = [cohen(*pair) for pair in combinations(humans, 2)]
     assert among.kappa.value == pytest.approx(np.mean(pairs))
 
 
-def test_each_replicate_is_the_kappa_of_pictures_drawn_again():
-    people, model = people_of(trials=60)
-    pictures = np.arange(60) // 3
-    found = ec.error_consistency_with_people(model, people, pictures, replicates=120, seed=5)
+def test_each_replicate_is_the_kappa_of_images_drawn_again():
+    humans, model = humans_of(trials=60)
+    images = np.arange(60) // 3
+    found = ec.error_consistency_with_humans(model, humans, images, n_bootstrap=120, seed=5)
     numbers = np.random.default_rng(5)
     weights = [np.bincount(numbers.integers(0, 20, 20), minlength=20) for _ in range(120)]
     for place in (0, 49, 50, 119):
-        rows = np.repeat(np.arange(60), weights[place][pictures])
-        expected = np.nanmean([cohen(model[rows], own[rows]) for own in people])
+        rows = np.repeat(np.arange(60), weights[place][images])
+        expected = np.nanmean([cohen(model[rows], own[rows]) for own in humans])
         assert found.kappa.replicates[place] == pytest.approx(expected)
 
 
-def test_intervals_hold_the_truth_and_know_that_trials_of_a_picture_belong_together():
+def test_intervals_hold_the_truth_and_know_that_trials_of_an_image_belong_together():
     held = alone = 0
     for seed in range(200):
         numbers = np.random.default_rng(seed)
@@ -127,9 +127,9 @@ def test_intervals_hold_the_truth_and_know_that_trials_of_a_picture_belong_toget
         own = numbers.random((2, 80)) < 0.5
         own[1] = np.where(numbers.random(80) < 0.5, own[0], own[1])
         first, second = np.repeat(own, 5, axis=1)
-        pictures = np.repeat(np.arange(80), 5)
-        for which, clusters in enumerate((pictures, None)):
-            found = ec.error_consistency(first, second, clusters, replicates=150, seed=seed)
+        images = np.repeat(np.arange(80), 5)
+        for which, clusters in enumerate((images, None)):
+            found = ec.error_consistency(first, second, clusters, n_bootstrap=150, seed=seed)
             low, high = found.kappa.interval95
             if which == 0:
                 held += low <= 0.5 <= high
@@ -151,18 +151,18 @@ def test_intervals_hold_the_truth_and_know_that_trials_of_a_picture_belong_toget
             lambda: kappa([1, 0], [1, 0], clusters=[1]),
         ),
         ("there are none", lambda: kappa([1, np.nan], [np.nan, 1])),
-        ("at least two observers", lambda: ec.error_consistency_of_people([[1, 0]])),
-        ("replicates must be", lambda: ec.error_consistency([1], [1], replicates=0)),
+        ("at least two observers", lambda: ec.error_consistency_of_humans([[1, 0]])),
+        ("n_bootstrap must be", lambda: ec.error_consistency([1], [1], n_bootstrap=0)),
     ],
 )
-def test_what_cannot_be_compared_is_refused(words, call):
+def test_what_cannot_be_compared_is_rejected(words, call):
     with pytest.raises(ec.UsageError, match=words):
         call()
 
 
 @pytest.mark.parametrize("experiment", ["noise", "lowpass"])
-def test_real_people_by_two_implementations(experiment):
-    name = f"generalisation-humans-DNNs_{experiment}-experiment.csv.gz"
+def test_real_humans_by_two_implementations(experiment):
+    name = f"generalization-humans-DNNs_{experiment}-experiment.csv.gz"
     with gzip.open(outside("human", "geirhos2018_trials", name), "rt") as file:
         rows = list(csv.DictReader(file))
     # a stimulus: the photograph and its condition; each person saw it once or not at all
@@ -174,9 +174,9 @@ def test_real_people_by_two_implementations(experiment):
     }
     subjects = sorted({key[0] for key in right})
     stimuli = sorted({key[1:] for key in right})
-    people = [[right.get((who, *which), np.nan) for which in stimuli] for who in subjects]
+    humans = [[right.get((who, *which), np.nan) for which in stimuli] for who in subjects]
     conditions = [condition for condition, _ in stimuli]
-    found = ec.error_consistency_of_people(people, conditions=conditions, replicates=200)
+    found = ec.error_consistency_of_humans(humans, conditions=conditions, n_bootstrap=200)
 
     shared = defaultdict(list)
     for one, two in combinations(subjects, 2):
@@ -189,8 +189,8 @@ def test_real_people_by_two_implementations(experiment):
     assert found.kappa.value == pytest.approx(np.nanmean(each))
     assert found.undefined == np.isnan(each).sum()
 
-    pooled = ec.error_consistency_of_people(people, replicates=200)
-    rates = np.array(people)
+    pooled = ec.error_consistency_of_humans(humans, n_bootstrap=200)
+    rates = np.array(humans)
     by_pair = [cohen(*pair) for pair in combinations(rates, 2)]
     assert pooled.kappa.value == pytest.approx(np.nanmean(by_pair))
     # errors on the same hard stimuli: clearly alike, over all conditions

@@ -152,12 +152,12 @@ def test_the_ends_of_both_scores(human, model, relative, superior):
 def test_scores_of_fitted_curves_have_intervals_around_them():
     numbers = np.random.default_rng(0)
     change = numbers.random(6000)
-    people = ec.fit_curve(change, numbers.random(6000) < 0.9 - 0.5 * change**2, replicates=200)
-    model = ec.fit_curve(change, numbers.random(6000) < 0.9 - 0.8 * change, replicates=200)
-    areas = compared_areas(people, model)
-    assert ec.hmri(people, model) == areas.hmri and ec.mrsi(people, model) == areas.mrsi
+    humans = ec.fit_curve(change, numbers.random(6000) < 0.9 - 0.5 * change**2, n_bootstrap=200)
+    model = ec.fit_curve(change, numbers.random(6000) < 0.9 - 0.8 * change, n_bootstrap=200)
+    areas = compared_areas(humans, model)
+    assert ec.hmri(humans, model) == areas.hmri and ec.mrsi(humans, model) == areas.mrsi
     relative, superior = (
-        percentile_interval(drawn, 0.95) for drawn in compared_replicates(people, model)
+        percentile_interval(drawn, 0.95) for drawn in compared_replicates(humans, model)
     )
     assert relative[0] < areas.hmri < relative[1]
     assert superior[0] <= areas.mrsi <= superior[1]
@@ -187,8 +187,8 @@ def test_a_curve_that_touches_another_leads_all_along():
 def test_leads_hold_what_one_is_ahead_by(human, model):
     one, two = to_polynomials(human), to_polynomials(model)
     areas = areas_of(one, two)
-    for people, wanted in ((True, areas.human_ahead), (False, areas.model_ahead)):
-        own = [lead for lead in leads_between(one, two) if lead[2] == people]
+    for humans, wanted in ((True, areas.human_ahead), (False, areas.model_ahead)):
+        own = [lead for lead in leads_between(one, two) if lead[2] == humans]
         held = sum(abs(one.integrate(*lead[:2]) - two.integrate(*lead[:2])) for lead in own)
         assert held == pytest.approx(wanted, abs=2e-6)
 
@@ -197,45 +197,45 @@ def fitted(truth, seed, count=6000, **options):
     numbers = np.random.default_rng(seed)
     change = numbers.random(count)
     hits = numbers.random(count) < truth(change)
-    return ec.fit_curve(change, hits, **{"replicates": 200, "seed": seed} | options)
+    return ec.fit_curve(change, hits, **{"n_bootstrap": 200, "seed": seed} | options)
 
 
 def test_who_leads_where():
-    people = fitted(lambda v: 0.95 - 0.9 * v, 1, count=20_000)
+    humans = fitted(lambda v: 0.95 - 0.9 * v, 1, count=20_000)
     model = fitted(lambda v: 0.6 - 0.2 * v, 2, count=20_000)
-    assert [lead.who for lead in ranges(people, model)] == ["people", "model"]
-    assert ranges(people, model)[0].end == pytest.approx(0.5, abs=0.05)
-    sure = significant_ranges(people, model)
-    assert {lead.who for lead in sure} == {"people", "model"}
-    assert all(lead.end < 0.5 for lead in sure if lead.who == "people")
+    assert [lead.who for lead in ranges(humans, model)] == ["humans", "model"]
+    assert ranges(humans, model)[0].end == pytest.approx(0.5, abs=0.05)
+    sure = significant_ranges(humans, model)
+    assert {lead.who for lead in sure} == {"humans", "model"}
+    assert all(lead.end < 0.5 for lead in sure if lead.who == "humans")
     assert all(lead.start > 0.5 for lead in sure if lead.who == "model")
     for lead in sure:
         for place in (lead.start, lead.end):
-            low, high = (curve.band(place, 0.83) for curve in (people, model))
-            assert low[0] > high[1] if lead.who == "people" else high[0] > low[1]
-    assert ranges(people, people) == significant_ranges(people, people) == []
+            low, high = (curve.band(place, 0.83) for curve in (humans, model))
+            assert low[0] > high[1] if lead.who == "humans" else high[0] > low[1]
+    assert ranges(humans, humans) == significant_ranges(humans, humans) == []
 
 
 def test_curves_of_different_densities_are_not_compared():
-    people = fitted(lambda v: 0.9 - 0.5 * v, 1, density=[1, 2])
+    humans = fitted(lambda v: 0.9 - 0.5 * v, 1, density=[1, 2])
     model = fitted(lambda v: 0.9 - 0.8 * v, 2)
     for compare in (ec.hmri, compared_replicates, ranges):
         with pytest.raises(ec.UsageError, match="human_curve and model_curve must have the same"):
-            compare(people, model)
+            compare(humans, model)
     weighted = fitted(lambda v: 0.9 - 0.8 * v, 2, density=[1, 2])
     # ∫ (0.9 − 0.8 v) q over ∫ (0.9 − 0.5 v) q, where the mean of v is 7/12
     wanted = (0.9 - 0.8 * 7 / 12) / (0.9 - 0.5 * 7 / 12)
-    assert ec.hmri(people, weighted) == pytest.approx(wanted, abs=0.03)
+    assert ec.hmri(humans, weighted) == pytest.approx(wanted, abs=0.03)
 
 
 def test_a_model_under_two_similar_corruptions():
-    people = fitted(lambda v: 0.95 - 0.5 * v, 1, count=10_000)
+    humans = fitted(lambda v: 0.95 - 0.5 * v, 1, count=10_000)
     first, second = (
         fitted(lambda v, k=fall: 0.9 - k * v, seed, count=10_000)
         for seed, fall in ((2, 0.6), (3, 0.85))
     )
-    found = compare_corruptions(people, first, second)
-    assert found.delta_hmri == ec.hmri(people, first) - ec.hmri(people, second)
+    found = compare_corruptions(humans, first, second)
+    assert found.delta_hmri == ec.hmri(humans, first) - ec.hmri(humans, second)
     # areas of 0.6 and 0.475 against 0.7
     assert found.delta_hmri == pytest.approx(0.125 / 0.7, abs=0.03)
     low, high = found.hmri_interval
@@ -244,27 +244,27 @@ def test_a_model_under_two_similar_corruptions():
     assert found.mrsi_interval[0] <= found.delta_mrsi <= found.mrsi_interval[1]
     assert {lead.who for lead in found.ranges} == {"first"}
     assert max(lead.end for lead in found.ranges) == 1
-    same = compare_corruptions(people, first, first)
+    same = compare_corruptions(humans, first, first)
     assert same.delta_hmri == 0 and not same.ranges
 
 
-def test_where_people_responded_to_both_corruptions_each_is_compared_with_its_own_curve():
-    people, other = fitted(lambda v: 0.9 - 0.4 * v, 1), fitted(lambda v: 0.9 - 0.3 * v, 5)
+def test_where_humans_responded_to_both_corruptions_each_is_compared_with_its_own_curve():
+    humans, other = fitted(lambda v: 0.9 - 0.4 * v, 1), fitted(lambda v: 0.9 - 0.3 * v, 5)
     first, second = fitted(lambda v: 0.8 - 0.4 * v, 2), fitted(lambda v: 0.8 - 0.6 * v, 3)
-    found = compare_corruptions(people, first, second, second_human=other)
+    found = compare_corruptions(humans, first, second, second_human=other)
     assert found.human_curves == 2
-    assert found.delta_hmri == ec.hmri(people, first) - ec.hmri(other, second)
+    assert found.delta_hmri == ec.hmri(humans, first) - ec.hmri(other, second)
     # areas of 0.6 against 0.7, and of 0.5 against 0.75
     assert found.delta_hmri == pytest.approx(0.6 / 0.7 - 0.5 / 0.75, abs=0.03)
     low, high = found.hmri_interval
     assert 0 < low < found.delta_hmri < high
     # nothing of people's error cancels, so that it is wider than with one curve for both
-    alone = compare_corruptions(people, first, second, second_human=people)
-    shared = compare_corruptions(people, first, second)
+    alone = compare_corruptions(humans, first, second, second_human=humans)
+    shared = compare_corruptions(humans, first, second)
     assert np.subtract(*alone.hmri_interval) < np.subtract(*shared.hmri_interval)
 
 
-def test_corruptions_of_the_same_pictures_are_compared_more_closely():
+def test_corruptions_of_the_same_images_are_compared_more_closely():
     clusters = np.arange(3000) % 300
     easy = np.random.default_rng(8).random(300)[clusters]
 
@@ -274,12 +274,12 @@ def test_corruptions_of_the_same_pictures_are_compared_more_closely():
         hits = (easy + 0.3 * numbers.random(3000)) / 1.3 < 0.9 - 0.7 * change
         return change, hits
 
-    people = fitted(lambda v: 0.95 - 0.3 * v, 1)
-    options = {"clusters": clusters, "replicates": 200}
+    humans = fitted(lambda v: 0.95 - 0.3 * v, 1)
+    options = {"clusters": clusters, "n_bootstrap": 200}
     together = [ec.fit_curve(*curve(seed), **options, seed=0) for seed in (1, 2)]
     apart = [ec.fit_curve(*curve(seed), **options, seed=seed) for seed in (1, 2)]
     widths = [
-        np.subtract(*compare_corruptions(people, *own).hmri_interval[::-1])
+        np.subtract(*compare_corruptions(humans, *own).hmri_interval[::-1])
         for own in (together, apart)
     ]
     assert widths[0] < 0.8 * widths[1]
@@ -290,6 +290,6 @@ def test_weights_of_a_density_may_be_next_to_nothing():
     assert density(np.array([0.25, 0.75])) == pytest.approx([2, 0])
 
 
-def test_what_is_no_curve_is_refused():
+def test_what_is_no_curve_is_rejected():
     with pytest.raises(ec.UsageError, match="human_curve must be a Curve"):
         ec.hmri([0.9, 0.5], [0.8, 0.4])

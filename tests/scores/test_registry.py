@@ -69,9 +69,9 @@ def test_a_declaration_is_complete(score):
 
 def test_leaderboards_cards_and_tables_have_their_published_orders():
     first = ["clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"]
-    people = ["hmri_a", "mrsi_a", "hmri_p", "mrsi_p"]
-    assert names(LEADERBOARD)[:10] == [*first, *people]
-    assert names(OVERALL)[:8] == ["clean_accuracy", "r_a", "r_p", *people, "error"]
+    humans = ["hmri_a", "mrsi_a", "hmri_p", "mrsi_p"]
+    assert names(LEADERBOARD)[:10] == [*first, *humans]
+    assert names(OVERALL)[:8] == ["clean_accuracy", "r_a", "r_p", *humans, "error"]
     curves = ["r_a", "hmri_a", "mrsi_a", "r_p", "hmri_p", "mrsi_p"]
     assert names(CURVE_SCORES) == curves
     assert names(BY_PROPERTY)[:7] == [*curves, "error"]
@@ -81,7 +81,7 @@ def test_leaderboards_cards_and_tables_have_their_published_orders():
 
 def test_results_csv_keeps_its_columns():
     assert csv_columns()[:33] == (
-        "model", "space", "corruption", "property", "answers", "rate", "r", "r_low95", "r_high95",
+        "model", "space", "corruption", "property", "n_samples", "rate", "r", "r_low95", "r_high95",
         "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
         "hmri_bound_low", "hmri_bound_high", "mrsi", "mrsi_low95", "mrsi_high95", "scenario",
         "human_reference", "error", "error_low95", "error_high95", "baseline", "ce", "ce_low95",

@@ -23,22 +23,22 @@ def crossing(v):
     return 0.7 - 0.45 * v
 
 
-def fitted(truth, world, answers=2500, shared=0.5, easy=None, clustered=True, **options):
+def fitted(truth, world, predictions=2500, shared=0.5, easy=None, clustered=True, **options):
     """The curve of answers to pictures, five each, that are easier or harder throughout."""
     numbers = np.random.default_rng(world)
-    pictures = answers // 5
-    picture = np.arange(answers) % pictures
-    own = numbers.normal(size=pictures) if easy is None else easy
-    change = numbers.random(answers)
+    images = predictions // 5
+    image = np.arange(predictions) % images
+    own = numbers.normal(size=images) if easy is None else easy
+    change = numbers.random(predictions)
 
     def hits(place, delta_v):
         rest = numbers.normal(size=len(place))
         hardness = norm.cdf(shared**0.5 * own[place] + (1 - shared) ** 0.5 * rest)
         return (hardness < truth(delta_v)).astype(float)
 
-    clean = hits(np.arange(pictures), np.zeros(pictures))[picture]
-    options = {"clusters": picture if clustered else None, "replicates": 300} | options
-    return ec.fit_curve(change, hits(picture, change), anchor=clean, **options)
+    clean = hits(np.arange(images), np.zeros(images))[image]
+    options = {"clusters": image if clustered else None, "n_bootstrap": 300} | options
+    return ec.fit_curve(change, hits(image, change), anchor=clean, **options)
 
 
 def shown_alike(seed, truths, **options):
@@ -79,13 +79,13 @@ def test_a_large_difference_is_found():
 
 def test_unpaired_curves_are_resampled_independently_although_they_share_a_seed():
     # without clusters both draws use up the same random numbers in nearly the same way
-    first, second = (fitted(usual, seed, clustered=False, replicates=1000) for seed in (3, 4))
+    first, second = (fitted(usual, seed, clustered=False, n_bootstrap=1000) for seed in (3, 4))
     alone = np.hypot(first.areas.std(), second.areas.std())
     width = np.subtract(*difference(first, second).interval[::-1])
     assert width == pytest.approx(2 * 1.96 * alone, rel=0.1)
 
 
-def test_pairing_narrows_the_interval_of_models_that_find_the_same_pictures_hard():
+def test_pairing_narrows_the_interval_of_models_that_find_the_same_images_hard():
     first, second = shown_alike(5, [usual, lower])
     paired, apart = (difference(first, second, paired=own) for own in (True, False))
     assert paired.area_difference == apart.area_difference
@@ -95,7 +95,7 @@ def test_pairing_narrows_the_interval_of_models_that_find_the_same_pictures_hard
 
 
 @pytest.mark.parametrize(
-    "options", [{"seed": 1}, {"replicates": 200}, {"clustered": False}, {"answers": 2000}]
+    "options", [{"seed": 1}, {"n_bootstrap": 200}, {"clustered": False}, {"predictions": 2000}]
 )
 def test_curves_that_were_resampled_otherwise_cannot_be_paired(options):
     first, second = fitted(usual, 6), fitted(usual, 7, **options)
@@ -104,14 +104,14 @@ def test_curves_that_were_resampled_otherwise_cannot_be_paired(options):
     assert 0 < difference(first, second).p_value <= 1
 
 
-def test_what_cannot_be_compared_is_refused():
-    curve = fitted(usual, 8, replicates=5)
+def test_what_cannot_be_compared_is_rejected():
+    curve = fitted(usual, 8, n_bootstrap=5)
     with pytest.raises(ec.UsageError, match="second must be a Curve"):
         difference(curve, 0.5)
     with pytest.raises(ec.UsageError, match="first and second must have the same density"):
-        difference(curve, fitted(usual, 8, replicates=5, density=[1, 2]))
+        difference(curve, fitted(usual, 8, n_bootstrap=5, density=[1, 2]))
     low, high = (
-        ec.fit_curve(np.linspace(*ends, 500), np.ones(500), replicates=5)
+        ec.fit_curve(np.linspace(*ends, 500), np.ones(500), n_bootstrap=5)
         for ends in ((0, 0.3), (0.7, 1))
     )
     with pytest.raises(ec.UsageError, match="no range of visual change that both observed"):
@@ -123,9 +123,9 @@ def test_what_cannot_be_compared_is_refused():
 @pytest.mark.parametrize(
     ("human", "model", "name", "leaders"),
     [
-        (usual, lambda v: 0.7 * usual(v), "people ahead", {"people"}),
+        (usual, lambda v: 0.7 * usual(v), "humans ahead", {"humans"}),
         (lambda v: 0.7 * usual(v), usual, "model ahead", {"model"}),
-        (usual, crossing, "mixed", {"people", "model"}),
+        (usual, crossing, "mixed", {"humans", "model"}),
         (usual, usual, "not significant", set()),
     ],
 )
@@ -135,12 +135,12 @@ def test_the_verdict_on_clear_cases(human, model, name, leaders):
     assert {lead.who for lead in verdict.leads} == leaders
     assert verdict.areas.human_ahead > 0 or name == "model ahead"
     if name == "mixed":
-        assert all(lead.end < 0.65 for lead in verdict.leads if lead.who == "people")
+        assert all(lead.end < 0.65 for lead in verdict.leads if lead.who == "humans")
 
 
 def test_verdicts_rest_on_evidence_not_on_areas():
     # few answers: the areas between equal truths are larger, and still mean nothing
-    few = scenario(*(fitted(usual, seed, answers=1000) for seed in (11, 12)))
+    few = scenario(*(fitted(usual, seed, predictions=1000) for seed in (11, 12)))
     assert few.areas.human_ahead + few.areas.model_ahead > 0.01
     assert few.name == "not significant"
 
@@ -187,7 +187,7 @@ def test_true_differences_are_found_more_often_if_paired():
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("model", "name"), [(lambda v: 0.85 * usual(v), "people ahead"), (crossing, "mixed")]
+    ("model", "name"), [(lambda v: 0.85 * usual(v), "humans ahead"), (crossing, "mixed")]
 )
 def test_verdicts_on_simulated_truths(model, name):
     names = [

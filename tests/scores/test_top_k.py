@@ -10,12 +10,12 @@ from eyechart.scores.prediction_scores import top5_accuracy
 from eyechart.scores.statistic import estimate_statistics
 
 
-def predictions(rank, picture=None):
+def predictions(rank, image=None):
     nothing = np.full(len(rank), np.nan)
-    picture = np.arange(len(rank)) if picture is None else picture
+    image = np.arange(len(rank)) if image is None else image
     label = np.zeros(len(rank), dtype=np.int64)
     return Predictions(
-        nothing, nothing, picture, label, *(nothing for _ in range(5)),
+        nothing, nothing, image, label, *(nothing for _ in range(5)),
         rank=np.asarray(rank, dtype=np.float64),
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ def test_ranks_equal_a_stable_sort_also_of_ties():
     assert torch.equal(rank_of(scores, labels), expected)
 
 
-def test_rank_1_is_the_recorded_answer_even_of_equal_scores():
+def test_rank_1_is_the_recorded_prediction_even_of_equal_scores():
     scores = torch.tensor([[0.0, 2.0, 2.0], [2.0, 2.0, 2.0], [0.0, 0.0, 1.0]])
     for label in range(3):
         numbers = record_scores(scores, torch.full((3,), label)).numbers
@@ -60,7 +60,7 @@ def test_without_a_label_there_is_no_rank_and_no_score():
 def test_images_not_samples_are_resampled():
     # ten samples of each of 40 images, all alike: as uncertain as 40 samples
     rank = np.repeat(np.where(np.arange(40) < 20, 1, 9), 10)
-    known = predictions(rank, picture=np.repeat(np.arange(40), 10))
+    known = predictions(rank, image=np.repeat(np.arange(40), 10))
     (found,) = estimate_statistics([top5_accuracy(known)], known, 2000, seed=0)
     assert found.value == 0.5
     assert found.replicates.std() == pytest.approx((0.25 / 40) ** 0.5, rel=0.1)

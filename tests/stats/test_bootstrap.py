@@ -20,7 +20,7 @@ from eyechart.stats.bootstrap import (
     weight_blocks,
 )
 
-IMAGES, REPLICATES, SEED = 12, 120, 7
+IMAGES, N_BOOTSTRAP, SEED = 12, 120, 7
 
 
 def outcomes(correct, universe=None, image=None, label=None):
@@ -29,7 +29,7 @@ def outcomes(correct, universe=None, image=None, label=None):
     image = np.arange(count) if image is None else image
     return Predictions(
         nothing, nothing, image, image if label is None else label, correct,
-        *(nothing for _ in range(4)), universe=universe, answer=np.zeros(count, dtype=np.int64),
+        *(nothing for _ in range(4)), universe=universe, prediction=np.zeros(count, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -38,14 +38,14 @@ def of_curve(images=IMAGES, seed=SEED):
     delta_v = (np.arange(images) + 0.5) / images
     curve = ec.fit_curve(
         delta_v, np.linspace(1, 0, images), clusters=np.arange(images), binning="equal",
-        bins=images, least=1, replicates=REPLICATES, seed=seed,
+        bins=images, min_per_bin=1, n_bootstrap=N_BOOTSTRAP, seed=seed,
     )  # fmt: skip
     return curve.refit_bins.counts
 
 
 def of_rate(images=IMAGES, seed=SEED):
     """The mean of what holds for one image only is its weight, as a share of all."""
-    fit = Fit(replicates=REPLICATES, seed=seed)
+    fit = Fit(n_bootstrap=N_BOOTSTRAP, seed=seed)
     rates = [estimate_mean(own, outcomes(own), fit) for own in np.eye(images)]
     return images * np.stack([rate.replicates for rate in rates], axis=1)
 
@@ -55,7 +55,7 @@ def of_classes(images=IMAGES, seed=SEED):
     label = np.repeat(np.arange(images // 2), 2)
     first = np.tile([1.0, 0.0], images // 2)
     clean = outcomes(first, label=label)
-    own = ByClass(clean, REPLICATES, seed, list(map(str, label)))
+    own = ByClass(clean, N_BOOTSTRAP, seed, list(map(str, label)))
     own.add("fog", clean)
     return np.stack([score.corrupted.replicates for score in own.results()], axis=1)
 
@@ -63,14 +63,14 @@ def of_classes(images=IMAGES, seed=SEED):
 def of_overlap(images=IMAGES, seed=SEED, repeats=1):
     hits = np.zeros((repeats, images, images, images), dtype=bool)
     hits[:] = np.eye(images, dtype=bool)[None, :, None]
-    shares = np.concatenate(list(resampled_shares(hits, REPLICATES, seed)))
+    shares = np.concatenate(list(resampled_shares(hits, N_BOOTSTRAP, seed)))
     return images * shares[:, 0, :, 0]
 
 
 def test_curves_and_rates_of_the_same_images_have_the_same_replicates():
     weights = of_curve()
     assert (weights.sum(axis=1) == IMAGES).all()
-    assert len(np.unique(weights, axis=0)) == REPLICATES
+    assert len(np.unique(weights, axis=0)) == N_BOOTSTRAP
     np.testing.assert_allclose(of_rate(), weights, atol=1e-9)
 
 
@@ -95,7 +95,7 @@ def test_classes_resample_images_as_curves_do():
 def test_error_consistency_resamples_images_as_curves_do():
     first, second = np.arange(IMAGES) % 2, np.arange(IMAGES) % 3 == 0
     found = ec.error_consistency(
-        first, second, clusters=np.arange(IMAGES), replicates=REPLICATES, seed=SEED
+        first, second, clusters=np.arange(IMAGES), n_bootstrap=N_BOOTSTRAP, seed=SEED
     ).kappa.replicates
     for place, weights in enumerate(of_curve()):
         one, two, same = (np.average(own, weights=weights) for own in (
@@ -106,11 +106,11 @@ def test_error_consistency_resamples_images_as_curves_do():
         assert found[place] == pytest.approx(expected, nan_ok=True)
 
 
-def test_an_image_without_an_answer_leaves_the_weights_of_the_others_as_they_are():
+def test_an_image_without_a_prediction_leaves_the_weights_of_the_others_as_they_are():
     kept = np.arange(IMAGES) != 4
     every = np.arange(IMAGES)
     answered = outcomes(np.eye(IMAGES)[2][kept], every, every[kept])
-    rate = estimate_mean(answered.correct, answered, Fit(replicates=REPLICATES, seed=SEED))
+    rate = estimate_mean(answered.correct, answered, Fit(n_bootstrap=N_BOOTSTRAP, seed=SEED))
     weights = of_curve()
     expected = weights[:, 2] / weights[:, kept].sum(axis=1)
     np.testing.assert_allclose(rate.replicates, expected)
@@ -119,8 +119,8 @@ def test_an_image_without_an_answer_leaves_the_weights_of_the_others_as_they_are
 # The resampler itself
 
 
-def weights_of(n_units, n_replicates, seed=0):
-    return np.concatenate([weights for _, weights in weight_blocks(n_units, n_replicates, seed)])
+def weights_of(n_units, n_bootstrap, seed=0):
+    return np.concatenate([weights for _, weights in weight_blocks(n_units, n_bootstrap, seed)])
 
 
 def test_weights_are_multinomial():

@@ -85,11 +85,11 @@ def test_the_interval_of_a_mean_of_equal_symmetric_scores_shrinks_with_their_roo
 
 def test_a_clustered_interval_holds_the_truth_as_often_as_it_says():
     numbers = np.random.default_rng(1)
-    for people, each, mean, spread in ((8, 12, 0.5, 10), (12, 8, 0.6, 5), (6, 20, 0.55, 8)):
+    for humans, each, mean, spread in ((8, 12, 0.5, 10), (12, 8, 0.6, 5), (6, 20, 0.55, 8)):
         held = 0
         for _ in range(300):
-            counts = numbers.integers(each // 2, each * 2, people)
-            rates = numbers.beta(mean * spread, (1 - mean) * spread, people)
+            counts = numbers.integers(each // 2, each * 2, humans)
+            rates = numbers.beta(mean * spread, (1 - mean) * spread, humans)
             low, high = clustered_interval(numbers.binomial(counts, rates), counts, 0.95)
             held += low <= mean <= high
         assert held / 300 > 0.925

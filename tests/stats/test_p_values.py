@@ -71,29 +71,29 @@ def test_exchanging_signs_counts_every_outcome(sums):
     assert sign_flip(np.array(sums, dtype=np.int64)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_with_one_answer_from_each_person_it_is_the_binomial_test():
+def test_with_one_prediction_from_each_person_it_is_the_binomial_test():
     for right, total in ((12, 15), (30, 61), (0, 8), (55, 100)):
         sums = np.array([1] * right + [-1] * (total - right))
         assert sign_flip(sums) == pytest.approx(binomtest(right, total).pvalue, rel=1e-9)
 
 
-def test_with_people_who_differ_in_rank_only_it_agrees_with_the_signed_rank_test():
+def test_with_humans_who_differ_in_rank_only_it_agrees_with_the_signed_rank_test():
     """Where sums are 1, 2, 3, … their ranks are the sums themselves."""
     signs = np.array([1, 1, -1, 1, 1, 1, -1, 1, 1, 1])
     sums = signs * np.arange(1, 11)
     assert sign_flip(sums) == pytest.approx(wilcoxon(sums, method="exact").pvalue, rel=1e-9)
 
 
-def test_people_whose_answers_hang_together_are_rejected_no_more_often_than_stated():
+def test_humans_whose_predictions_hang_together_are_rejected_no_more_often_than_stated():
     numbers = np.random.default_rng(0)
-    pooled = by_people = 0
+    pooled = by_humans = 0
     for _ in range(400):
         # nobody can tell, but each sticks to one wrong idea or its opposite
         rates = numbers.beta(0.8, 0.8, 10)
         right = numbers.binomial(20, rates)
         pooled += binomtest(int(right.sum()), 200).pvalue < 0.05
-        by_people += sign_flip(2 * right - 20) < 0.05
-    assert by_people / 400 < 0.075  # 0.05 and more than two standard errors
+        by_humans += sign_flip(2 * right - 20) < 0.05
+    assert by_humans / 400 < 0.075  # 0.05 and more than two standard errors
     assert pooled / 400 > 0.4  # which is why there is a test by people at all
 
 
@@ -129,7 +129,7 @@ def test_holm_corrected_pairs_of_equal_models_are_wrong_in_at_most_five_percent(
     assert plain_false / 400 > 0.1
 
 
-def test_pairing_finds_what_separate_pictures_would_hide():
+def test_pairing_finds_what_separate_images_would_hide():
     hits = models([0.62, 0.55], 1000, 1, shared=0.97)
     first, second = estimates(hits).values()
     paired = paired_difference(first, second)
@@ -204,6 +204,6 @@ def test_p_values_from_the_spread_are_those_of_a_normal_difference():
         ),
     ],
 )
-def test_what_cannot_be_tested_is_refused(words, call):
+def test_what_cannot_be_tested_is_rejected(words, call):
     with pytest.raises(ec.UsageError, match=words):
         call()

@@ -17,8 +17,8 @@ def test_models_far_apart_have_one_rank_each():
     best = rank(scores, higher_is_better=True)
     assert best.ranks == {"m0": 3, "m1": 1, "m2": 2}
     assert best.intervals == {"m0": (3, 3), "m1": (1, 1), "m2": (2, 2)}
-    least = rank(scores, higher_is_better=False)
-    assert least.ranks == {"m0": 1, "m1": 3, "m2": 2}
+    lowest = rank(scores, higher_is_better=False)
+    assert lowest.ranks == {"m0": 1, "m1": 3, "m2": 2}
 
 
 def test_equal_models_may_have_any_rank():
@@ -118,6 +118,6 @@ ONE = make_estimate(0.5, np.full(10, 0.5))
         ("only one has 'b'", lambda: swaps(({"a": ONE}, True), ({"a": ONE, "b": ONE}, True))),
     ],
 )
-def test_what_cannot_be_compared_is_refused(words, call):
+def test_what_cannot_be_compared_is_rejected(words, call):
     with pytest.raises(ec.UsageError, match=words):
         call()

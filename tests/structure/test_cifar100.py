@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
 from eyechart.models.checkpoint import read_checkpoint
@@ -120,7 +120,7 @@ def test_the_bytes_of_this_test_are_what_pickle_takes_for_python_2s():
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_every_picture_comes_with_its_classes_and_part(tmp_path, writer):
+def test_every_image_comes_with_its_classes_and_part(tmp_path, writer):
     held = parts()
     kinds = load_cifar100(write_archive(tmp_path / "c", WRITERS[writer]), NoProgress())
     assert len(kinds.data) == 500 and kinds.to_test.tolist() == [False] * 300 + [True] * 200
@@ -130,13 +130,13 @@ def test_every_picture_comes_with_its_classes_and_part(tmp_path, writer):
         for number, (kind, pixels) in enumerate(
             zip(held[part]["fine_labels"], held[part]["data"], strict=True)
         ):
-            own = kinds.data.images.pictures[place]
+            own = kinds.data.images.listed[place]
             assert (own.name, own.label) == (f"{part}/{number}", COARSE_NAMES[COARSE[kind]])
             assert own.subclass == FINE_NAMES[kind]
             assert kinds.data.class_names[kinds.labels[place]] == own.label
             # all red values row by row, then green, then blue
-            picture = kinds.data.batch([place])[0].numpy()
-            assert (picture == pixels.reshape(3, 32, 32)).all()
+            image = kinds.data.batch([place])[0].numpy()
+            assert (image == pixels.reshape(3, 32, 32)).all()
             place += 1
 
 
@@ -185,32 +185,32 @@ def test_the_published_hold_out_is_not_averaged_with_others(archive, kinds, run,
     with pytest.raises(UsageError, match="one fold"):
         subclass_folds(kinds, 1, folds=folds, order=published_order(kinds, archive))
     told = run(*words_of(archive, tmp_path / "o", "--order", "published", "--folds", folds))
-    assert_refused(told, f"got {folds}", "--folds", "--order random")
+    assert_rejected(told, f"got {folds}", "--folds", "--order random")
     assert not (tmp_path / "o").exists()
 
 
 def test_training_is_with_the_train_part_and_testing_with_the_test_part(archive, kinds):
-    pictures = kinds.data.images.pictures
+    images = kinds.data.images.listed
     for per_class in (1, 2, 3):
         order = published_order(kinds, archive)
         for fold in subclass_folds(kinds, per_class, folds=1, order=order):
-            assert {pictures[p].name.split("/")[0] for p in fold.train} == {"train"}
+            assert {images[p].name.split("/")[0] for p in fold.train} == {"train"}
             for tested in (fold.held_out, fold.familiar):
-                assert {pictures[p].name.split("/")[0] for p in tested} == {"test"}
+                assert {images[p].name.split("/")[0] for p in tested} == {"test"}
             assert fold.copies == 0
             held = set(fold.held)
             assert len(fold.held_out) == 20 * per_class * EACH["test"]
             assert len(fold.train) == (100 - 20 * per_class) * EACH["train"]
             for place in fold.train:
-                assert f"{pictures[place].label}/{pictures[place].subclass}" not in held
+                assert f"{images[place].label}/{images[place].subclass}" not in held
             # as many familiar ones of each class as there are
             most = min(per_class, 5 - per_class) * EACH["test"]
-            assert Counter(pictures[p].label for p in fold.familiar) == dict.fromkeys(
+            assert Counter(images[p].label for p in fold.familiar) == dict.fromkeys(
                 COARSE_NAMES, most
             )
 
 
-def test_a_copy_in_the_train_part_of_a_tested_picture_is_left_out(tmp_path):
+def test_a_copy_in_the_train_part_of_a_tested_image_is_left_out(tmp_path):
     held = parts()
     # all test pictures are also there to train with
     held["train"]["data"][:200] = held["test"]["data"]
@@ -237,24 +237,24 @@ def test_the_command_holds_out_what_was_published(archive, kinds, run, tmp_path)
     results = json.loads((out / "results.json").read_text())
     (fold,) = results["folds"]
     assert {int(name.rpartition("fine")[2]) for name in fold["held"]} == set(FIRST)
-    assert fold["pictures"] == [40, 40, 240] and results["classes"] == 20
+    assert fold["n_images"] == [40, 40, 240] and results["classes"] == 20
     assert fold["missing"] == [] and "has no pictures" not in told.out
     recipe = json.loads((out / "run.json").read_text())
     # the published recipe, where nothing else is said
-    assert (recipe["mixup"], recipe["weight_decay"], recipe["normalise"]) == (1, 5e-4, True)
+    assert (recipe["mixup"], recipe["weight_decay"], recipe["normalize"]) == (1, 5e-4, True)
     assert recipe["mixup_per_image"] is True
-    assert (recipe["batch"], recipe["rate"], recipe["nesterov"]) == (128, 0.1, True)
+    assert (recipe["batch_size"], recipe["lr"], recipe["nesterov"]) == (128, 0.1, True)
     # what was trained with, by its fingerprint
     checkpoint = read_checkpoint(out / "models" / "0" / "fold 1.pt")
-    pictures = kinds.data.images.pictures
+    images = kinds.data.images.listed
     own = [
         place
-        for place, each in enumerate(pictures)
+        for place, each in enumerate(images)
         if each.name.startswith("train/") and int(each.subclass.removeprefix("fine")) not in FIRST
     ]
     expected = training_data(kinds.data.images.take(own), kinds.data.class_names)
     assert checkpoint.recipe["settings"]["data"] == expected.fingerprint
-    # normalised by those pictures alone
+    # normalized by those pictures alone
     pixels = kinds.data.batch(own).numpy() / 255
     assert checkpoint.mean == pytest.approx(pixels.mean(axis=(0, 2, 3)), abs=6e-4)
     assert checkpoint.std == pytest.approx(pixels.std(axis=(0, 2, 3)), abs=6e-4)
@@ -274,7 +274,7 @@ def test_a_random_order_holds_out_others(archive, run, tmp_path):
 
 def test_the_published_order_is_of_each_class_not_over_all(archive, run, tmp_path):
     told = run(*words_of(archive, tmp_path / "o", "--order", "published", "--in-all", 30))
-    assert_refused(told, "--in-all", "published")
+    assert_rejected(told, "--in-all", "published")
 
 
 # Files that are none
@@ -287,7 +287,7 @@ def test_a_pickle_that_asks_for_a_command_runs_nothing(tmp_path, run):
         folder = write_archive(tmp_path / name)
         (folder / name).write_bytes(payload)
         told = run(*words_of(folder, tmp_path / "out"))
-        assert_refused(told, f"{folder / name} is no file of CIFAR-100", "os.system")
+        assert_rejected(told, f"{folder / name} is no file of CIFAR-100", "os.system")
         assert not mark.exists() and not (tmp_path / "out").exists()
     # it would have run
     pickle.loads(payload)
@@ -295,7 +295,7 @@ def test_a_pickle_that_asks_for_a_command_runs_nothing(tmp_path, run):
 
 
 @pytest.mark.parametrize("asked", ["builtins\neval", "builtins\ngetattr", "numpy\nload"])
-def test_a_pickle_that_asks_for_anything_else_is_refused(tmp_path, asked):
+def test_a_pickle_that_asks_for_anything_else_is_rejected(tmp_path, asked):
     folder = write_archive(tmp_path / "c")
     (folder / "train").write_bytes(f"c{asked}\n(S'1'\ntR.".encode())
     with pytest.raises(UsageError, match=f"it asks for {asked.replace(chr(10), '.')}"):
@@ -332,7 +332,7 @@ def test_files_that_hold_something_else_are_one_sentence(tmp_path, run, case):
     folder = write_archive(tmp_path / "c")
     (folder / name).write_bytes(pickle.dumps(held))
     told = run(*words_of(folder, tmp_path / "out"))
-    assert_refused(told, str(folder / name), "again")
+    assert_rejected(told, str(folder / name), "again")
     assert not (tmp_path / "out").exists()
 
 
@@ -343,18 +343,18 @@ def test_files_cut_short_empty_or_missing_are_one_sentence(tmp_path, run, name):
     for content in (whole[: len(whole) // 2], b"", b"\x80\x02not a pickle"):
         (folder / name).write_bytes(content)
         told = run(*words_of(folder, tmp_path / "out"))
-        assert_refused(told, str(folder / name), "is no file of CIFAR-100")
+        assert_rejected(told, str(folder / name), "is no file of CIFAR-100")
     (folder / name).unlink()
     told = run(*words_of(folder, tmp_path / "out"))
-    assert_refused(told, "Cannot read", "the files train, test and meta")
+    assert_rejected(told, "Cannot read", "the files train, test and meta")
 
 
 def test_a_folder_that_is_no_cifar_100_is_one_sentence(tmp_path, run):
-    (tmp_path / "pictures").mkdir()
+    (tmp_path / "images").mkdir()
     (tmp_path / "archive.tar.gz").write_bytes(b"no")
-    for where in ("pictures", "archive.tar.gz", "nowhere"):
+    for where in ("images", "archive.tar.gz", "nowhere"):
         told = run(*words_of(tmp_path / where, tmp_path / "out"))
-        assert_refused(told, "Cannot read", "CIFAR-100's python version, with the files train")
+        assert_rejected(told, "Cannot read", "CIFAR-100's python version, with the files train")
 
 
 def test_other_classes_have_no_published_order(tmp_path, run):
@@ -362,7 +362,7 @@ def test_other_classes_have_no_published_order(tmp_path, run):
     held["meta"]["fine_label_names"] = [*FINE_NAMES, "one more"]
     folder = write_archive(tmp_path / "c", held=held)
     told = run(*words_of(folder, tmp_path / "out", "--order", "published"))
-    assert_refused(told, "20 of 101", "--order random")
+    assert_rejected(told, "20 of 101", "--order random")
 
 
 def test_kinds_that_are_not_cifar_100s_have_no_published_order(tmp_path, run):
@@ -371,9 +371,9 @@ def test_kinds_that_are_not_cifar_100s_have_no_published_order(tmp_path, run):
         held[part]["coarse_labels"] = [kind // 5 for kind in held[part]["fine_labels"]]
     folder = write_archive(tmp_path / "c", held=held)
     told = run(*words_of(folder, tmp_path / "out", "--order", "published"))
-    assert_refused(told, "published order", "--order random")
+    assert_rejected(told, "published order", "--order random")
 
 
-def test_a_size_that_would_be_ignored_is_refused(archive, run, tmp_path):
+def test_a_size_that_would_be_ignored_is_rejected(archive, run, tmp_path):
     told = run(*words_of(archive.parent, tmp_path / "out", "--stimulus", "native"))
-    assert_refused(told, "--stimulus", "CIFAR-100")
+    assert_rejected(told, "--stimulus", "CIFAR-100")

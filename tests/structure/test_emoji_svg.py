@@ -15,7 +15,7 @@ from eyechart.structure.duplicates import (
     near_duplicates,
     perceptual_hash,
 )
-from eyechart.structure.icons.emoji_svg import Style, drawn, find_emoji, rasterise
+from eyechart.structure.icons.emoji_svg import Style, drawn, find_emoji, rasterize
 from eyechart.structure.icons.npm_packages import Package, find_package
 from icon_packages import (
     FEW,
@@ -40,16 +40,16 @@ def style_of(folder, icons, style="noto", **more):
 
 
 def pixels(style, name, side=32):
-    return rasterise(style.svg(name), side)
+    return rasterize(style.svg(name), side)
 
 
-def turned(picture, horizontally=False, vertically=False, quarters=0):
+def turned(image, horizontally=False, vertically=False, quarters=0):
     """A picture flipped and then turned clockwise, by numpy alone."""
     if horizontally:
-        picture = np.flip(picture, axis=1)
+        image = np.flip(image, axis=1)
     if vertically:
-        picture = np.flip(picture, axis=0)
-    return np.rot90(picture, -quarters)
+        image = np.flip(image, axis=0)
+    return np.rot90(image, -quarters)
 
 
 def test_a_drawing_is_on_white_and_where_its_numbers_say(tmp_path):
@@ -275,13 +275,13 @@ def test_only_files_at_the_top_of_an_archive_are_read(tmp_path):
     assert package.read("icons.json") == {"icons": "new"}
 
 
-def test_an_archive_with_any_byte_damaged_is_read_as_it_was_or_refused(tmp_path):
+def test_an_archive_with_any_byte_damaged_is_read_as_it_was_or_rejected(tmp_path):
     # digits that cannot be packed well, so that damage lies within what is packed
     digits = "".join(map(str, np.random.default_rng(0).integers(0, 10, 3000)))
     path = write_archive(tmp_path, "noto", {"icons.json": {"icons": digits}})
     whole = path.read_bytes()
     package = Package("noto", path)
-    refused = 0
+    rejected = 0
     for place in range(0, len(whole), 7):
         damaged = bytearray(whole)
         damaged[place] ^= 0x10
@@ -290,12 +290,12 @@ def test_an_archive_with_any_byte_damaged_is_read_as_it_was_or_refused(tmp_path)
         try:
             assert package.read("icons.json") == {"icons": digits}
         except UsageError:
-            refused += 1
-    assert refused > len(whole) / 7 / 2
+            rejected += 1
+    assert rejected > len(whole) / 7 / 2
 
 
 @pytest.mark.parametrize("share", [0, 0.02, 0.5, 0.98])
-def test_an_archive_that_ends_too_early_is_refused(tmp_path, share):
+def test_an_archive_that_ends_too_early_is_rejected(tmp_path, share):
     digits = "".join(map(str, np.random.default_rng(0).integers(0, 10, 3000)))
     path = write_archive(tmp_path, "noto", {"icons.json": {"icons": digits}})
     whole = path.read_bytes()
@@ -316,15 +316,15 @@ def cosines(count):
     return scale[:, None] * rows
 
 
-def own_small(picture):
+def own_small(image):
     """32 × 32 means of a picture whose sides are multiples of 32."""
-    side = len(picture) // 32
-    return picture.reshape(32, side, 32, side, 3).mean(axis=(1, 3)) / 255
+    side = len(image) // 32
+    return image.reshape(32, side, 32, side, 3).mean(axis=(1, 3)) / 255
 
 
-def own_hash(picture):
+def own_hash(image):
     """The bits of a perceptual hash, (63,), in another way."""
-    red, green, blue = np.moveaxis(own_small(picture), -1, 0)
+    red, green, blue = np.moveaxis(own_small(image), -1, 0)
     waves = cosines(32) @ (0.299 * red + 0.587 * green + 0.114 * blue) @ cosines(32).T
     slow = np.array([waves[row, column] for row in range(8) for column in range(8)][1:])
     return slow > sorted(slow)[31]
@@ -350,7 +350,7 @@ def apart(one, two):
     return (one ^ two).bit_count()
 
 
-def smooth_picture(seed, side=32):
+def smooth_image(seed, side=32):
     """A random picture without fine detail."""
     levels = np.random.default_rng(seed).integers(0, 256, (6, 6, 3), dtype=np.uint8)
     return np.asarray(Image.fromarray(levels).resize((side, side), Image.Resampling.BICUBIC))
@@ -363,28 +363,28 @@ def bodies():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_hash_is_that_of_a_cosine_transform_by_its_definition(seed):
-    picture = smooth_picture(seed)
-    assert np.array_equal(bits(perceptual_hash(picture)), own_hash(picture))
-    larger = smooth_picture(seed, 128)
-    # colours are rounded when pictures are made small
+    image = smooth_image(seed)
+    assert np.array_equal(bits(perceptual_hash(image)), own_hash(image))
+    larger = smooth_image(seed, 128)
+    # colors are rounded when pictures are made small
     assert np.count_nonzero(bits(perceptual_hash(larger)) != own_hash(larger)) <= 2
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_half_of_a_hash_is_set_and_an_inverted_picture_has_the_other_half(seed):
-    picture = smooth_picture(seed)
-    own = perceptual_hash(picture)
+def test_half_of_a_hash_is_set_and_an_inverted_image_has_the_other_half(seed):
+    image = smooth_image(seed)
+    own = perceptual_hash(image)
     assert own.bit_count() == 31
     # the wave in the middle is above the middle in neither
-    assert apart(own, perceptual_hash(255 - picture)) == 62
+    assert apart(own, perceptual_hash(255 - image)) == 62
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_hash_sees_neither_brightness_nor_contrast(seed):
-    picture = smooth_picture(seed) // 4 * 2
-    own = perceptual_hash(picture)
-    assert perceptual_hash(picture + np.uint8(60)) == own
-    assert perceptual_hash(picture // 2) == own
+    image = smooth_image(seed) // 4 * 2
+    own = perceptual_hash(image)
+    assert perceptual_hash(image + np.uint8(60)) == own
+    assert perceptual_hash(image // 2) == own
 
 
 def test_a_hash_barely_changes_with_the_size_of_a_drawing(tmp_path):
@@ -395,14 +395,14 @@ def test_a_hash_barely_changes_with_the_size_of_a_drawing(tmp_path):
             assert apart(own, perceptual_hash(pixels(style, name, side))) <= 8, (name, side)
 
 
-def test_a_hash_barely_changes_when_a_picture_is_made_small_and_large_again(tmp_path):
+def test_a_hash_barely_changes_when_an_image_is_made_small_and_large_again(tmp_path):
     style = style_of(tmp_path, bodies())
     for name in bodies():
-        picture = pixels(style, name, 128)
-        small = Image.fromarray(picture).resize((64, 64), Image.Resampling.LANCZOS)
+        image = pixels(style, name, 128)
+        small = Image.fromarray(image).resize((64, 64), Image.Resampling.LANCZOS)
         back = np.asarray(small.resize((128, 128), Image.Resampling.BICUBIC))
-        assert not np.array_equal(back, picture)
-        assert apart(perceptual_hash(picture), perceptual_hash(back)) <= 4, name
+        assert not np.array_equal(back, image)
+        assert apart(perceptual_hash(image), perceptual_hash(back)) <= 4, name
 
 
 def test_hashes_of_different_drawings_are_far_apart(tmp_path):
@@ -413,27 +413,27 @@ def test_hashes_of_different_drawings_are_far_apart(tmp_path):
 
 
 def test_near_duplicates_are_those_that_comparing_all_with_all_finds():
-    pictures = []
+    images = []
     for seed in range(6):
-        first = smooth_picture(seed).astype(int)
-        pictures.append(first)
+        first = smooth_image(seed).astype(int)
+        images.append(first)
         # ever farther from the first, until it is another picture
         for amount in (0.01, 0.02, 0.1, 0.4):
-            other = smooth_picture(100 + seed).astype(int)
-            pictures.append(np.rint((1 - amount) * first + amount * other))
-        # its colours exchanged: the same shapes in other colours
-        pictures.append(first[..., ::-1])
-    pictures = [picture.astype(np.uint8) for picture in pictures]
-    order = np.random.default_rng(0).permutation(len(pictures))
-    pictures = [pictures[place] for place in order]
+            other = smooth_image(100 + seed).astype(int)
+            images.append(np.rint((1 - amount) * first + amount * other))
+        # its colors exchanged: the same shapes in other colors
+        images.append(first[..., ::-1])
+    images = [image.astype(np.uint8) for image in images]
+    order = np.random.default_rng(0).permutation(len(images))
+    images = [images[place] for place in order]
     expected, close = set(), 0
-    for one, two in itertools.combinations(range(len(pictures)), 2):
-        near = np.count_nonzero(own_hash(pictures[one]) != own_hash(pictures[two])) <= FARTHEST
+    for one, two in itertools.combinations(range(len(images)), 2):
+        near = np.count_nonzero(own_hash(images[one]) != own_hash(images[two])) <= FARTHEST
         close += near
-        if near and own_apart(pictures[one], pictures[two]) <= MOST_APART:
+        if near and own_apart(images[one], images[two]) <= MOST_APART:
             expected.add((one, two))
     assert 6 <= len(expected) < close
-    pairs = near_duplicates(pictures)
+    pairs = near_duplicates(images)
     assert len(pairs) == len(expected)
     assert {tuple(pair) for pair in pairs.tolist()} == expected
 
@@ -441,30 +441,30 @@ def test_near_duplicates_are_those_that_comparing_all_with_all_finds():
 def test_what_is_white_in_both_says_nothing_about_two_drawings():
     one = np.full((32, 32, 3), 255, dtype=np.uint8)
     two = one.copy()
-    # small shapes at one place, clearly of other colours: on the whole paper they differ by 1 %
+    # small shapes at one place, clearly of other colors: on the whole paper they differ by 1 %
     one[14:18, 14:18] = (200, 40, 40)
     two[14:18, 14:18] = (40, 40, 200)
     assert np.abs(one.astype(float) - two).mean() / 255 < MOST_APART
     assert len(near_duplicates([one, two])) == 0
 
 
-def test_the_same_picture_is_a_duplicate_of_itself_even_if_it_shows_nothing():
+def test_the_same_image_is_a_duplicate_of_itself_even_if_it_shows_nothing():
     blank = np.full((32, 32, 3), 255, dtype=np.uint8)
     assert near_duplicates([blank, blank.copy()]).tolist() == [[0, 1]]
-    same = [smooth_picture(0), smooth_picture(1), smooth_picture(0), smooth_picture(0)]
+    same = [smooth_image(0), smooth_image(1), smooth_image(0), smooth_image(0)]
     pairs = near_duplicates(same).tolist()
     assert sorted(pairs) == [[0, 2], [0, 3], [2, 3]]
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_fewer_than_two_pictures_have_no_pairs(count):
-    assert near_duplicates([smooth_picture(0)] * count).shape == (0, 2)
+def test_fewer_than_two_images_have_no_pairs(count):
+    assert near_duplicates([smooth_image(0)] * count).shape == (0, 2)
 
 
-def test_the_search_for_copies_tells_of_every_picture(monkeypatch):
-    monkeypatch.setattr(duplicates, "TOLD", 20)
+def test_the_search_for_copies_tells_of_every_image(monkeypatch):
+    monkeypatch.setattr(duplicates, "REPORT_EVERY", 20)
     told = []
-    pictures = [smooth_picture(0)] + [smooth_picture(1)] * 41
-    pairs = near_duplicates(pictures, advance=lambda count, message: told.append(count))
+    images = [smooth_image(0)] + [smooth_image(1)] * 41
+    pairs = near_duplicates(images, advance=lambda count, message: told.append(count))
     assert told == [20, 20, 2]
     assert len(pairs) == 41 * 40 / 2

@@ -13,7 +13,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import eyechart as ec
-from commands import picture
+from commands import image_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
 from eyechart.images.image_list import find_images
@@ -22,7 +22,7 @@ from eyechart.structure.folds import style_folds, subclass_folds
 from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.training.data import Held, training_data
 from eyechart.training.image_blocks import predict_held
-from kinds_data import Row, colours, drawn, in_memory, tinted, write_rows
+from kinds_data import Row, colors, drawn, in_memory, tinted, write_rows
 from tiny_networks import tiny
 
 CPU = torch.device("cpu")
@@ -128,7 +128,7 @@ def test_nothing_of_held_out_subclasses_nor_a_copy_is_trained_with(rows, per_cla
 
 @settings(max_examples=40)
 @given(data_sets(), st.data())
-def test_pictures_that_are_only_for_tests_are_never_trained_with(rows, data):
+def test_images_that_are_only_for_tests_are_never_trained_with(rows, data):
     to_test = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
     # every subclass is among both: its first picture and its second
     seen = Counter()
@@ -216,11 +216,11 @@ def test_a_held_out_subclass_called_like_its_class_removes_nothing_else(tmp_path
         )
     ]
     kinds = load_holdout_images(write_rows(tmp_path, rows), "subclass", "native", NoProgress())
-    pictures = kinds.data.images.pictures
+    images = kinds.data.images.listed
     seen = set()
     for fold in subclass_folds(kinds, 1, folds=3):
-        held = {(pictures[p].label, pictures[p].subclass) for p in fold.held_out}
-        kept = {(pictures[p].label, pictures[p].subclass) for p in fold.train}
+        held = {(images[p].label, images[p].subclass) for p in fold.held_out}
+        kept = {(images[p].label, images[p].subclass) for p in fold.train}
         assert {f"{label}/{subclass}" for label, subclass in held} == set(fold.held)
         assert len(fold.held_out) == 8 and len(held) == 2
         # all others are still there, with the pictures that are not familiar ones
@@ -331,12 +331,12 @@ def test_over_all_classes_differs_from_fold_to_fold_and_by_seed():
 
 
 @pytest.mark.parametrize("count", [0, -1, 7])
-def test_more_subclasses_over_all_than_there_are_is_refused(count):
+def test_more_subclasses_over_all_than_there_are_is_rejected(count):
     with pytest.raises(UsageError, match=f"Between 1 and 6 subclasses .* got {count}"):
         subclass_folds(grid([3, 5]), in_all=count)
 
 
-def test_more_subclasses_of_each_class_than_there_are_is_refused():
+def test_more_subclasses_of_each_class_than_there_are_is_rejected():
     with pytest.raises(UsageError, match="'a' has 3 subclasses, so 3 cannot be held out"):
         subclass_folds(grid([3, 5]), 3)
     with pytest.raises(UsageError, match="'b' has 1 subclass, so 1 cannot be held out"):
@@ -348,7 +348,7 @@ def test_more_subclasses_of_each_class_than_there_are_is_refused():
             subclass_folds(grid([3, 5]), folds=number)
 
 
-def test_folds_that_would_all_be_the_same_again_are_refused():
+def test_folds_that_would_all_be_the_same_again_are_rejected():
     with pytest.raises(UsageError, match="folds"):
         subclass_folds(grid([2, 2]), 1, folds=3)
 
@@ -356,7 +356,7 @@ def test_folds_that_would_all_be_the_same_again_are_refused():
 # Familiar pictures
 
 
-def test_familiar_pictures_are_others_in_every_fold_and_with_every_seed():
+def test_familiar_images_are_others_in_every_fold_and_with_every_seed():
     rows = [
         Row(label, style, "x", number)
         for number, (label, style) in enumerate(
@@ -372,7 +372,7 @@ def test_familiar_pictures_are_others_in_every_fold_and_with_every_seed():
     assert tuple(again.familiar.tolist()) in chosen
 
 
-def test_familiar_pictures_are_of_all_other_styles():
+def test_familiar_images_are_of_all_other_styles():
     rows = [
         Row(label, style, "x", number)
         for number, (label, style) in enumerate(
@@ -384,14 +384,14 @@ def test_familiar_pictures_are_of_all_other_styles():
         assert set(found) == set("pqrs") - set(fold.held) and sum(found.values()) == 24
 
 
-def test_a_fold_without_familiar_pictures_is_refused():
+def test_a_fold_without_familiar_images_is_rejected():
     # one picture of each class and style: none can be spared
     rows = [Row(label, style, "x", n) for n, (label, style) in enumerate(["ap", "aq", "bp", "bq"])]
     with pytest.raises(UsageError, match="familiar"):
         style_folds(in_memory(rows))
 
 
-def test_a_fold_of_which_nothing_is_there_to_test_with_is_refused():
+def test_a_fold_of_which_nothing_is_there_to_test_with_is_rejected():
     rows = [
         Row(label, "plain", subclass, number)
         for number, (label, subclass) in enumerate(
@@ -405,7 +405,7 @@ def test_a_fold_of_which_nothing_is_there_to_test_with_is_refused():
         subclass_folds(in_memory(rows, to_test), 1, folds=1, order=order)
 
 
-def test_a_class_whose_other_pictures_are_one_drawing_is_refused():
+def test_a_class_whose_other_images_are_one_drawing_is_rejected():
     rows = [Row(label, style, "x") for label in "ab" for style in "ppqqqq"]
     rows = [replace(row, drawing=number) for number, row in enumerate(rows)]
     for place in range(2, 6):
@@ -417,7 +417,7 @@ def test_a_class_whose_other_pictures_are_one_drawing_is_refused():
 # Styles
 
 
-def test_a_class_with_one_style_is_refused_unless_another_style_is_held_out():
+def test_a_class_with_one_style_is_rejected_unless_another_style_is_held_out():
     rows = [Row("a", style, "x") for style in "pppqqq"] + [Row("b", "q", "x")] * 4
     kinds = in_memory([replace(row, drawing=number) for number, row in enumerate(rows)])
     with pytest.raises(UsageError, match="'b' has images of one style only, 'q'"):
@@ -426,7 +426,7 @@ def test_a_class_with_one_style_is_refused_unless_another_style_is_held_out():
     assert fold.held == ("p",) and len(fold.held_out) == 3
 
 
-def test_one_style_alone_and_an_unknown_one_are_refused():
+def test_one_style_alone_and_an_unknown_one_are_rejected():
     rows = [Row(label, "p", "x", n) for n, label in enumerate("aaabbb")]
     with pytest.raises(UsageError, match="of one style, 'p'"):
         style_folds(in_memory(rows))
@@ -457,7 +457,7 @@ def test_a_list_says_style_and_subclass_in_columns_of_any_case(tmp_path, kind):
 
 def test_folders_within_class_folders_are_subclasses(tmp_path):
     for place in ("top.png", "cat/one.png", "cat/tabby/two.png", "cat/tabby/old/three.png"):
-        picture(tmp_path / place)
+        image_file(tmp_path / place)
     found = {p.name: (p.label, p.subclass, p.style) for p in find_images(tmp_path)}
     assert found == {
         "top.png": (None, None, None),
@@ -467,7 +467,7 @@ def test_folders_within_class_folders_are_subclasses(tmp_path):
     }
 
 
-def test_pictures_without_the_trait_are_counted_and_one_is_named(tmp_path):
+def test_images_without_the_trait_are_counted_and_one_is_named(tmp_path):
     rows = [Row(label, style, "x", n) for n, (label, style) in enumerate(["ap", "aq", "bp", "bq"])]
     where = write_rows(tmp_path, rows, columns=())
     # before a single picture is read
@@ -481,8 +481,8 @@ def test_pictures_without_the_trait_are_counted_and_one_is_named(tmp_path):
 # Some of the pictures, and answers to them
 
 
-def test_some_of_the_pictures_keep_all_that_belongs_to_them(tmp_path):
-    where = write_rows(tmp_path, colours(2), tinted)
+def test_some_of_the_images_keep_all_that_belongs_to_them(tmp_path):
+    where = write_rows(tmp_path, colors(2), tinted)
     whole = training_data(ec.load_images(where, "native"))
     assert whole.pixels is not None
     # as where memory is short: pictures are read from their files as they are needed
@@ -495,16 +495,16 @@ def test_some_of_the_pictures_keep_all_that_belongs_to_them(tmp_path):
         assert torch.equal(some.batch([4, 2]), data.batch([0, 17]))
         assert some.labels.tolist() == [data.labels.tolist()[place] for place in places]
         assert some.keys.tolist() == [data.keys.tolist()[place] for place in places]
-        assert [p.name for p in some.images.pictures] == [
-            data.images.pictures[place].name for place in places
+        assert [p.name for p in some.images.listed] == [
+            data.images.listed[place].name for place in places
         ]
         assert some.fingerprint != data.fingerprint
     assert whole.take(places).fingerprint == read.take(places).fingerprint
     assert read.take(places).pixels is None
 
 
-def test_answers_to_blocks_are_those_to_single_pictures(tmp_path, monkeypatch):
-    data = training_data(ec.load_images(write_rows(tmp_path, colours(2), tinted), "native"))
+def test_predictions_to_blocks_are_those_to_single_images(tmp_path, monkeypatch):
+    data = training_data(ec.load_images(write_rows(tmp_path, colors(2), tinted), "native"))
     module = tiny(3, seed=4)
     # scores around nought, so that not all pictures get one answer
     module[-1].bias.data -= module(data.batch(range(len(data))).float() / 255).mean(dim=0).detach()
@@ -513,8 +513,8 @@ def test_answers_to_blocks_are_those_to_single_pictures(tmp_path, monkeypatch):
         int(module(data.batch([place]).float() / 255).argmax()) for place in range(len(data))
     ]
     assert len(set(expected)) > 1
-    for pictures in (1, 5, 1000):
+    for images in (1, 5, 1000):
         monkeypatch.setattr(
-            "eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": pictures * data.size[0] ** 2}
+            "eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": images * data.size[0] ** 2}
         )
         assert predict_held([model], Held(data, CPU))[0].tolist() == expected

@@ -13,7 +13,7 @@ from eyechart.structure.held_out_names import (
     read_names,
 )
 from icon_packages import NAMES
-from kinds_data import Row, colours, in_memory, tinted, write_rows
+from kinds_data import Row, colors, in_memory, tinted, write_rows
 
 # by the published code's own list: several of one class, and names that are also classes' names
 SOME = ("small_airplane", "books", "monkey", "family_man_boy", "cartwheel_type_6", "pencil")
@@ -67,7 +67,7 @@ def test_names_are_compared_as_a_whole_and_never_with_a_path(tmp_path):
 
 
 def test_a_name_of_two_classes_is_both_unless_its_class_is_said():
-    kinds = in_memory(numbered(colours(2, ("plain",))))
+    kinds = in_memory(numbered(colors(2, ("plain",))))
     assert len(hold_named(kinds, ["calm"]).subclasses) == 3
     assert hold_named(kinds, ["red/calm"]).subclasses == ("red/calm",)
 
@@ -97,7 +97,7 @@ def test_present_names_are_those_of_the_package_that_icons_are_drawn_from():
     assert {"face_blowing_a_kiss", "person_cartwheeling"} <= known & set(published_names().values())
 
 
-def test_data_without_most_of_them_is_refused():
+def test_data_without_most_of_them_is_rejected():
     few = list(published_names())[:20]
     with pytest.raises(UsageError, match="has 20 of the 50 subclasses"):
         hold_published(in_memory(numbered(icons(few))))
@@ -118,15 +118,24 @@ def test_a_file_holds_names_between_spaces_commas_or_lines(tmp_path):
 
 
 def test_the_command_trains_without_what_is_named_and_tests_on_it(run, tmp_path):
-    where = write_rows(tmp_path / "set", colours(3, ("plain",)), tinted)
+    where = write_rows(tmp_path / "set", colors(3, ("plain",)), tinted)
     (tmp_path / "held.txt").write_text("red/calm\n")
-    words = ("--arch", "textures:network", "--epochs", 1, "--batch", 8, "--out", tmp_path / "out")
+    words = (
+        "--arch",
+        "textures:network",
+        "--epochs",
+        1,
+        "--batch-size",
+        8,
+        "--out",
+        tmp_path / "out",
+    )
     given = ("--hold", "blue/wild", "--hold", tmp_path / "held.txt")
     told = run("structure", "subclass", "--images", where, *given, *words)
     assert told.status == 0, told.err
     (fold,) = json.loads((tmp_path / "out" / "results.json").read_text())["folds"]
     assert fold["held"] == ["blue/wild", "red/calm"]
-    assert fold["pictures"] == [6, 2, 10] and fold["missing"] == ["green"]
+    assert fold["n_images"] == [6, 2, 10] and fold["missing"] == ["green"]
 
 
 def test_the_command_says_and_records_what_stands_for_published_names(run, tmp_path):
@@ -134,11 +143,20 @@ def test_the_command_says_and_records_what_stands_for_published_names(run, tmp_p
     rows = [Row(("red", "blue")[n % 2], subclass=name) for n, name in enumerate(given)]
     rows += [Row(label, subclass=f"other{n}") for label in ("red", "blue") for n in range(3)]
     where = write_rows(tmp_path / "set", rows, tinted)
-    words = ("--arch", "textures:network", "--epochs", 1, "--batch", 4, "--out", tmp_path / "out")
+    words = (
+        "--arch",
+        "textures:network",
+        "--epochs",
+        1,
+        "--batch-size",
+        4,
+        "--out",
+        tmp_path / "out",
+    )
     told = run("structure", "subclass", "--images", where, "--order", "published", *words)
     assert told.status == 0, told.err
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["folds"][0]["pictures"][0] == 40
+    assert results["folds"][0]["n_images"][0] == 40
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == "32x32"
     for note in results["notes"]:
         assert f"Note: {note}" in told.out

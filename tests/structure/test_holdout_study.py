@@ -16,7 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
@@ -29,24 +29,24 @@ from eyechart.structure.holdout_study import HoldoutJob, HoldoutStudy, run_study
 from eyechart.structure.study_results import read_holdout_results
 from eyechart.training.recipe import Recipe
 from interrupting import stopping
-from kinds_data import STYLES, TINTS, Row, colours, in_memory, tinted, write_rows
+from kinds_data import STYLES, TINTS, Row, colors, in_memory, tinted, write_rows
 
 CPU = torch.device("cpu")
 Z95 = 1.959963984540054
 CLASSES = sorted(TINTS)
-USUAL = ("--arch", "textures:network", "--batch", 8, "--rate", 0.05, "--flip", 0, "--crop", 0)
+USUAL = ("--arch", "textures:network", "--batch-size", 8, "--lr", 0.05, "--flip", 0, "--crop", 0)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Three colours in three styles, of which one shows everything inverted."""
+    """Three colors in three styles, of which one shows everything inverted."""
     folder = tmp_path_factory.mktemp("structure")
-    write_rows(folder / "colours", colours(4), tinted)
+    write_rows(folder / "colors", colors(4), tinted)
     return folder
 
 
 def words_of(home, kind, out, *more, epochs=2):
-    given = ("--images", home / "colours" / "list.csv", "--out", out, "--epochs", epochs)
+    given = ("--images", home / "colors" / "list.csv", "--out", out, "--epochs", epochs)
     return [str(word) for word in ("structure", kind, *given, *USUAL, *more)]
 
 
@@ -76,15 +76,15 @@ def told_by(folder):
 
 def listed(home):
     """The pictures' classes, styles and pixels, read without the study's own code."""
-    where = home / "colours"
+    where = home / "colors"
     with (where / "list.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     pixels = np.stack([np.asarray(Image.open(where / row["path"])) for row in rows])
     return rows, torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
 
-def test_results_that_lie_among_the_pictures_are_no_pictures(tmp_path, monkeypatch, run):
-    for place, row in enumerate(colours(4)):
+def test_results_that_lie_among_the_images_are_no_images(tmp_path, monkeypatch, run):
+    for place, row in enumerate(colors(4)):
         path = tmp_path / row.label / row.subclass / f"{place}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(tinted(row, place)).save(path)
@@ -105,14 +105,14 @@ def test_every_share_is_what_the_checkpoints_get_right_when_asked_again(home, st
     labels = np.array([CLASSES.index(row["label"]) for row in rows])
     seen = set()
     for fold in told_by(study[0])["folds"]:
-        right, answers = [], []
+        right, predictions = [], []
         for seed in (3, 4):
             model = load_model(
                 str(study[0] / "models" / str(seed) / f"{fold['name']}.pt"), CPU, trust=True
             )
             assert list(model.class_names) == CLASSES
-            answers.append(model(pixels).argmax(dim=1).numpy())
-            right.append(answers[-1] == labels)
+            predictions.append(model(pixels).argmax(dim=1).numpy())
+            right.append(predictions[-1] == labels)
         own = np.array([row["style"] == fold["name"] for row in rows])
         assert fold["held"] == [fold["name"]]
         assert fold["held_out"]["value"] == pytest.approx(np.mean([r[own].mean() for r in right]))
@@ -120,21 +120,21 @@ def test_every_share_is_what_the_checkpoints_get_right_when_asked_again(home, st
             some = own & (labels == CLASSES.index(name))
             assert value == pytest.approx(np.mean([r[some].mean() for r in right]))
         wrong = Counter(
-            (CLASSES[label], CLASSES[answer])
-            for each in answers
-            for label, answer in zip(labels[own], each[own], strict=True)
-            if label != answer
+            (CLASSES[label], CLASSES[prediction])
+            for each in predictions
+            for label, prediction in zip(labels[own], each[own], strict=True)
+            if label != prediction
         )
         assert {
-            (each["label"], each["answer"]): round(each["share"] * 2 * 8)
+            (each["label"], each["prediction"]): round(each["share"] * 2 * 8)
             for each in fold["confusions"]
         } == wrong
-        assert all(each["pictures"] == 8 for each in fold["confusions"])
+        assert all(each["n_images"] == 8 for each in fold["confusions"])
         seen.add(fold["held_out"]["value"])
     assert len(seen) > 1
 
 
-def test_familiar_pictures_are_asked_about_too_and_are_none_of_the_style(home, study):
+def test_familiar_images_are_asked_about_too_and_are_none_of_the_style(home, study):
     rows, pixels = listed(home)
     labels = np.array([CLASSES.index(row["label"]) for row in rows])
     for fold in told_by(study[0])["folds"]:
@@ -150,17 +150,17 @@ def test_familiar_pictures_are_asked_about_too_and_are_none_of_the_style(home, s
             right.append((model(pixels[places]).argmax(dim=1).numpy() == labels[places]).mean())
         assert fold["familiar"]["value"] == pytest.approx(np.mean(right))
         assert fold["gap"]["value"] == pytest.approx(np.mean(right) - fold["held_out"]["value"])
-        assert fold["pictures"] == [24, 24, 24] and fold["copies"] == 0
+        assert fold["n_images"] == [24, 24, 24] and fold["copies"] == 0
 
 
-def test_colours_are_learnt_and_inverted_ones_are_not_recognised(study):
+def test_colors_are_learnt_and_inverted_ones_are_not_recognised(study):
     folds = {fold["name"]: fold for fold in told_by(study[0])["folds"]}
     assert list(folds) == sorted(STYLES)
     inverted = folds["inverted"]
     assert inverted["familiar"]["value"] > 0.9
     assert inverted["held_out"]["value"] < 0.4
     assert inverted["gap"]["interval"][0] > 0.3
-    # the network has learnt two colours out of three styles at least: plain is like pale
+    # the network has learnt two colors out of three styles at least: plain is like pale
     assert folds["plain"]["held_out"]["value"] > inverted["held_out"]["value"] + 0.3
 
 
@@ -206,7 +206,7 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
 
 
 def test_subclasses_are_held_out_of_folders_too(home, run, tmp_path):
-    for number, row in enumerate(colours(3, ("plain",), ("calm", "wild", "odd"))):
+    for number, row in enumerate(colors(3, ("plain",), ("calm", "wild", "odd"))):
         path = tmp_path / "set" / row.label / row.subclass / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(tinted(row, number)).save(path)
@@ -220,7 +220,7 @@ def test_subclasses_are_held_out_of_folders_too(home, run, tmp_path):
     }
     assert all(len(own) == 3 for own in held)
     assert "fold 1: 3 held out" in told.out
-    # a colour is a colour: subclasses that mean nothing make no gap
+    # a color is a color: subclasses that mean nothing make no gap
     assert results["held_out"]["value"] > 0.8
 
 
@@ -236,7 +236,7 @@ def test_over_all_classes_those_with_nothing_held_out_are_named(home, run, tmp_p
 
 
 def test_a_style_that_misses_classes_is_a_note(run, tmp_path):
-    rows = [row for row in colours(3) if (row.label, row.style) != ("green", "pale")]
+    rows = [row for row in colors(3) if (row.label, row.style) != ("green", "pale")]
     where = write_rows(tmp_path / "set", rows, tinted)
     given = ("--images", where, "--out", tmp_path / "out", "--hold", "pale", "--epochs", 1)
     told = run("structure", "style", *given, *USUAL)
@@ -244,11 +244,11 @@ def test_a_style_that_misses_classes_is_a_note(run, tmp_path):
     assert "Note: pale has no images of green, so these are not tested." in told.out
     (fold,) = told_by(tmp_path / "out")["folds"]
     assert fold["missing"] == ["green"] and set(fold["by_class"]) == {"blue", "red"}
-    assert fold["pictures"][:2] == [12, 12]
+    assert fold["n_images"][:2] == [12, 12]
 
 
 def test_copies_that_were_not_trained_with_are_told_of(run, tmp_path):
-    rows = colours(4)
+    rows = colors(4)
     where = write_rows(tmp_path / "set", rows, tinted)
     own = [path for path in sorted((tmp_path / "set").glob("pale/*/*.png"))][:2]
     for path, other in zip(own, sorted((tmp_path / "set").glob("plain/*/*.png")), strict=False):
@@ -261,7 +261,7 @@ def test_copies_that_were_not_trained_with_are_told_of(run, tmp_path):
 
 
 def test_styles_whose_names_look_like_markup_are_shown(run, tmp_path):
-    rows = [Row(row.label, row.style, row.subclass) for row in colours(2, ("pale", "plain"))]
+    rows = [Row(row.label, row.style, row.subclass) for row in colors(2, ("pale", "plain"))]
     where = write_rows(tmp_path / "set", rows, tinted)
     text = where.read_text().replace(",pale,", ",[red],").replace(",plain,", ",[/red],")
     where.write_text(text)
@@ -282,7 +282,7 @@ def test_the_same_command_again_trains_nothing_again(home, study, run):
     assert made_at(study[0]) == before and told_by(study[0]) == results and told.out == study[1]
 
 
-def test_answers_that_are_gone_are_asked_for_again_without_training(home, study, run, tmp_path):
+def test_predictions_that_are_gone_are_asked_for_again_without_training(home, study, run, tmp_path):
     out = shutil.copytree(study[0], tmp_path / "copy")
     models = made_at(out, "models/*/*.pt")
     gone = out / "tests" / "4" / "pale.parquet"
@@ -339,19 +339,19 @@ def test_what_a_killed_run_left_unfinished_is_removed(home, once, run, tmp_path)
 
 def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp_path, monkeypatch):
     out = shutil.copytree(once, tmp_path / "copy")
-    path, answers = (out / "models" / "0" / "fold 1.pt", out / "tests" / "0" / "fold 1.parquet")
-    taken = answers.rename(tmp_path / "taken.parquet")
+    path, predictions = (out / "models" / "0" / "fold 1.pt", out / "tests" / "0" / "fold 1.parquet")
+    taken = predictions.rename(tmp_path / "taken.parquet")
     held = try_lock(path)
     assert held.__enter__()
 
     def other(seconds):
         """The other process comes to its end while we wait."""
-        shutil.copy2(taken, answers)
+        shutil.copy2(taken, predictions)
         held.__exit__(None, None, None)
 
     monkeypatch.setattr("eyechart.core.job_queue.time.sleep", other)
     assert run(*words_of(home, "subclass", out, "--folds", 2)).status == 0
-    assert answers.stat().st_mtime_ns == taken.stat().st_mtime_ns
+    assert predictions.stat().st_mtime_ns == taken.stat().st_mtime_ns
     assert told_by(out) == told_by(once)
 
 
@@ -359,89 +359,89 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
     ("more", "words"),
     [
         (("--epochs", 3), "epochs: 2, now 3"),
-        (("--rate", 0.1), "rate: 0.05, now 0.1"),
+        (("--lr", 0.1), "lr: 0.05, now 0.1"),
         (("--arch", "resnet9"), "network: textures:network, now resnet9"),
         (("--seeds", 2), "seeds: 0, now 0, 1"),
         (("--mixup", 1), "mixup: 0.0, now 1.0"),
         (("--per-class", 1, "--folds", 1), "held out: fold 1, fold 2, now fold 1"),
     ],
 )
-def test_another_configuration_is_refused(home, once, run, more, words):
+def test_another_configuration_is_rejected(home, once, run, more, words):
     before = made_at(once, "**/*.*")
     told = run(*words_of(home, "subclass", once, "--folds", 2, *more))
-    assert_refused(told, f"{once} holds another study", words, "another --out")
+    assert_rejected(told, f"{once} holds another study", words, "another --out")
     assert made_at(once, "**/*.*") == before
 
 
-def test_other_subclasses_held_out_are_refused_and_said(home, once, run):
+def test_other_subclasses_held_out_are_rejected_and_said(home, once, run):
     told = run(*words_of(home, "subclass", once, "--folds", 2, "--in-all", 2))
-    assert_refused(told, "holds another study")
+    assert_rejected(told, "holds another study")
     # not two lists that read the same
     old, _, new = told.err.partition("(")[2].partition(")")[0].partition(", now ")
     assert new and new != old.partition(": ")[2]
 
 
-def test_pictures_brought_to_another_size_are_another_study(home, once, run):
+def test_images_brought_to_another_size_are_another_study(home, once, run):
     told = run(*words_of(home, "subclass", once, "--folds", 2, "--stimulus", 24))
-    assert_refused(told, "holds another study")
+    assert_rejected(told, "holds another study")
 
 
-def test_the_other_kind_of_study_is_refused(home, once, run):
-    assert_refused(
+def test_the_other_kind_of_study_is_rejected(home, once, run):
+    assert_rejected(
         run(*words_of(home, "style", once)), "another study", "kind: subclass, now style"
     )
 
 
-def test_other_pictures_are_refused(once, run, tmp_path):
-    where = write_rows(tmp_path / "set", colours(5), tinted)
+def test_other_images_are_rejected(once, run, tmp_path):
+    where = write_rows(tmp_path / "set", colors(5), tinted)
     given = ("--images", where, "--out", once, "--epochs", 2, *USUAL, "--folds", 2)
-    assert_refused(run("structure", "subclass", *given), "holds another study (pictures:")
+    assert_rejected(run("structure", "subclass", *given), "holds another study (images:")
 
 
 # Bad input
 
 
-def refused(run, tmp_path, *given, words=()):
+def rejected(run, tmp_path, *given, words=()):
     """Refused in a sentence, with nothing left behind."""
     out = tmp_path / "never"
     told = run("structure", *given, "--out", out, "--epochs", 1, *USUAL)
-    assert_refused(told, *words)
+    assert_rejected(told, *words)
     assert not out.exists()
 
 
 def test_a_class_with_one_style_is_one_sentence(run, tmp_path):
-    rows = [row for row in colours(2) if row.label != "red" or row.style == "pale"]
+    rows = [row for row in colors(2) if row.label != "red" or row.style == "pale"]
     where = write_rows(tmp_path, rows, tinted)
     words = "'red' has images of one style only, 'pale'", "take the class out"
-    refused(run, tmp_path, "style", "--images", where, words=words)
+    rejected(run, tmp_path, "style", "--images", where, words=words)
 
 
 def test_a_list_without_the_column_is_one_sentence(run, tmp_path):
-    where = write_rows(tmp_path, colours(2), tinted, columns=())
+    where = write_rows(tmp_path, colors(2), tinted, columns=())
     for trait in ("style", "subclass"):
         words = f"36 images of {where} have no {trait}, such as", f"column named {trait}"
-        refused(run, tmp_path, trait, "--images", where, words=words)
+        rejected(run, tmp_path, trait, "--images", where, words=words)
 
 
 def test_a_list_with_some_styles_left_out_is_one_sentence(run, tmp_path):
-    where = write_rows(tmp_path, colours(2), tinted)
+    where = write_rows(tmp_path, colors(2), tinted)
     where.write_text(where.read_text().replace(",pale,", ",,"))
-    refused(run, tmp_path, "style", "--images", where, words=["12 images", "no style"])
+    rejected(run, tmp_path, "style", "--images", where, words=["12 images", "no style"])
 
 
 def test_class_folders_have_no_style_and_no_subclass(run, tmp_path):
     for label in "ab":
         for number in range(3):
-            picture(tmp_path / "set" / label / f"{number}.png", number)
+            image_file(tmp_path / "set" / label / f"{number}.png", number)
     for trait in ("style", "subclass"):
         words = "6 images", f"have no {trait}"
-        refused(run, tmp_path, trait, "--images", tmp_path / "set", words=words)
+        rejected(run, tmp_path, trait, "--images", tmp_path / "set", words=words)
 
 
 def test_one_style_alone_is_one_sentence(run, tmp_path):
-    where = write_rows(tmp_path, colours(2, ("plain",)), tinted)
+    where = write_rows(tmp_path, colors(2, ("plain",)), tinted)
     words = "are of one style, 'plain'", "at least two"
-    refused(run, tmp_path, "style", "--images", where, words=words)
+    rejected(run, tmp_path, "style", "--images", where, words=words)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
         ("style", ("--hold", "pail"), ("Unknown style 'pail'", "'pale'")),
         ("style", ("--hold", "pale", "--hold", "blue"), ("Unknown style 'blue'",)),
         ("style", ("--seeds", 0), ("seeds must be a whole number from 1 to 1,000, got 0",)),
-        ("style", ("--batch", 1), ("batch must be a whole number from 2",)),
+        ("style", ("--batch-size", 1), ("batch_size must be a whole number from 2",)),
         ("style", ("--schedule", "cosin"), ("Unknown schedule", "cosine")),
         ("style", ("--device", "gpu"), ("gpu",)),
         ("style", ("--seed", 2**70), ("seed must be a whole number",)),
@@ -485,77 +485,77 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
     ],
 )
 def test_options_that_cannot_be_are_one_sentence(home, run, tmp_path, kind, more, words):
-    where = home / "colours" / "list.csv"
+    where = home / "colors" / "list.csv"
     out = tmp_path / "never"
     folds = ("--folds", 2) if kind == "subclass" else ()
     told = run("structure", kind, "--images", where, "--out", out, *USUAL, *folds, *more)
-    assert_refused(told, *words)
+    assert_rejected(told, *words)
     # a command that is mended must not be refused because of this one
     assert not out.exists()
 
 
-def test_neither_pictures_nor_cifar_100_is_one_sentence(run, tmp_path):
-    refused(run, tmp_path, "subclass", words=["Give --images or --cifar100, one of them."])
-    refused(run, tmp_path, "style", words=["--images"])
+def test_neither_images_nor_cifar_100_is_one_sentence(run, tmp_path):
+    rejected(run, tmp_path, "subclass", words=["Give --images or --cifar100, one of them."])
+    rejected(run, tmp_path, "style", words=["--images"])
 
 
-def test_pictures_that_are_not_there_are_one_sentence(run, tmp_path):
+def test_images_that_are_not_there_are_one_sentence(run, tmp_path):
     for kind in ("style", "subclass"):
-        refused(run, tmp_path, kind, "--images", tmp_path / "none.csv", words=["none.csv"])
-        refused(run, tmp_path, kind, "--images", " ", words=["not an empty text"])
+        rejected(run, tmp_path, kind, "--images", tmp_path / "none.csv", words=["none.csv"])
+        rejected(run, tmp_path, kind, "--images", " ", words=["not an empty text"])
 
 
-def test_out_may_be_no_file_no_other_run_and_not_the_pictures(home, run, tmp_path):
+def test_out_may_be_no_file_no_other_run_and_not_the_images(home, run, tmp_path):
     (tmp_path / "file").write_text("mine")
     told = run(*words_of(home, "style", tmp_path / "file"))
-    assert_refused(told, "it is a file, not a folder")
-    assert_refused(run(*words_of(home, "style", tmp_path / "file" / "below")), "Cannot write into")
+    assert_rejected(told, "it is a file, not a folder")
+    assert_rejected(run(*words_of(home, "style", tmp_path / "file" / "below")), "Cannot write into")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text('{"kind": "overlap study"}')
     told = run(*words_of(home, "style", tmp_path / "run"))
-    assert_refused(told, "another study", "kind: overlap study, now style")
+    assert_rejected(told, "another study", "kind: overlap study, now style")
     (tmp_path / "run" / "run.json").write_text("{")
-    assert_refused(run(*words_of(home, "style", tmp_path / "run")), "run.json cannot be read")
+    assert_rejected(run(*words_of(home, "style", tmp_path / "run")), "run.json cannot be read")
     (tmp_path / "other" / "models").mkdir(parents=True)
     told = run(*words_of(home, "style", tmp_path / "other"))
-    assert_refused(told, "not from this study: choose another --out")
+    assert_rejected(told, "not from this study: choose another --out")
     folder = tmp_path / "set"
-    for number, row in enumerate(colours(2)):
+    for number, row in enumerate(colors(2)):
         (folder / row.label / row.subclass).mkdir(parents=True, exist_ok=True)
         made = Image.fromarray(tinted(row, number))
         made.save(folder / row.label / row.subclass / f"{number}.png")
     given = ("--images", folder, "--out", folder, "--epochs", 1, *USUAL)
-    assert_refused(run("structure", "subclass", *given), "holds the images")
-    assert_refused(run(*words_of(home, "style", home / "colours")), "holds the images")
+    assert_rejected(run("structure", "subclass", *given), "holds the images")
+    assert_rejected(run(*words_of(home, "style", home / "colors")), "holds the images")
 
 
-def test_pictures_that_cannot_be_read_are_told(run, tmp_path):
-    write_rows(tmp_path / "colours", colours(12), tinted)
-    broken = sorted((tmp_path / "colours").rglob("*.png"))[5]
+def test_images_that_cannot_be_read_are_told(run, tmp_path):
+    write_rows(tmp_path / "colors", colors(12), tinted)
+    broken = sorted((tmp_path / "colors").rglob("*.png"))[5]
     broken.write_bytes(b"no picture")
     told = run(*words_of(tmp_path, "style", tmp_path / "out", epochs=1))
     assert told.status == 0, told.err
     assert "Note: 1 image was skipped" in told.out and broken.name in told.out
 
 
-def test_one_picture_of_each_class_and_style_is_one_sentence(run, tmp_path):
-    where = write_rows(tmp_path, colours(1, ("pale", "plain"), ("calm",)), tinted)
-    refused(run, tmp_path, "style", "--images", where, words=["familiar"])
+def test_one_image_of_each_class_and_style_is_one_sentence(run, tmp_path):
+    where = write_rows(tmp_path, colors(1, ("pale", "plain"), ("calm",)), tinted)
+    rejected(run, tmp_path, "style", "--images", where, words=["familiar"])
 
 
-def test_styles_that_would_share_a_file_are_kept_apart_or_refused(run, tmp_path):
-    where = write_rows(tmp_path / "set", colours(2), tinted)
+def test_styles_that_would_share_a_file_are_kept_apart_or_rejected(run, tmp_path):
+    where = write_rows(tmp_path / "set", colors(2), tinted)
     where.write_text(where.read_text().replace(",pale,", ",a/b,").replace(",plain,", ",a-b,"))
     out = tmp_path / "out"
     told = run("structure", "style", "--images", where, "--out", out, "--epochs", 1, *USUAL)
     if told.status:
-        assert_refused(told, "a-b")
+        assert_rejected(told, "a-b")
         return
     assert len(list(out.glob("models/0/*.pt"))) == len(list(out.glob("tests/0/*.parquet"))) == 3
 
 
 def test_a_study_needs_seeds_each_once(home, tmp_path):
-    kinds = load_holdout_images(home / "colours" / "list.csv", "style", "native", NoProgress())
+    kinds = load_holdout_images(home / "colors" / "list.csv", "style", "native", NoProgress())
     folds = tuple(style_folds(kinds, ["pale"]))
     for seeds in ((), (1, 1)):
         own = HoldoutStudy("style", folds, "textures:network", Recipe(epochs=1), seeds)
@@ -567,7 +567,7 @@ def test_a_study_needs_seeds_each_once(home, tmp_path):
 # Scores of answers that are made up
 
 
-def scored(out, rows, answer, folds, seeds=(0,), kinds=None):
+def scored(out, rows, prediction, folds, seeds=(0,), kinds=None):
     """Write the answers that `answer(seed, place, is_held_out)` gives, and score them."""
     kinds = kinds or in_memory(rows)
     study = HoldoutStudy("style", tuple(folds), "resnet9", Recipe(), tuple(seeds))
@@ -577,9 +577,11 @@ def scored(out, rows, answer, folds, seeds=(0,), kinds=None):
             held = np.arange(len(places)) < len(fold.held_out)
             path = HoldoutJob(fold, seed).test(Path(out))
             path.parent.mkdir(parents=True, exist_ok=True)
-            answers = [answer(seed, int(p), bool(h)) for p, h in zip(places, held, strict=True)]
+            predictions = [
+                prediction(seed, int(p), bool(h)) for p, h in zip(places, held, strict=True)
+            ]
             table = {"place": places, "held_out": held, "label": kinds.labels[places]}
-            pq.write_table(pa.table({**table, "answer": np.array(answers)}), path)
+            pq.write_table(pa.table({**table, "prediction": np.array(predictions)}), path)
     return score_study(study, kinds, Path(out))
 
 
@@ -612,10 +614,10 @@ def test_all_right_and_none_right_have_wilsons_interval(tmp_path):
     rows = rows_of(24)
     fold = fold_of(range(8), range(8, 24))
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         return 1 - label_of(rows, place) if is_held_out else label_of(rows, place)
 
-    (own,) = scored(tmp_path, rows, answer, [fold]).folds
+    (own,) = scored(tmp_path, rows, prediction, [fold]).folds
     z = Z95**2
     assert own.held_out.value == 0 and own.familiar.value == 1
     assert own.held_out.interval == pytest.approx((0, z / (8 + z)))
@@ -625,14 +627,14 @@ def test_all_right_and_none_right_have_wilsons_interval(tmp_path):
     assert own.by_class == {"a": 0, "b": 0}
 
 
-def test_the_gap_and_the_mean_of_few_pictures_are_no_surer_than_their_parts(tmp_path):
+def test_the_gap_and_the_mean_of_few_images_are_no_surer_than_their_parts(tmp_path):
     rows = rows_of(16)
     folds = [fold_of(range(4), range(4, 8)), fold_of(range(8, 12), range(12, 16), "q")]
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         return 1 - label_of(rows, place) if is_held_out else label_of(rows, place)
 
-    results = scored(tmp_path, rows, answer, folds)
+    results = scored(tmp_path, rows, prediction, folds)
     z = Z95**2
     # 4 of 4 right against 0 of 4: Newcombe's interval of a difference, from Wilson's two
     expected = 1 - sqrt(2) * z / (4 + z)
@@ -643,20 +645,20 @@ def test_the_gap_and_the_mean_of_few_pictures_are_no_surer_than_their_parts(tmp_
     assert low == 0 and high >= z / (8 + z) - 1e-9
     assert results.gap.interval[0] < 0.9
     # one fold is its own mean
-    (alone,) = (scored(tmp_path / "one", rows, answer, folds[:1]),)
+    (alone,) = (scored(tmp_path / "one", rows, prediction, folds[:1]),)
     assert alone.held_out.interval == pytest.approx(alone.folds[0].held_out.interval)
 
 
-def test_independent_pictures_have_the_interval_of_their_number(tmp_path):
+def test_independent_images_have_the_interval_of_their_number(tmp_path):
     rows = rows_of(400)
     fold = fold_of(range(200), range(200, 400))
     numbers = np.random.default_rng(0).random(400)
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         right = numbers[place] < (0.5 if is_held_out else 0.8)
         return label_of(rows, place) if right else 1 - label_of(rows, place)
 
-    (own,) = scored(tmp_path, rows, answer, [fold]).folds
+    (own,) = scored(tmp_path, rows, prediction, [fold]).folds
     for share, count in ((own.held_out, 200), (own.familiar, 200)):
         low, high = share.interval
         least, most = wilson(share.value, count)
@@ -676,11 +678,11 @@ def test_subclasses_that_are_all_right_or_all_wrong_make_it_wider(tmp_path):
         right = place // 10 % 4 < 2
         return label_of(rows, place) if right else 1 - label_of(rows, place)
 
-    def by_picture(seed, place, is_held_out):
+    def by_image(seed, place, is_held_out):
         return label_of(rows, place) if place % 2 else 1 - label_of(rows, place)
 
     (alike,) = scored(tmp_path / "alike", rows, by_kind, [fold]).folds
-    (mixed,) = scored(tmp_path / "mixed", rows, by_picture, [fold]).folds
+    (mixed,) = scored(tmp_path / "mixed", rows, by_image, [fold]).folds
     assert alike.held_out.value == mixed.held_out.value == 0.5
     # as if there were 40 pictures, not 400
     half = Z95 * sqrt(0.25 / 40)
@@ -689,28 +691,28 @@ def test_subclasses_that_are_all_right_or_all_wrong_make_it_wider(tmp_path):
     assert mixed.held_out.interval == pytest.approx(wilson(0.5, 400))
 
 
-def test_without_subclasses_each_picture_counts_alone(tmp_path):
+def test_without_subclasses_each_image_counts_alone(tmp_path):
     rows = [Row("ab"[n % 2], "p", None, n) for n in range(401)]
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         return label_of(rows, place) if place < 200 else 1 - label_of(rows, place)
 
-    (own,) = scored(tmp_path, rows, answer, [fold_of(range(400), [400])]).folds
+    (own,) = scored(tmp_path, rows, prediction, [fold_of(range(400), [400])]).folds
     assert own.held_out.interval == pytest.approx(wilson(0.5, 400), abs=0.008)
 
 
-def test_seeds_are_averaged_picture_by_picture(tmp_path):
+def test_seeds_are_averaged_image_by_image(tmp_path):
     rows = rows_of(12)
     fold = fold_of(range(8), range(8, 12), train=range(3))
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         right = place % 4 < seed
         return label_of(rows, place) if right else 1 - label_of(rows, place)
 
-    results = scored(tmp_path, rows, answer, [fold], seeds=(1, 2, 4))
+    results = scored(tmp_path, rows, prediction, [fold], seeds=(1, 2, 4))
     (own,) = results.folds
     assert own.held_out.value == pytest.approx((1 / 4 + 2 / 4 + 1) / 3)
-    assert own.pictures == (8, 4, 3)
+    assert own.n_images == (8, 4, 3)
     # the first of every four is always right, the last of them once in three
     assert results.seeds == (1, 2, 4)
 
@@ -751,23 +753,23 @@ def test_confusions_are_counted_over_all_seeds_the_most_frequent_first(tmp_path)
     fold = fold_of([n for n in range(24) if n % 6 < 5], [5, 11, 17, 23])
     numbers = np.random.default_rng(1).integers(0, 4, (2, 24))
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         # what is familiar is never mistaken, and counts for nothing here
         return int(numbers[seed, place]) if is_held_out else place // 6
 
-    (own,) = scored(tmp_path, rows, answer, [fold], seeds=(0, 1)).folds
+    (own,) = scored(tmp_path, rows, prediction, [fold], seeds=(0, 1)).folds
     wrong = Counter(
         ("abcd"[place // 6], "abcd"[numbers[seed, place]])
         for seed in (0, 1)
         for place in fold.held_out.tolist()
         if numbers[seed, place] != place // 6
     )
-    assert {(each.label, each.answer): each.share for each in own.confusions} == {
+    assert {(each.label, each.prediction): each.share for each in own.confusions} == {
         pair: pytest.approx(count / 10) for pair, count in wrong.items()
     }
-    counts = [wrong[each.label, each.answer] for each in own.confusions]
+    counts = [wrong[each.label, each.prediction] for each in own.confusions]
     assert counts == sorted(counts, reverse=True) and len(set(counts)) > 1
-    assert {each.pictures for each in own.confusions} == {5}
+    assert {each.n_images for each in own.confusions} == {5}
     assert own.familiar.value == 1
 
 
@@ -776,7 +778,7 @@ def test_only_the_twenty_most_frequent_confusions_are_kept(tmp_path):
     held = list(range(440))
     turn = {}
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         # class 0 is taken for class 1 more often than anything else for anything
         label = place % 8
         if label == 0 and place < 240:
@@ -784,9 +786,9 @@ def test_only_the_twenty_most_frequent_confusions_are_kept(tmp_path):
         turn[label] = turn.get(label, 0) + 1
         return (label + 1 + turn[label] % 7) % 8
 
-    (own,) = scored(tmp_path, rows, answer, [fold_of(held, range(440, 448))]).folds
+    (own,) = scored(tmp_path, rows, prediction, [fold_of(held, range(440, 448))]).folds
     assert len(own.confusions) == 20
-    assert (own.confusions[0].label, own.confusions[0].answer) == ("class 0", "class 1")
+    assert (own.confusions[0].label, own.confusions[0].prediction) == ("class 0", "class 1")
     assert own.held_out.value == 0
 
 
@@ -794,15 +796,17 @@ def test_classes_of_which_nothing_was_held_out_are_missing(tmp_path):
     rows = [Row("abc"[n % 3], "p", f"kind {n}", n) for n in range(12)]
     fold = fold_of([0, 1, 3, 4], [2, 5, 8])
 
-    def answer(seed, place, is_held_out):
+    def prediction(seed, place, is_held_out):
         return place % 3 if place != 3 else 2
 
-    (own,) = scored(tmp_path, rows, answer, [fold]).folds
+    (own,) = scored(tmp_path, rows, prediction, [fold]).folds
     assert own.missing == ("c",) and own.by_class == {"a": 0.5, "b": 1}
-    assert [(each.label, each.answer, each.share) for each in own.confusions] == [("a", "c", 0.5)]
+    assert [(each.label, each.prediction, each.share) for each in own.confusions] == [
+        ("a", "c", 0.5)
+    ]
 
 
-def test_pictures_are_kept_from_the_hardest_class_to_the_easiest(tmp_path):
+def test_images_are_kept_from_the_hardest_class_to_the_easiest(tmp_path):
     labels = [f"{number:02d}" for number in range(50)]
     pairs = [(label, style) for label in labels for style in "pqr"]
     kinds = in_memory([Row(label, style, label, n) for n, (label, style) in enumerate(pairs)])
@@ -812,7 +816,7 @@ def test_pictures_are_kept_from_the_hardest_class_to_the_easiest(tmp_path):
         {
             "place": places,
             "label": [int(kinds.labels[place]) for place in places],
-            "answer": [0] * len(places),
+            "prediction": [0] * len(places),
             "held_out": [True] * len(places),
         }
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from commands import Result, assert_refused
+from commands import Result, assert_rejected
 from eyechart.images.image_list import find_images
 from eyechart.structure.icons import npm_packages
 from eyechart.structure.icons.icon_classes import class_of, icon_classes
@@ -294,8 +294,8 @@ def test_icons_are_drawn_into_class_folders_with_a_list(run, source, out):
         row["path"] for row in expected
     }
     for row in expected:
-        with Image.open(out / row["path"]) as picture:
-            assert (picture.mode, picture.size, picture.format) == ("RGB", (32, 32), "PNG")
+        with Image.open(out / row["path"]) as image:
+            assert (image.mode, image.size, image.format) == ("RGB", (32, 32), "PNG")
     assert "14 icons of 7 classes" in told.out
     assert "noto 7, twemoji 7." in told.out
     assert "No two styles share a drawing." in told.out
@@ -305,12 +305,12 @@ def test_each_file_shows_the_drawing_of_its_style(run, source, out):
     body = rectangle("#0000ff", 0, 0, 8, 16)
     write_archive(source, PACKAGES["noto"], usual_style("noto", airplane=body))
     assert build(run, source, out, *two()).status == 0
-    with Image.open(out / "Airplane" / "airplane.noto.png") as picture:
-        shown = np.asarray(picture)
+    with Image.open(out / "Airplane" / "airplane.noto.png") as image:
+        shown = np.asarray(image)
     assert np.all(shown[:, :16] == (0, 0, 255))
     assert np.all(shown[:, 16:] == 255)
-    with Image.open(out / "Airplane" / "airplane.twemoji.png") as picture:
-        assert not np.array_equal(np.asarray(picture), shown)
+    with Image.open(out / "Airplane" / "airplane.twemoji.png") as image:
+        assert not np.array_equal(np.asarray(image), shown)
 
 
 @pytest.mark.parametrize("size", [18, 50, 1024])
@@ -319,8 +319,8 @@ def test_icons_have_the_size_that_is_asked_for(run, tmp_path, out, size):
     assert build(run, source, out, *two(), "--size", size).status == 0
     assert len(rows_of(out)) == 2
     for row in rows_of(out):
-        with Image.open(out / row["path"]) as picture:
-            assert picture.size == (size, size)
+        with Image.open(out / row["path"]) as image:
+            assert image.size == (size, size)
 
 
 def test_without_a_choice_all_eight_styles_are_drawn(run, tmp_path, out):
@@ -331,30 +331,30 @@ def test_without_a_choice_all_eight_styles_are_drawn(run, tmp_path, out):
     assert len(rows_of(out)) == 8 * len(FEW)
 
 
-def test_the_licence_and_the_painters_of_each_style_are_written_beside_the_icons(run, source, out):
+def test_the_license_and_the_painters_of_each_style_are_written_beside_the_icons(run, source, out):
     write_archive(source, PACKAGES["noto"], usual_style("noto"), "1.2.3")
     told = build(run, source, out, *two())
-    text = (out / "LICENCES.md").read_text(encoding="utf-8")
+    text = (out / "LICENSES.md").read_text(encoding="utf-8")
     (noto,) = (line for line in text.splitlines() if line.startswith("| noto "))
     for word in (
         "Noto Painters",
         "https://noto.example",
         "FREE-NOTO",
-        "https://noto.example/licence",
+        "https://noto.example/license",
         "@iconify-json/noto 1.2.3",
     ):
         assert word in noto
     assert "FREE-TWEMOJI" in text
     assert "openmoji" not in text
-    assert str(out / "LICENCES.md") in told.out
+    assert str(out / "LICENSES.md") in told.out
 
 
-def test_a_licence_without_addresses_is_named_all_the_same(run, source, out):
+def test_a_license_without_addresses_is_named_all_the_same(run, source, out):
     files = usual_style("noto")
     files["info.json"] |= {"license": {"title": "As you like"}, "author": {"name": "Someone"}}
     write_archive(source, PACKAGES["noto"], files)
     assert build(run, source, out, *two()).status == 0
-    text = (out / "LICENCES.md").read_text(encoding="utf-8")
+    text = (out / "LICENSES.md").read_text(encoding="utf-8")
     assert "| noto | Someone | As you like | @iconify-json/noto 1.0.0 |" in text.splitlines()
 
 
@@ -368,17 +368,17 @@ def test_archives_and_installed_packages_give_the_same_icons(run, tmp_path, sour
         assert build(run, own, tmp_path / str(place), *two()).status == 0
         made.append(contents(tmp_path / str(place)))
     assert made[0] == made[1] == made[2]
-    # beside the icons their list, the licences and what was asked for
+    # beside the icons their list, the licenses and what was asked for
     assert len(made[0]) == 2 * len(FEW) + 3
 
 
 def test_the_list_is_read_with_its_labels_styles_and_subclasses(run, source, out):
     assert build(run, source, out, *two()).status == 0
-    pictures = find_images(out / "icons.csv")
-    assert len(pictures) == 14
-    (one,) = (each for each in pictures if each.name == "Biking/man_biking.twemoji.png")
+    images = find_images(out / "icons.csv")
+    assert len(images) == 14
+    (one,) = (each for each in images if each.name == "Biking/man_biking.twemoji.png")
     assert (one.label, one.style, one.subclass) == ("Biking", "twemoji", "man_biking")
-    assert all(each.path.is_file() for each in pictures)
+    assert all(each.path.is_file() for each in images)
 
 
 def test_a_style_that_does_not_tell_characters_is_read_by_the_names_of_the_others(run, source, out):
@@ -410,8 +410,8 @@ def test_an_alias_that_is_flipped_is_drawn_flipped(run, source, out):
     assert build(run, source, out, *two()).status == 0
     shown = []
     for side in ("left", "right"):
-        with Image.open(out / "Hand" / f"backhand_index_pointing_{side}.noto.png") as picture:
-            shown.append(np.asarray(picture))
+        with Image.open(out / "Hand" / f"backhand_index_pointing_{side}.noto.png") as image:
+            shown.append(np.asarray(image))
     assert not np.array_equal(*shown)
     assert np.array_equal(shown[0], np.flip(shown[1], axis=1))
 
@@ -420,7 +420,7 @@ def test_a_style_that_is_named_twice_counts_once(run, source, out):
     told = build(run, source, out, *two("noto", "twemoji", "noto"))
     assert told.status == 0, told.err
     assert "No two styles share a drawing." in told.out
-    text = (out / "LICENCES.md").read_text(encoding="utf-8")
+    text = (out / "LICENSES.md").read_text(encoding="utf-8")
     assert text.count("@iconify-json/noto ") == 1
 
 
@@ -465,8 +465,8 @@ def test_a_damaged_list_is_written_anew(run, source, out):
     assert build(run, source, out, *two()).status == 0
     before = contents(out)
     (out / "icons.csv").write_text("path,label,style,subclass\n", encoding="utf-8")
-    licences = out / "LICENCES.md"
-    licences.write_text(licences.read_text("utf-8").splitlines()[0], encoding="utf-8")
+    licenses = out / "LICENSES.md"
+    licenses.write_text(licenses.read_text("utf-8").splitlines()[0], encoding="utf-8")
     assert build(run, source, out, *two()).status == 0
     assert contents(out) == before
 
@@ -529,7 +529,7 @@ def test_icons_of_other_settings_are_not_replaced(run, tmp_path, out, changed, w
     source = write_packages(tmp_path / "three", ["noto", "twemoji", "openmoji"])
     assert build(run, source, out, *two()).status == 0
     before = contents(out)
-    assert_refused(build(run, source, out, *two(), *changed), "other icons", words, "--out")
+    assert_rejected(build(run, source, out, *two(), *changed), "other icons", words, "--out")
     assert contents(out) == before
 
 
@@ -691,7 +691,7 @@ def test_a_fetch_that_was_stopped_half_way_goes_on_with_the_same_command(
         f'{copy}\ncase "$name" in *noto) cat "{tmp_path}/half" > "$2/$file-1.0.0.tgz"; exit 1; esac'
     )
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_refused(after_fetching(told), "Cannot fetch @iconify-json/noto")
+    assert_rejected(after_fetching(told), "Cannot fetch @iconify-json/noto")
     npm(copy)
     told = run("structure", "icons", "build", "--out", out, *two())
     assert told.status == 0, told.err
@@ -702,7 +702,7 @@ def test_no_npm_is_one_sentence(run, out, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_refused(told, "npm", "install", "--from")
+    assert_rejected(told, "npm", "install", "--from")
     assert not out.exists()
 
 
@@ -730,28 +730,28 @@ exit 1
 def test_an_npm_that_fails_is_one_sentence_with_its_reason(run, out, npm, script, word):
     npm(script)
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_refused(told, "Cannot fetch unicode-emoji-json", word, "--from")
+    assert_rejected(told, "Cannot fetch unicode-emoji-json", word, "--from")
     assert not out.exists()
 
 
-def test_an_npm_that_does_not_answer_is_one_sentence(run, out, npm, monkeypatch):
+def test_an_npm_that_does_not_prediction_is_one_sentence(run, out, npm, monkeypatch):
     monkeypatch.setattr(npm_packages, "PATIENCE", 0.2)
     npm("exec sleep 20")
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_refused(told, "Cannot fetch unicode-emoji-json", "nothing came", "--from")
+    assert_rejected(told, "Cannot fetch unicode-emoji-json", "nothing came", "--from")
 
 
 def test_an_npm_that_brings_nothing_is_one_sentence(run, out, npm):
     npm("exit 0")
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_refused(after_fetching(told), "unicode-emoji-json")
+    assert_rejected(after_fetching(told), "unicode-emoji-json")
 
 
 def test_a_file_where_packages_go_is_one_sentence(run, source, out, tmp_path, npm):
     npm(COPY.format(log=tmp_path / "log", source=source))
     (tmp_path / "icons.npm").write_text("", encoding="utf-8")
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_refused(told, "icons.npm")
+    assert_rejected(told, "icons.npm")
 
 
 # bad input
@@ -808,8 +808,8 @@ CHANGED = {
     "characters no JSON": usual_style("noto") | {"chars.json": "{"},
     "no info": without("info.json"),
     "info a list": usual_style("noto") | {"info.json": []},
-    "no licence": usual_style("noto") | {"info.json": {"author": {"name": "me"}}},
-    "licence a word": usual_style("noto") | {"info.json": {"license": "MIT", "author": {}}},
+    "no license": usual_style("noto") | {"info.json": {"author": {"name": "me"}}},
+    "license a word": usual_style("noto") | {"info.json": {"license": "MIT", "author": {}}},
     "no author": usual_style("noto") | {"info.json": {"license": {"title": "MIT"}}},
 }
 
@@ -819,7 +819,7 @@ def test_a_package_whose_format_changed_is_one_sentence(run, source, out, files)
     (source / "iconify-json-noto-1.0.0.tgz").unlink()
     write_archive(source, PACKAGES["noto"], files, "7.8.9")
     told = build(run, source, out, *two())
-    assert_refused(told, "@iconify-json/noto 7.8.9", "another format", "older version", "--from")
+    assert_rejected(told, "@iconify-json/noto 7.8.9", "another format", "older version", "--from")
     assert not out.exists()
 
 
@@ -843,14 +843,14 @@ def test_names_whose_format_changed_are_one_sentence(run, source, out, files):
     (source / "unicode-emoji-json-1.0.0.tgz").unlink()
     write_archive(source, NAMES_OF_EMOJI, files, "7.8.9")
     told = build(run, source, out, *two())
-    assert_refused(told, "unicode-emoji-json 7.8.9", "another format", "--from")
+    assert_rejected(told, "unicode-emoji-json 7.8.9", "another format", "--from")
     assert not out.exists()
 
 
 def test_packages_without_an_icon_of_any_class_are_one_sentence(run, source, out):
     for style in ("noto", "twemoji"):
         write_archive(source, PACKAGES[style], style_files(style, {"other": TREE}))
-    assert_refused(build(run, source, out, *two()), "no icon")
+    assert_rejected(build(run, source, out, *two()), "no icon")
 
 
 BROKEN = "<path d='M0 0' <<"
@@ -871,11 +871,11 @@ def test_few_broken_drawings_are_left_out_and_named(run, tmp_path, out, body):
     assert len(paths) > 100
 
 
-def test_many_broken_drawings_are_refused(run, tmp_path, out):
+def test_many_broken_drawings_are_rejected(run, tmp_path, out):
     source = write_packages(tmp_path / "many", emoji=MANY)
     files = usual_style("twemoji", MANY, black_bird=BROKEN, rose=BROKEN)
     write_archive(source, PACKAGES["twemoji"], files)
-    assert_refused(build(run, source, out, *two()), "twemoji", "rose", "1 %", "fetch")
+    assert_rejected(build(run, source, out, *two()), "twemoji", "rose", "1 %", "fetch")
     assert not out.exists()
 
 
@@ -884,7 +884,7 @@ def test_a_damaged_archive_is_one_sentence(run, source, out):
     whole = path.read_bytes()
     for damaged in (b"", b"no archive", whole[: len(whole) // 2]):
         path.write_bytes(damaged)
-        assert_refused(build(run, source, out, *two()), path.name, "damaged")
+        assert_rejected(build(run, source, out, *two()), path.name, "damaged")
     assert not out.exists()
 
 
@@ -892,51 +892,51 @@ def test_a_damaged_archive_does_not_hide_a_whole_one(run, source, out):
     (source / "iconify-json-noto-9.9.9.tgz").write_bytes(b"half")
     told = build(run, source, out, *two())
     assert told.status == 0, told.err
-    assert "@iconify-json/noto 1.0.0" in (out / "LICENCES.md").read_text(encoding="utf-8")
+    assert "@iconify-json/noto 1.0.0" in (out / "LICENSES.md").read_text(encoding="utf-8")
 
 
 def test_an_archive_instead_of_its_folder_is_one_sentence(run, source, out):
     archive = next(source.glob("*.tgz"))
-    assert_refused(build(run, archive, out), archive.name, "is a file", "the folder")
+    assert_rejected(build(run, archive, out), archive.name, "is a file", "the folder")
 
 
 @pytest.mark.parametrize("name", [NAMES_OF_EMOJI, PACKAGES["twemoji"]])
 def test_a_missing_package_is_one_sentence(run, source, out, name):
     next(source.glob(f"{name.removeprefix('@').replace('/', '-')}-*.tgz")).unlink()
     told = build(run, source, out, *two())
-    assert_refused(told, str(source), f"npm pack {name}")
+    assert_rejected(told, str(source), f"npm pack {name}")
     assert not out.exists()
 
 
 def test_a_folder_of_packages_that_is_not_there_is_one_sentence(run, tmp_path, out):
-    assert_refused(build(run, tmp_path / "nowhere", out, *two()), "nowhere")
+    assert_rejected(build(run, tmp_path / "nowhere", out, *two()), "nowhere")
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert_refused(build(run, tmp_path / "file", out, *two()), "file")
+    assert_rejected(build(run, tmp_path / "file", out, *two()), "file")
 
 
 def test_an_unknown_style_is_one_sentence_with_the_nearest(run, source, out):
-    assert_refused(build(run, source, out, *two("noto", "twemojy")), "'twemojy'", "'twemoji'")
-    assert_refused(build(run, source, out, *two("noto", "")), "''")
+    assert_rejected(build(run, source, out, *two("noto", "twemojy")), "'twemojy'", "'twemoji'")
+    assert_rejected(build(run, source, out, *two("noto", "")), "''")
 
 
 def test_one_style_is_not_enough(run, source, out):
-    assert_refused(build(run, source, out, *two("noto")), "two styles")
-    assert_refused(build(run, source, out, *two("noto", "noto")), "two styles")
+    assert_rejected(build(run, source, out, *two("noto")), "two styles")
+    assert_rejected(build(run, source, out, *two("noto", "noto")), "two styles")
     assert not out.exists()
 
 
 @pytest.mark.parametrize("size", ["17", "0", "-32", "1025", "large", "32.5"])
 def test_a_size_out_of_range_is_one_sentence(run, source, out, size):
-    assert_refused(build(run, source, out, *two(), "--size", size), "size")
+    assert_rejected(build(run, source, out, *two(), "--size", size), "size")
     assert not out.exists()
 
 
 def test_a_file_as_out_is_one_sentence(run, source, tmp_path, out):
     out.write_text("mine", encoding="utf-8")
-    assert_refused(build(run, source, out, *two()), str(out), "file")
+    assert_rejected(build(run, source, out, *two()), str(out), "file")
     assert out.read_text(encoding="utf-8") == "mine"
-    assert_refused(build(run, source, out / "below", *two()), str(out))
-    assert_refused(build(run, source, "", *two()), "folder")
+    assert_rejected(build(run, source, out / "below", *two()), str(out))
+    assert_rejected(build(run, source, "", *two()), "folder")
 
 
 @pytest.mark.parametrize(
@@ -945,7 +945,7 @@ def test_a_file_as_out_is_one_sentence(run, source, tmp_path, out):
         {"notes.txt": "mine"},
         {"Flag/mine.png": "mine"},
         # a list of somebody else's, by chance of the same name
-        {"icons.csv": "file,colour\nFlag/mine.png,red\n", "Flag/mine.png": "mine"},
+        {"icons.csv": "file,color\nFlag/mine.png,red\n", "Flag/mine.png": "mine"},
         {
             "icons.csv": "path,label,style,subclass\nFlag/mine.png,Flag,x,y\n",
             "Flag/mine.png": "mine",
@@ -953,12 +953,12 @@ def test_a_file_as_out_is_one_sentence(run, source, tmp_path, out):
     ],
     ids=["a file", "a class folder", "another list", "another list of the same columns"],
 )
-def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(run, source, out, files):
+def test_a_folder_that_holds_something_else_is_rejected_and_left_as_it_is(run, source, out, files):
     for name, text in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text, encoding="utf-8")
     before = contents(out)
-    assert_refused(build(run, source, out, *two()), str(out), "something else")
+    assert_rejected(build(run, source, out, *two()), str(out), "something else")
     assert contents(out) == before
 
 
@@ -969,7 +969,7 @@ def test_an_empty_folder_is_taken(run, source, out):
     assert build(run, source, out / "deep" / "down", *two()).status == 0
 
 
-def test_pictures_of_others_among_icons_are_kept(run, tmp_path, out):
+def test_images_of_others_among_icons_are_kept(run, tmp_path, out):
     source = write_packages(tmp_path / "packages", ["noto", "twemoji"])
     assert build(run, source, out, *two("noto", "twemoji")).status == 0
     mine = out / "Flag" / "mine.png"

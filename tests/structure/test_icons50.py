@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.structure.icons.icons50 import is_icons50, read_name
-from kinds_data import colours, tinted, write_rows
+from kinds_data import colors, tinted, write_rows
 
 
 def listed(folder):
@@ -20,7 +20,7 @@ def listed(folder):
         return [tuple(row.values()) for row in csv.DictReader(file)]
 
 
-def picture(number):
+def icon_image(number):
     return np.full((32, 32, 3), 10 * number, dtype=np.uint8)
 
 
@@ -52,7 +52,7 @@ def test_class_folders_become_a_list(run, tmp_path):
     ):
         path = tmp_path / "icons" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(picture(number)).save(path)
+        Image.fromarray(icon_image(number)).save(path)
     done = run("structure", "icons", "original", tmp_path / "icons", "--out", tmp_path / "out")
     assert done.status == 0 and "3 icons" in done.out
     assert listed(tmp_path / "out") == [
@@ -61,7 +61,7 @@ def test_class_folders_become_a_list(run, tmp_path):
         ("books/books.apple.2.png", "books", "apple", "books"),
     ]
     made = np.asarray(Image.open(tmp_path / "out" / "books" / "books.apple.2.png"))
-    assert np.array_equal(made, picture(2))
+    assert np.array_equal(made, icon_image(2))
 
 
 def test_the_file_of_numpy_gives_the_same(run, tmp_path):
@@ -70,8 +70,8 @@ def test_the_file_of_numpy_gives_the_same(run, tmp_path):
         "style": np.array(["apple", "google"]),
         "subtype": np.array(["duck", "books"]),
         "rendition": np.array([1, 2]),
-        # as published: colours first
-        "image": np.stack([picture(3), picture(4)]).transpose(0, 3, 1, 2),
+        # as published: colors first
+        "image": np.stack([icon_image(3), icon_image(4)]).transpose(0, 3, 1, 2),
     }
     path = tmp_path / "Icons-50.npy"
     np.save(path, held, allow_pickle=True)
@@ -82,7 +82,7 @@ def test_the_file_of_numpy_gives_the_same(run, tmp_path):
         ("books", "google", "books"),
     ]
     made = np.asarray(Image.open(tmp_path / "out" / "books" / "books.google.2.png"))
-    assert np.array_equal(made, picture(4))
+    assert np.array_equal(made, icon_image(4))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def icons50(tmp_path_factory):
     """Icons of 40 px as the command imports them."""
     folder = tmp_path_factory.mktemp("icons50")
     names = {"plain": "apple", "pale": "google"}
-    for number, row in enumerate(colours(3, tuple(names))):
+    for number, row in enumerate(colors(3, tuple(names))):
         name = f"{names[row.style]}_{number}_{row.subclass}.png"
         path = folder / "original" / row.label / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,16 @@ def icons50(tmp_path_factory):
 def test_the_original_icons_are_resized_as_in_the_paper_unless_one_says_otherwise(
     run, icons50, tmp_path, kind, options, stimulus, size
 ):
-    words = ("--arch", "textures:network", "--epochs", 1, "--batch", 8, "--out", tmp_path / "out")
+    words = (
+        "--arch",
+        "textures:network",
+        "--epochs",
+        1,
+        "--batch-size",
+        8,
+        "--out",
+        tmp_path / "out",
+    )
     told = run("structure", *kind, "--images", icons50 / "icons.csv", *options, *words)
     assert told.status == 0, told.err
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == stimulus
@@ -118,7 +127,7 @@ def test_the_original_icons_are_resized_as_in_the_paper_unless_one_says_otherwis
 
 def test_only_the_original_icons_are_taken_for_them(icons50, tmp_path):
     assert is_icons50(icons50) and is_icons50(icons50 / "icons.csv")
-    other = write_rows(tmp_path / "other", colours(1), tinted)
+    other = write_rows(tmp_path / "other", colors(1), tinted)
     assert not is_icons50(other)
     for text in ("", "[]", '{"icons": "others", "side": 32}'):
         (other.parent / "build.json").write_text(text)
@@ -136,23 +145,23 @@ def test_a_file_that_asks_for_a_program_runs_nothing(run, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "Icons-50.npy"
     np.save(path, {"class": Evil()}, allow_pickle=True)
-    assert_refused(run("structure", "icons", "original", path), "mkdir")
+    assert_rejected(run("structure", "icons", "original", path), "mkdir")
     assert not (tmp_path / "was-run").exists()
 
 
 @pytest.mark.parametrize(("name", "words"), [("../bird", "../bird"), ("", "without a class")])
-def test_names_that_would_leave_the_folder_are_refused(run, tmp_path, name, words):
+def test_names_that_would_leave_the_folder_are_rejected(run, tmp_path, name, words):
     held = {
         "class": np.array([name]),
         "style": np.array(["apple"]),
         "subtype": np.array(["duck"]),
         "rendition": np.array([1]),
-        "image": picture(1)[None],
+        "image": icon_image(1)[None],
     }
     path = tmp_path / "Icons-50.npy"
     np.save(path, held, allow_pickle=True)
     out = tmp_path / "deep" / "out"
-    assert_refused(run("structure", "icons", "original", path, "--out", out), words)
+    assert_rejected(run("structure", "icons", "original", path, "--out", out), words)
     assert not (tmp_path / "deep" / "bird").exists() and not out.exists()
 
 
@@ -172,16 +181,16 @@ def test_what_is_no_icons_50_is_one_sentence(run, tmp_path, held):
         path.write_bytes(held)
     else:
         np.save(path, held, allow_pickle=True)
-    assert_refused(
+    assert_rejected(
         run("structure", "icons", "original", path, "--out", tmp_path / "out"), "ICONS-50"
     )
 
 
 def test_folders_that_cannot_be_read_or_written_are_one_sentence(run, tmp_path):
     words = ("structure", "icons", "original")
-    assert_refused(run(*words, tmp_path / "nowhere"), "nowhere")
+    assert_rejected(run(*words, tmp_path / "nowhere"), "nowhere")
     (tmp_path / "empty").mkdir()
-    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "No images")
-    Image.fromarray(picture(1)).save(tmp_path / "empty" / "apple_1_duck.png")
-    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "class folder")
-    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "empty" / "x"), "elsewhere")
+    assert_rejected(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "No images")
+    Image.fromarray(icon_image(1)).save(tmp_path / "empty" / "apple_1_duck.png")
+    assert_rejected(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "class folder")
+    assert_rejected(run(*words, tmp_path / "empty", "--out", tmp_path / "empty" / "x"), "elsewhere")

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from changing import replace
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.reports.figures.superclass_figure import draw_superclasses, plan_superclasses
 from eyechart.reports.html.structure_view import structure_views
 from eyechart.reports.series.superclass_scatter import superclass_scatter, superclass_studies
@@ -45,11 +45,11 @@ def fold(name, held, familiar, *examples):
         held_out=share(held),
         familiar=share(familiar),
         gap=share(familiar - held),
-        pictures=(40, 40, 200),
+        n_images=(40, 40, 200),
         copies=3,
         missing=("Kiss",) if name == "thin" else (),
         by_class={"Bird": held},
-        confusions=(Confusion(label="Bird", answer="Boat", share=0.25, pictures=8),),
+        confusions=(Confusion(label="Bird", prediction="Boat", share=0.25, n_images=8),),
         examples=examples,
     )
 
@@ -61,8 +61,8 @@ def study(tmp_path):
     levels = np.full((32, 32, 3), 90, dtype=np.uint8)
     Image.fromarray(levels).save(folder / "examples" / "0.png")
     examples = (
-        HeldOutExample(picture="examples/0.png", label="Bird", answer="<Boat>", is_right=False),
-        HeldOutExample(picture="examples/gone.png", label="Bird", answer="Bird", is_right=True),
+        HeldOutExample(image="examples/0.png", label="Bird", prediction="<Boat>", is_right=False),
+        HeldOutExample(image="examples/gone.png", label="Bird", prediction="Bird", is_right=True),
     )
     results = HoldoutResults(
         kind="style",
@@ -85,7 +85,7 @@ def superclasses(tmp_path):
     folder.mkdir()
     bird = SuperclassScore(
         name="bird", wnid="n01503061", seen=share(0.8), unseen=None, gap=None, synsets=(3, 0),
-        pictures=(12, 0),
+        n_images=(12, 0),
     )  # fmt: skip
     one = SuperclassModelScore(
         name="net",
@@ -97,19 +97,19 @@ def superclasses(tmp_path):
         mean_unseen=share(0.6),
         mean_gap=share(0.3),
         superclasses=(bird,),
-        confusions=(Confusion(label="bird", answer="fish", share=0.5, pictures=6),),
+        confusions=(Confusion(label="bird", prediction="fish", share=0.5, n_images=6),),
     )
     other = replace(one, name="bare", imagenet_accuracy=None)
     notes = ("Left out: 1 folder.",)
     results = SuperclassResults(
-        tune="last", epochs=1, rate=0.01, pictures=(9, 9, 9), synsets=(3, 4), models=(one, other),
+        tune="last", epochs=1, lr=0.01, n_images=(9, 9, 9), synsets=(3, 4), models=(one, other),
         notes=notes,
     )  # fmt: skip
     write_results(results, folder)
     return folder
 
 
-def test_the_hardest_comes_first_with_its_numbers_pictures_and_confusions(study):
+def test_the_hardest_comes_first_with_its_numbers_images_and_confusions(study):
     (view,) = structure_views([study])
     assert [row.cells[0] for row in view.table.rows] == ["thin", "easy", "Mean"]
     assert view.table.rows[0].cells[1] == "37.5 [32.5, 42.5]"
@@ -121,27 +121,27 @@ def test_the_hardest_comes_first_with_its_numbers_pictures_and_confusions(study)
     assert dots["familiar"]["error_x"]["array"] == [0.05, 0.05]
     (grid,) = view.grids
     # a picture that is gone is left out
-    assert [(cell.label, cell.answer, cell.is_right) for cell in grid.cells] == [
+    assert [(cell.label, cell.prediction, cell.is_right) for cell in grid.cells] == [
         ("Bird", "<Boat>", False)
     ]
     assert view.confusions is not None
     assert view.confusions.rows[0].cells[:2] == ("Bird", "Boat")
 
 
-def test_large_pictures_are_made_small_on_the_page(study):
+def test_large_images_are_made_small_on_the_page(study):
     levels = np.random.default_rng(0).integers(0, 256, (300, 200, 3), dtype=np.uint8)
     Image.fromarray(levels).save(study / "examples" / "0.png")
     (view,) = structure_views([study])
     content = b64decode(view.grids[0].cells[0].image.partition(",")[2])
-    with Image.open(BytesIO(content)) as picture:
-        assert picture.size == (85, 128)
+    with Image.open(BytesIO(content)) as image:
+        assert image.size == (85, 128)
 
 
 def test_intervals_say_what_was_resampled(study):
     told = json.loads((study / "results.json").read_text("utf-8"))
     assert "bootstrap over subclasses" in str(structure_views([study])[0].table.note)
-    (study / "results.json").write_text(json.dumps({**told, "resampled": "pictures"}))
-    assert "bootstrap over pictures" in str(structure_views([study])[0].table.note)
+    (study / "results.json").write_text(json.dumps({**told, "resampled": "images"}))
+    assert "bootstrap over images" in str(structure_views([study])[0].table.note)
 
 
 def test_networks_that_only_guess_are_told(study):
@@ -189,7 +189,7 @@ def test_a_page_of_its_own_holds_everything_and_escapes_names(run, study, superc
     # a page of ours may be written again, another file not
     assert run("structure", "report", study, "--out", target).status == 0
     target.write_text("mine")
-    assert_refused(run("structure", "report", study, "--out", target), "not a report")
+    assert_rejected(run("structure", "report", study, "--out", target), "not a report")
 
 
 @pytest.mark.parametrize(
@@ -200,12 +200,12 @@ def test_studies_that_are_none_are_one_sentence(run, tmp_path, content, part):
     folder.mkdir()
     if content is not None:
         (folder / "results.json").write_text(content)
-    assert_refused(run("structure", "report", folder), part)
+    assert_rejected(run("structure", "report", folder), part)
 
 
 def test_files_that_cannot_be_written_are_one_sentence(run, study, tmp_path):
-    assert_refused(run("structure", "report", study, "--out", tmp_path / "page.txt"), ".html")
-    assert_refused(run("structure", "report", tmp_path / "nowhere"), "No such folder")
+    assert_rejected(run("structure", "report", study, "--out", tmp_path / "page.txt"), ".html")
+    assert_rejected(run("structure", "report", tmp_path / "nowhere"), "No such folder")
 
 
 # Figures for papers
@@ -239,7 +239,7 @@ def test_the_command_writes_the_figure_as_svg_and_pdf(superclasses, study, run, 
     assert (tmp_path / "figures" / "superclasses.svg").read_bytes() == before
     (tmp_path / "figures" / "superclasses.svg").write_text("mine")
     told = run("structure", "report", superclasses, "--figures", tmp_path / "figures")
-    assert_refused(told, "superclasses.svg", "choose another folder")
+    assert_rejected(told, "superclasses.svg", "choose another folder")
     told = run("structure", "report", study, "--figures", tmp_path / "none")
     assert told.status == 0 and "no study is about superclasses" in told.out
     assert not (tmp_path / "none").exists()

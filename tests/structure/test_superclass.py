@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import tinted_contrasts
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
-from eyechart.images.image_list import Picture, find_images
+from eyechart.images.image_list import ListedImage, find_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
@@ -32,13 +32,13 @@ from eyechart.structure.structure_settings import SUPERCLASS_RECIPE
 from eyechart.structure.study_results import AccuracyEstimate, read_superclass_results
 from eyechart.structure.superclass_images import load_split
 from eyechart.structure.superclass_scores import score_model, score_superclasses, weighted_sum
-from eyechart.structure.superclass_study import answers_in, file_of, run_superclasses
+from eyechart.structure.superclass_study import file_of, predictions_in, run_superclasses
 from eyechart.structure.superclasses import (
     PUBLISHED,
     Superclass,
     read_superclasses,
     read_synsets,
-    sort_pictures,
+    sort_images,
     with_seen_test,
 )
 from eyechart.training.recipe import Recipe
@@ -47,14 +47,14 @@ from trainable import CPU, SIDE
 
 MODEL = "tinted_contrasts:untrained_thousand"
 OWN = {each.name: each.wnid for each in PUBLISHED}
-COLOURS = {"bird": (200, 70, 60), "dog": (70, 190, 70), "fish": (60, 80, 210)}
+COLORS = {"bird": (200, 70, 60), "dog": (70, 190, 70), "fish": (60, 80, 210)}
 SEEN = {
     "n01514668": "bird", "n01518878": "bird", "n02085620": "dog", "n02085782": "dog",
     "n01440764": "fish", "n01443537": "fish",
 }  # fmt: skip
 """Cock, ostrich, Chihuahua, Japanese spaniel, tench and goldfish: all of ImageNet-1K."""
 UNSEEN = {"n90000001": "bird", "n90000002": "dog", "n90000003": "fish", "n90000004": "fish"}
-LEARN = {"epochs": 12, "batch": 8, "rate": 0.5}
+LEARN = {"epochs": 12, "batch_size": 8, "lr": 0.5}
 
 APPENDIX = """Amphibian (n01627424), Appliance (n02729837), Aquatic Mammal (n02062017), Bird
 (n01503061), Bear (n02131653), Beverage (n07881800), Big cat (n02127808), Building (n02913152), Cat
@@ -78,9 +78,9 @@ def usual_pairs():
     return [*pairs, ("n01440764", "n90000004")]
 
 
-def paint(path, colour, numbers, side=SIDE):
+def paint(path, color, numbers, side=SIDE):
     path.parent.mkdir(parents=True, exist_ok=True)
-    levels = numbers.normal(np.array(colour), 25, (side, side, 3))
+    levels = numbers.normal(np.array(color), 25, (side, side, 3))
     Image.fromarray(levels.clip(0, 255).astype(np.uint8)).save(path)
 
 
@@ -92,9 +92,9 @@ def home(tmp_path_factory):
     for synset, name in {**SEEN, **UNSEEN}.items():
         # unseen kinds are paler, and so harder
         pale = 0.75 if synset in UNSEEN else 0.0
-        colour = [(1 - pale) * own + pale * 110 for own in COLOURS[name]]
+        color = [(1 - pale) * own + pale * 110 for own in COLORS[name]]
         for number in range(10):
-            paint(folder / "images" / synset / f"{number}.png", colour, numbers)
+            paint(folder / "images" / synset / f"{number}.png", color, numbers)
     paint(folder / "images" / "n02504458" / "elephant.png", (99, 99, 99), numbers)
     write_pairs(folder / "is_a.txt", usual_pairs())
     return folder
@@ -108,7 +108,7 @@ def hypernyms(home):
 @pytest.fixture(scope="module")
 def data(home, hypernyms):
     listed = find_images(home / "images")
-    chosen = sort_pictures(listed, "images", hypernyms)
+    chosen = sort_images(listed, "images", hypernyms)
     return load_split(chosen, "images", "native", NoProgress())
 
 
@@ -118,10 +118,10 @@ def load(spec, half=None):
 
 def tune(data, out, progress=None, **changes):
     recipe = replace(SUPERCLASS_RECIPE, **{**LEARN, **changes})
-    promises = run_superclasses(
+    published_accuracies = run_superclasses(
         [MODEL], data, recipe, load=load, device=CPU, out=out, progress=progress or NoProgress()
     )
-    return score_superclasses([MODEL], data, recipe, promises, out)
+    return score_superclasses([MODEL], data, recipe, published_accuracies, out)
 
 
 @pytest.fixture(scope="module")
@@ -228,51 +228,52 @@ def test_seen_kinds_are_those_of_imagenet_and_no_unseen_one_is(data):
     synsets = np.array(data.synsets)
     assert set(synsets[: len(data.seen)]) == set(SEEN)
     assert set(synsets[len(data.seen) :]) == set(UNSEEN)
-    trained = {each.subclass for each in data.train.images.pictures}
+    trained = {each.subclass for each in data.train.images.listed}
     assert trained == set(SEEN) <= set(wordnet_ids())
     assert not set(UNSEEN) & set(wordnet_ids())
 
 
-def test_every_picture_has_the_superclass_above_its_synset(data):
+def test_every_image_has_the_superclass_above_its_synset(data):
     of = {**SEEN, **UNSEEN}
     for part in (data.train, data.seen, data.unseen):
-        for picture, label in zip(part.images.pictures, part.labels.tolist(), strict=True):
-            assert part.class_names[label] == picture.label == of[picture.subclass]
+        for image, label in zip(part.images.listed, part.labels.tolist(), strict=True):
+            assert part.class_names[label] == image.label == of[image.subclass]
     assert data.seen.class_names == ("bird", "dog", "fish")
 
 
 def test_a_fifth_of_every_seen_synset_is_tested_with_and_never_trained_with(data):
-    counts = Counter(each.subclass for each in data.seen.images.pictures)
+    counts = Counter(each.subclass for each in data.seen.images.listed)
     assert set(counts.values()) == {2}
     digests = [set(part.images.digests) for part in (data.train, data.seen, data.unseen)]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
 
 
-def test_superclasses_without_pictures_are_told_and_left_out(data):
+def test_superclasses_without_images_are_told_and_left_out(data):
     (note,) = (each for each in data.notes if "without images of seen subclasses" in each)
     assert "vehicle" in note and "22 of 25" in note and "bird" not in note
 
 
 def listed(*synsets):
-    return [Picture(Path(f"{name}/{n}.png"), f"{name}/{n}.png", name) for name in synsets for n in
+    return [ListedImage(Path(f"{name}/{n}.png"), f"{name}/{n}.png",
+    name) for name in synsets for n in
             range(3)]  # fmt: skip
 
 
 def test_a_superclass_is_a_kind_of_itself(hypernyms):
-    chosen = sort_pictures(listed(*SEEN, OWN["bird"]), "here", hypernyms)
+    chosen = sort_images(listed(*SEEN, OWN["bird"]), "here", hypernyms)
     assert {each.label for each in chosen.unseen} == {OWN["bird"]}
     assert {each.subclass for each in chosen.unseen} == {"bird"}
 
 
-def test_a_superclass_without_unseen_pictures_is_taught_but_told(hypernyms):
-    chosen = sort_pictures(listed(*SEEN, "n90000002"), "here", hypernyms)
+def test_a_superclass_without_unseen_images_is_taught_but_told(hypernyms):
+    chosen = sort_images(listed(*SEEN, "n90000002"), "here", hypernyms)
     assert {each.name for each in chosen.superclasses} == {"bird", "dog", "fish"}
     assert any("unseen subclasses" in note and "bird, fish" in note for note in chosen.notes)
 
 
-def test_a_superclass_without_seen_pictures_is_not_tested(hypernyms):
+def test_a_superclass_without_seen_images_is_not_tested(hypernyms):
     own = [name for name, above in SEEN.items() if above != "dog"]
-    chosen = sort_pictures(listed(*own, *UNSEEN), "here", hypernyms)
+    chosen = sort_images(listed(*own, *UNSEEN), "here", hypernyms)
     assert "dog" not in {each.subclass for each in chosen.unseen}
     assert {each.name for each in chosen.superclasses} == {"bird", "fish"}
 
@@ -280,14 +281,14 @@ def test_a_superclass_without_seen_pictures_is_not_tested(hypernyms):
 def test_a_tie_between_superclasses_is_told_and_left_out(tmp_path):
     tie = [(OWN["bird"], "n91000000"), (OWN["fish"], "n91000000")]
     known = read_hypernyms(write_pairs(tmp_path / "is_a.txt", [*usual_pairs(), *tie]))
-    chosen = sort_pictures(listed(*SEEN, *UNSEEN, "n91000000"), "here", known)
+    chosen = sort_images(listed(*SEEN, *UNSEEN, "n91000000"), "here", known)
     assert "n91000000" not in {each.label for each in (*chosen.seen, *chosen.unseen)}
     assert any("n91000000 (bird and fish)" in note for note in chosen.notes)
 
 
-def test_at_most_so_many_pictures_of_each_unseen_synset(hypernyms):
+def test_at_most_so_many_images_of_each_unseen_synset(hypernyms):
     usual, few = (
-        sort_pictures(listed(*SEEN, *UNSEEN), "here", hypernyms, most=most) for most in (None, 2)
+        sort_images(listed(*SEEN, *UNSEEN), "here", hypernyms, most=most) for most in (None, 2)
     )
     assert Counter(each.label for each in few.unseen) == dict.fromkeys(UNSEEN, 2)
     assert few.seen == usual.seen and set(few.unseen) < set(usual.unseen)
@@ -296,37 +297,37 @@ def test_at_most_so_many_pictures_of_each_unseen_synset(hypernyms):
 def test_the_ids_of_what_is_seen_may_come_from_a_file_with_names_behind_them(tmp_path, hypernyms):
     path = tmp_path / "seen.txt"
     path.write_text("n90000001 some bird, any bird\n\nn90000003\n", encoding="utf-8")
-    chosen = sort_pictures(listed(*SEEN, *UNSEEN), "here", hypernyms, imagenet=read_synsets(path))
+    chosen = sort_images(listed(*SEEN, *UNSEEN), "here", hypernyms, imagenet=read_synsets(path))
     assert {each.label for each in chosen.seen} == {"n90000001", "n90000003"}
     assert len(read_synsets(None)) == 1000
 
 
 def test_a_folder_that_is_no_wordnet_id_is_told_and_left_out(hypernyms):
-    chosen = sort_pictures(listed(*SEEN, *UNSEEN, "readme"), "here", hypernyms)
+    chosen = sort_images(listed(*SEEN, *UNSEEN, "readme"), "here", hypernyms)
     assert any("1 folder" in note and "'readme'" in note for note in chosen.notes)
     assert "readme" not in {each.label for each in (*chosen.seen, *chosen.unseen)}
 
 
-def test_a_seen_synset_of_one_picture_is_trained_with(home, hypernyms):
+def test_a_seen_synset_of_one_image_is_trained_with(home, hypernyms):
     images = home / "images"
     found = [
         each for each in find_images(images) if each.label != "n02085782" or each.path.stem == "0"
     ]
-    made = load_split(sort_pictures(found, "here", hypernyms), "here", "native", NoProgress())
+    made = load_split(sort_images(found, "here", hypernyms), "here", "native", NoProgress())
     trained, tested = (
-        Counter(each.subclass for each in part.images.pictures) for part in (made.train, made.seen)
+        Counter(each.subclass for each in part.images.listed) for part in (made.train, made.seen)
     )
     assert trained["n02085782"] == 1 and tested["n02085782"] == 0
     assert trained["n02085620"] == 8 and tested["n02085620"] == 2
 
 
-def test_a_superclass_of_which_nothing_can_be_tested_is_refused(home, hypernyms):
+def test_a_superclass_of_which_nothing_can_be_tested_is_rejected(home, hypernyms):
     found = [
         each
         for each in find_images(home / "images")
         if SEEN.get(each.label) != "dog" or each.path.stem == "0"
     ]
-    chosen = sort_pictures(found, "here", hypernyms)
+    chosen = sort_images(found, "here", hypernyms)
     with pytest.raises(UsageError, match="Nothing of the superclass 'dog' is left to test with"):
         load_split(chosen, "here", "native", NoProgress())
 
@@ -343,17 +344,17 @@ def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
     (tmp_path / "images" / "n90000003" / "copy.png").write_bytes(own)
     for path in (tmp_path / "images" / "n02085782").iterdir():
         path.unlink()
-    for each in data.train.images.pictures:
+    for each in data.train.images.listed:
         if each.subclass == "n02085620":
             path = tmp_path / "images" / "n02085782" / each.path.name
             path.write_bytes(each.path.read_bytes())
-    chosen = sort_pictures(find_images(tmp_path / "images"), "here", hypernyms)
+    chosen = sort_images(find_images(tmp_path / "images"), "here", hypernyms)
     made = load_split(chosen, "here", "native", NoProgress())
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
     assert any("Not tested with" in note and "1 image of" in note for note in made.notes)
     # equal files of two synsets are on one side, and nothing of the superclass is lost
-    assert {"n02085620", "n02085782"} <= {each.subclass for each in made.train.images.pictures}
+    assert {"n02085620", "n02085782"} <= {each.subclass for each in made.train.images.listed}
 
 
 @pytest.mark.parametrize(
@@ -398,11 +399,11 @@ def test_a_list_of_superclasses_keeps_its_order_and_long_names(tmp_path):
     assert read_superclasses(path) == expected
 
 
-def test_a_superclass_that_wordnets_file_has_not_is_refused(tmp_path):
+def test_a_superclass_that_wordnets_file_has_not_is_rejected(tmp_path):
     pairs = [pair for pair in usual_pairs() if OWN["insect"] not in pair]
     known = read_hypernyms(write_pairs(tmp_path / "is_a.txt", pairs))
     with pytest.raises(UsageError, match=r"'insect' \(n02159955\) is not in"):
-        sort_pictures(listed(*SEEN, *UNSEEN), "here", known)
+        sort_images(listed(*SEEN, *UNSEEN), "here", known)
 
 
 @pytest.mark.parametrize(
@@ -416,9 +417,9 @@ def test_a_superclass_that_wordnets_file_has_not_is_refused(tmp_path):
         (("n01440764", "n01514668", "n90000002"), "no unseen subclasses"),
     ],
 )
-def test_pictures_that_make_no_study_are_refused(hypernyms, synsets, words):
+def test_images_that_make_no_study_are_rejected(hypernyms, synsets, words):
     with pytest.raises(UsageError, match=words):
-        sort_pictures(listed(*synsets), "here", hypernyms)
+        sort_images(listed(*synsets), "here", hypernyms)
 
 
 # The last layer
@@ -432,8 +433,8 @@ class LastFirst(nn.Module):
         self.scores = nn.Linear(classes, classes)
         self.body = nn.Sequential(nn.Conv2d(3, classes, 3), nn.BatchNorm2d(classes))
 
-    def forward(self, pictures):
-        return self.scores(self.body(pictures).mean(dim=(2, 3)))
+    def forward(self, images):
+        return self.scores(self.body(images).mean(dim=(2, 3)))
 
 
 class ByConvolution(nn.Module):
@@ -443,8 +444,8 @@ class ByConvolution(nn.Module):
         super().__init__()
         self.body = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, classes, 1))
 
-    def forward(self, pictures):
-        return self.body(pictures).mean(dim=(2, 3))
+    def forward(self, images):
+        return self.body(images).mean(dim=(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -458,18 +459,18 @@ class ByConvolution(nn.Module):
     ],
 )
 def test_the_last_layer_is_found_and_replaced_and_nothing_else(make, name):
-    network, pictures = make().train(), torch.rand(2, 3, 32, 32)
+    network, images = make().train(), torch.rand(2, 3, 32, 32)
     before = {key: value.clone() for key, value in network.state_dict().items()}
-    assert find_last_layer(network, pictures) == name
+    assert find_last_layer(network, images) == name
     assert network.training
     replace_layer(network, name, 25)
-    assert network.eval()(pictures).shape == (2, 25)
+    assert network.eval()(images).shape == (2, 25)
     for key, value in network.state_dict().items():
         if key.rpartition(".")[0] == name:
             assert value.shape[0] == 25
         else:
             assert torch.equal(value, before[key]), key
-    assert find_last_layer(network, pictures) == name
+    assert find_last_layer(network, images) == name
 
 
 def test_a_new_last_layer_follows_from_the_seed_and_leaves_torchs_random_state():
@@ -486,14 +487,14 @@ def test_a_new_last_layer_follows_from_the_seed_and_leaves_torchs_random_state()
     assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
 
 
-def test_a_network_that_ends_otherwise_is_refused_in_a_sentence():
-    pictures = torch.rand(2, 3, 16, 16)
+def test_a_network_that_ends_otherwise_is_rejected_in_a_sentence():
+    images = torch.rand(2, 3, 16, 16)
     with pytest.raises(UsageError, match="probabilities"):
-        find_last_layer(tinted_contrasts.with_softmax, pictures)
+        find_last_layer(tinted_contrasts.with_softmax, images)
     with pytest.raises(UsageError, match="No linear layer"):
-        find_last_layer(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AvgPool2d(7), nn.Flatten()), pictures)
+        find_last_layer(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AvgPool2d(7), nn.Flatten()), images)
     with pytest.raises(UsageError, match="failed on a batch"):
-        find_last_layer(nn.Sequential(nn.Flatten(), nn.Linear(5, 2)), pictures)
+        find_last_layer(nn.Sequential(nn.Flatten(), nn.Linear(5, 2)), images)
 
 
 # Training it alone
@@ -510,7 +511,7 @@ def small():
 
 def trained(data, path, **recipe):
     start = Start(small(), base="nowhere:none")
-    own = Recipe(**{"epochs": 2, "batch": 8, "rate": 0.1, **recipe})
+    own = Recipe(**{"epochs": 2, "batch_size": 8, "lr": 0.1, **recipe})
     train(Training(start, data, own), CPU, path, NoProgress())
     return read_checkpoint(path).weights
 
@@ -531,13 +532,13 @@ def test_one_step_of_the_last_layer_is_one_step_of_gradient_descent_on_fixed_fea
 ):
     count = len(data.train)
     after = trained(
-        data.train, tmp_path / "net.pt", tune="last", epochs=1, batch=count, flip=0.0,
-        rate=0.3, weight_decay=0.01, schedule="constant",
+        data.train, tmp_path / "net.pt", tune="last", epochs=1, batch_size=count, flip=0.0,
+        lr=0.3, weight_decay=0.01, schedule="constant",
     )  # fmt: skip
     network = small().eval()
-    pictures = data.train.batch(range(count)).float() / 255
+    images = data.train.batch(range(count)).float() / 255
     with torch.no_grad():
-        features = network[:-1](pictures)
+        features = network[:-1](images)
     layer = network[-1]
     cross_entropy(layer(features), data.train.labels).backward()
     for name, own in (("weight", layer.weight), ("bias", layer.bias)):
@@ -604,38 +605,38 @@ def test_what_was_done_is_not_done_again(data, finished, monkeypatch):
     assert tune(data, finished[0], stopping) == finished[1]
 
 
-def test_answers_of_a_network_that_was_deleted_are_not_kept(data, tmp_path):
+def test_predictions_of_a_network_that_was_deleted_are_not_kept(data, tmp_path):
     tune(data, tmp_path, epochs=1)
-    parts = answers_in(MODEL, tmp_path)
-    first = parts.read("answers")
+    parts = predictions_in(MODEL, tmp_path)
+    first = parts.read("predictions")
     (tmp_path / "models" / f"{file_of(MODEL)}.pt").unlink()
-    parts.drop("answers")
-    parts.write("answers", first.set_column(1, "answer", [[99] * len(first)]))
+    parts.drop("predictions")
+    parts.write("predictions", first.set_column(1, "prediction", [[99] * len(first)]))
     tune(data, tmp_path, epochs=1)
-    assert answers_in(MODEL, tmp_path).read("answers").equals(first)
+    assert predictions_in(MODEL, tmp_path).read("predictions").equals(first)
 
 
-def test_another_study_in_the_same_folder_is_refused(data, finished):
+def test_another_study_in_the_same_folder_is_rejected(data, finished):
     with pytest.raises(UsageError, match=r"another study \(tune: last, now all\)"):
         tune(data, finished[0], tune="all")
 
 
-def test_pictures_of_another_size_are_another_study(ask, finished):
+def test_images_of_another_size_are_another_study(ask, finished):
     told = ask(*LEARNT, "--stimulus", 32, out=finished[0])
-    assert_refused(told, "another study (stimulus: native, now 32)")
+    assert_rejected(told, "another study (stimulus: native, now 32)")
 
 
-def test_answers_are_those_of_the_checkpoint_that_was_written(data, finished):
+def test_predictions_are_those_of_the_checkpoint_that_was_written(data, finished):
     out, results = finished
     model = load_model(str(out / "models" / f"{file_of(MODEL)}.pt"), CPU, trust=True)
     assert model.class_names == ("bird", "dog", "fish") and not model.has_imagenet
-    answers = answers_in(MODEL, out).read("answers")["answer"].to_numpy()
+    predictions = predictions_in(MODEL, out).read("predictions")["prediction"].to_numpy()
     right = []
     for part in (data.seen, data.unseen):
         scores = model(part.batch(range(len(part))))
         assert scores.shape == (len(part), 3)
         right.append((scores.argmax(dim=1) == part.labels).double().mean().item())
-        own, answers = answers[: len(part)], answers[len(part) :]
+        own, predictions = predictions[: len(part)], predictions[len(part) :]
         assert np.array_equal(scores.argmax(dim=1).numpy(), own)
     (score,) = results.models
     assert (score.seen.value, score.unseen.value) == pytest.approx(tuple(right))
@@ -675,16 +676,20 @@ def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path
 def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data, tmp_path):
     spec = "efficientnet_lite0"
     few = replace(data, train=data.train.take(range(0, 48, 6)), unseen=data.unseen.take(range(4)))
-    recipe = replace(SUPERCLASS_RECIPE, batch=4)
-    promises = run_superclasses(
+    recipe = replace(SUPERCLASS_RECIPE, batch_size=4)
+    published_accuracies = run_superclasses(
         [spec], few, recipe, load=load, device=CPU, out=tmp_path, progress=NoProgress()
     )
-    assert promises == {spec: SIZES[spec].promise}
+    assert published_accuracies == {spec: SIZES[spec].published_accuracy}
     before, after = load(spec), load(str(tmp_path / "models" / f"{spec}.pt"))
-    assert (after.classes, after.promise, after.class_names) == (3, None, ("bird", "dog", "fish"))
-    answers = answers_in(spec, tmp_path).read("answers")["answer"].to_numpy()
+    assert (after.classes, after.published_accuracy, after.class_names) == (
+        3,
+        None,
+        ("bird", "dog", "fish"),
+    )
+    predictions = predictions_in(spec, tmp_path).read("predictions")["prediction"].to_numpy()
     found = after(data.seen.batch(range(len(data.seen)))).argmax(dim=1).numpy()
-    assert np.array_equal(found, answers[: len(data.seen)])
+    assert np.array_equal(found, predictions[: len(data.seen)])
     old, new = before.module.state_dict(), after.module.state_dict()
     changed = {key for key in old if not torch.equal(old[key], new[key])}
     assert changed == {"classifier.weight", "classifier.bias"}
@@ -698,7 +703,7 @@ def test_results_are_read_back_as_they_were_written(finished):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "style"}', '{"kind": "superclass"}'])
-def test_results_that_are_none_are_refused_in_a_sentence(tmp_path, text):
+def test_results_that_are_none_are_rejected_in_a_sentence(tmp_path, text):
     with pytest.raises(UsageError, match="no finished study"):
         read_superclass_results(tmp_path)
     (tmp_path / "results.json").write_text(text, encoding="utf-8")
@@ -709,33 +714,33 @@ def test_results_that_are_none_are_refused_in_a_sentence(tmp_path, text):
 # Scores
 
 
-def test_scores_are_shares_of_right_answers_by_superclass_and_over_all(data):
+def test_scores_are_shares_of_right_predictions_by_superclass_and_over_all(data):
     seen, unseen = data.seen.labels.numpy(), data.unseen.labels.numpy()
     # all seen pictures right; of unseen ones birds wrong as dogs, the others right
-    answers = np.concatenate([seen, np.where(unseen == 0, 1, unseen)])
-    score = score_model("it", answers, data, 0.7)
+    predictions = np.concatenate([seen, np.where(unseen == 0, 1, unseen)])
+    score = score_model("it", predictions, data, 0.7)
     assert score.seen.value == 1 and score.unseen.value == pytest.approx(0.75)
     assert score.gap.value == pytest.approx(0.25)
     assert score.mean_unseen.value == pytest.approx(2 / 3)
     assert score.mean_gap.value == pytest.approx(1 / 3)
     by = {each.name: each for each in score.superclasses}
     assert by["bird"].unseen.value == 0 and by["bird"].gap.value == 1
-    assert by["fish"].synsets == (2, 2) and by["fish"].pictures == (4, 20)
+    assert by["fish"].synsets == (2, 2) and by["fish"].n_images == (4, 20)
     (confusion,) = score.confusions
-    assert (confusion.label, confusion.answer, confusion.share) == ("bird", "dog", 1.0)
+    assert (confusion.label, confusion.prediction, confusion.share) == ("bird", "dog", 1.0)
     for each in (score.seen, score.unseen, score.gap, score.mean_gap, by["dog"].gap):
         assert each.interval[0] <= each.narrow_interval[0] <= each.value
         assert each.value <= each.narrow_interval[1] <= each.interval[1]
         assert each.interval[0] < each.interval[1]
 
 
-def test_synsets_are_resampled_and_not_pictures(data):
+def test_synsets_are_resampled_and_not_images(data):
     # two of four unseen synsets wrong as a whole: as unsure as two of four, not as 20 of 40
     wrong = {"n90000001", "n90000003"}
     unseen = data.unseen.labels.numpy()
-    names = np.array([each.subclass for each in data.unseen.images.pictures])
-    answers = np.where(np.isin(names, list(wrong)), (unseen + 1) % 3, unseen)
-    score = score_model("it", np.concatenate([data.seen.labels.numpy(), answers]), data)
+    names = np.array([each.subclass for each in data.unseen.images.listed])
+    predictions = np.where(np.isin(names, list(wrong)), (unseen + 1) % 3, unseen)
+    score = score_model("it", np.concatenate([data.seen.labels.numpy(), predictions]), data)
     low, high = score.unseen.interval
     assert score.unseen.value == pytest.approx(0.5)
     assert (low, high) == (0.0, 1.0)
@@ -765,7 +770,7 @@ def ask(run, home, tmp_path):
     return call
 
 
-LEARNT = ("--epochs", 12, "--batch", 8, "--rate", 0.5)
+LEARNT = ("--epochs", 12, "--batch-size", 8, "--lr", 0.5)
 
 
 def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_path):
@@ -788,12 +793,12 @@ def paint_seen(folder, taken_for, each=3):
     numbers = np.random.default_rng(11)
     for synset, name in SEEN.items():
         for number in range(each):
-            paint(folder / synset / f"{number}.png", COLOURS[taken_for[name]], numbers)
+            paint(folder / synset / f"{number}.png", COLORS[taken_for[name]], numbers)
     return folder
 
 
 def test_seen_kinds_are_tested_with_the_images_that_are_given_for_that(ask, tmp_path):
-    names = sorted(COLOURS)
+    names = sorted(COLORS)
     alike = paint_seen(tmp_path / "alike", dict(zip(names, names, strict=True)))
     swapped = paint_seen(tmp_path / "swapped", dict(zip(names, names[1:] + names[:1], strict=True)))
     found = {}
@@ -803,7 +808,7 @@ def test_seen_kinds_are_tested_with_the_images_that_are_given_for_that(ask, tmp_
         assert "--seen-images" not in told.out
         found[where] = read_superclass_results(tmp_path / f"out-{where.name}")
         # all of --images' 60 seen ones are trained with
-        assert found[where].pictures == (60, 18, 40) and found[where].synsets == (6, 4)
+        assert found[where].n_images == (60, 18, 40) and found[where].synsets == (6, 4)
         assert not any("--seen-images" in note for note in found[where].notes)
     # what looks as another superclass is taken for that
     assert found[alike].models[0].seen.value > 0.9 > 0.1 > found[swapped].models[0].seen.value
@@ -818,11 +823,11 @@ def test_without_images_of_their_own_it_is_said_that_models_may_know_the_seen_on
 
 
 def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tmp_path):
-    names = sorted(COLOURS)
+    names = sorted(COLORS)
     folder = paint_seen(tmp_path / "test", dict(zip(names, names, strict=True)))
     own = (home / "images" / "n01440764" / "3.png").read_bytes()
     (folder / "n01440764" / "copy.png").write_bytes(own)
-    chosen = sort_pictures(find_images(home / "images"), "images", hypernyms)
+    chosen = sort_images(find_images(home / "images"), "images", hypernyms)
     chosen = with_seen_test(chosen, find_images(folder), "test", hypernyms)
     made = load_split(chosen, "images", "native", NoProgress(), "test")
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
@@ -832,13 +837,13 @@ def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tm
 
 
 def test_images_for_seen_kinds_that_lack_a_superclass_are_one_sentence(ask, home, tmp_path):
-    names = sorted(COLOURS)
+    names = sorted(COLORS)
     folder = paint_seen(tmp_path / "test", dict(zip(names, names, strict=True)), each=1)
     for synset in ("n01514668", "n01518878"):
         (folder / synset / "0.png").unlink()
-    assert_refused(ask("--seen-images", folder), "has none of 'bird'", "--superclasses")
-    assert_refused(ask("--seen-images", home), "WordNet ids")
-    assert_refused(ask("--seen-images", tmp_path / "none"), "none")
+    assert_rejected(ask("--seen-images", folder), "has none of 'bird'", "--superclasses")
+    assert_rejected(ask("--seen-images", home), "WordNet ids")
+    assert_rejected(ask("--seen-images", tmp_path / "none"), "none")
     assert not (tmp_path / "out").exists()
 
 
@@ -864,10 +869,10 @@ def test_a_second_model_is_added_to_the_first(ask, tmp_path):
 def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
     own = tmp_path / "own.txt"
     own.write_text(f"{OWN['fish']} swimmer\n{OWN['bird']} flyer\n", encoding="utf-8")
-    told = ask("--superclasses", own, "--tune", "all", "--epochs", 1, "--pictures", 4)
+    told = ask("--superclasses", own, "--tune", "all", "--epochs", 1, "--max-images", 4)
     assert told.status == 0, told.err
     results = read_superclass_results(tmp_path / "out")
-    assert results.tune == "all" and results.pictures == (32, 8, 12)
+    assert results.tune == "all" and results.n_images == (32, 8, 12)
     assert [each.name for each in results.models[0].superclasses] == ["swimmer", "flyer"]
 
 
@@ -876,29 +881,29 @@ def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
     [
         (("--tune", "first"), (MODEL,), ("Unknown part to tune 'first'",)),
         (("--epochs", 0), (MODEL,), ("epochs must be",)),
-        (("--pictures", 0), (MODEL,), ("pictures must be",)),
+        (("--max-images", 0), (MODEL,), ("max_images must be",)),
         (("--imagenet-accuracy", "0.7"), (MODEL,), ("MODEL=SHARE",)),
         (("--imagenet-accuracy", f"{MODEL}=77"), (MODEL,), ("from 0 to 1",)),
         (("--imagenet-accuracy", "resnet=0.7"), (MODEL,), ("Unknown model 'resnet'",)),
         ((), (MODEL, MODEL), ("Models must differ",)),
-        ((), ("small_models:colours",), ("nothing to train",)),
+        ((), ("small_models:colors",), ("nothing to train",)),
         ((), ("tinted_contrasts:with_softmax",), ("with_softmax", "probabilities")),
         ((), ("nothing",), ("Unknown model 'nothing'",)),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(ask, words, models, said):
-    assert_refused(ask(*words, models=models), *said)
+def test_what_cannot_be_done_is_rejected_in_a_sentence(ask, words, models, said):
+    assert_rejected(ask(*words, models=models), *said)
 
 
-def test_missing_files_are_refused_in_a_sentence(ask, home, tmp_path):
-    assert_refused(ask(hypernyms=tmp_path / "none.txt"), "none.txt", "No such file")
-    assert_refused(ask(images=tmp_path / "none"), "none")
+def test_missing_files_are_rejected_in_a_sentence(ask, home, tmp_path):
+    assert_rejected(ask(hypernyms=tmp_path / "none.txt"), "none.txt", "No such file")
+    assert_rejected(ask(images=tmp_path / "none"), "none")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    assert_refused(ask(hypernyms=tmp_path / "bytes"), "no text file")
-    assert_refused(ask("--superclasses", tmp_path / "none.txt"), "none.txt")
-    assert_refused(ask("--imagenet-1k", home / "images"), "images")
-    assert_refused(ask(out=home / "is_a.txt"), "is a file")
-    assert_refused(ask(out=home / "images"), "holds the images")
+    assert_rejected(ask(hypernyms=tmp_path / "bytes"), "no text file")
+    assert_rejected(ask("--superclasses", tmp_path / "none.txt"), "none.txt")
+    assert_rejected(ask("--imagenet-1k", home / "images"), "images")
+    assert_rejected(ask(out=home / "is_a.txt"), "is a file")
+    assert_rejected(ask(out=home / "images"), "holds the images")
 
 
 def test_a_stop_keeps_what_was_done_and_says_so(ask, monkeypatch, tmp_path):

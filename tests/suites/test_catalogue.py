@@ -40,7 +40,7 @@ def test_a_family_is_a_kind_or_a_published_group():
         "shot_noise",
         "impulse_noise",
     ]
-    assert "brightness" in ec.list_corruptions("imagenet-c", "colour")
+    assert "brightness" in ec.list_corruptions("imagenet-c", "color")
     assert ec.list_corruptions("imagenet-c-extra", "occlusion") == []
 
 

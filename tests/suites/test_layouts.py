@@ -10,14 +10,14 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.images.stimulus import find_stimulus
 from eyechart.suites import array_layout, file_corruption, folder
 from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
 from layout_readers import list_folder, read_arrays, read_listed
-from small_models import save_pictures
+from small_models import save_images
 
 FIFTEEN = (
     "shot_noise", "motion_blur", "snow", "pixelate", "gaussian_noise", "defocus_blur", "brightness",
@@ -33,7 +33,7 @@ ONE = ("--corruption", "brightness")
 def val(tmp_path):
     """Three images as ImageNet's validation set has them."""
     for number, name in enumerate(LISTED):
-        picture(tmp_path / "val" / name, number, (60, 80))
+        image_file(tmp_path / "val" / name, number, (60, 80))
     return tmp_path / "val"
 
 
@@ -42,7 +42,7 @@ def cifar(tmp_path):
     """Eight images of 32 px in four class folders."""
     for place, label in enumerate(("airplane", "bird", "cat", "truck")):
         for number in range(2):
-            picture(tmp_path / "cifar" / label / f"{number}.png", 2 * place + number, (32, 32))
+            image_file(tmp_path / "cifar" / label / f"{number}.png", 2 * place + number, (32, 32))
     return tmp_path / "cifar"
 
 
@@ -101,9 +101,9 @@ def test_what_was_written_is_read_as_a_published_suite(run, val, tmp_path):
     out = tmp_path / "out"
     folders(run, val, out, *ONE, "--corruption", "contrast", "--stimulus", "32", "--format", "png")
     result = run(
-        "evaluate", "small_models:colours", "--images", out, "--clean", val, "--stimulus", "32",
-        "--labels", "none", "--out", tmp_path / "run", "--bins", 5, "--least", 1,
-        "--replicates", 10,
+        "evaluate", "small_models:colors", "--images", out, "--clean", val, "--stimulus", "32",
+        "--labels", "none", "--out", tmp_path / "run", "--bins", 5, "--min-per-bin", 1,
+        "--n-bootstrap", 10,
     )  # fmt: skip
     assert result.status == 0, result.err
     found = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
@@ -111,8 +111,8 @@ def test_what_was_written_is_read_as_a_published_suite(run, val, tmp_path):
 
 
 def test_other_formats_get_the_name_that_loaders_look_for(run, tmp_path):
-    picture(tmp_path / "val" / "a" / "one.png", 1, (40, 40))
-    picture(tmp_path / "val" / "a" / "two.jpg", 2, (40, 40))
+    image_file(tmp_path / "val" / "a" / "one.png", 1, (40, 40))
+    image_file(tmp_path / "val" / "a" / "two.jpg", 2, (40, 40))
     folders(run, tmp_path / "val", tmp_path / "jpeg", *ONE, "--stimulus", "32")
     there = [name for name, _ in list_folder(tmp_path / "jpeg" / "brightness" / "5")]
     assert there == ["a/one.JPEG", "a/two.jpg"]
@@ -143,26 +143,26 @@ def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(run, val, tmp_path, 
     assert kept and all((out / name).stat().st_mtime_ns == before[name] for name in kept)
     assert not list(out.rglob(".*.tmp"))
     folders(run, val, tmp_path / "whole", *more)
-    pictures = {name: data for name, data in files(out).items() if name.endswith(".JPEG")}
-    assert len(pictures) == 30
-    assert all(files(tmp_path / "whole")[name] == data for name, data in pictures.items())
+    images = {name: data for name, data in files(out).items() if name.endswith(".JPEG")}
+    assert len(images) == 30
+    assert all(files(tmp_path / "whole")[name] == data for name, data in images.items())
 
 
 def test_settings_are_never_mixed_but_a_second_suite_joins_the_first(run, val, tmp_path):
     out, small = tmp_path / "out", ("--stimulus", "32")
     folders(run, val, out, *ONE, *small)
     before = files(out)
-    assert_refused(folders(run, val, out, *ONE), "stimulus 32", "not 224", "or delete it")
-    assert_refused(folders(run, val, out, *ONE, *small, "--seed", 3), "seed 0, not 3")
-    assert_refused(run("corrupt", val, *ONE, "-s", 1, "--out", out), "corruption several")
+    assert_rejected(folders(run, val, out, *ONE), "stimulus 32", "not 224", "or delete it")
+    assert_rejected(folders(run, val, out, *ONE, *small, "--seed", 3), "seed 0, not 3")
+    assert_rejected(run("corrupt", val, *ONE, "-s", 1, "--out", out), "corruption several")
     assert files(out) == before
     assert folders(run, val, out, "--corruption", "saturate", *small).status == 0
     assert {path.name for path in out.iterdir() if path.is_dir()} == {"brightness", "saturate"}
 
 
 def test_a_folder_that_was_not_made_here_is_left_alone(run, val, tmp_path):
-    mine = picture(tmp_path / "out" / "brightness" / "mine.png")
-    assert_refused(folders(run, val, tmp_path / "out", *ONE), "brightness", "not made by")
+    mine = image_file(tmp_path / "out" / "brightness" / "mine.png")
+    assert_rejected(folders(run, val, tmp_path / "out", *ONE), "brightness", "not made by")
     assert mine.exists() and not (tmp_path / "out" / "eyechart.json").exists()
 
 
@@ -203,16 +203,16 @@ def test_a_stimulus_can_be_given_without_a_layout(run, val, tmp_path):
     ],
 )
 def test_what_cannot_be_is_rejected_in_one_sentence(run, val, tmp_path, options, words):
-    picture(val / LISTED[0], 3, (70, 80))
-    assert_refused(run("corrupt", val, "--out", tmp_path / "out", *options), *words)
+    image_file(val / LISTED[0], 3, (70, 80))
+    assert_rejected(run("corrupt", val, "--out", tmp_path / "out", *options), *words)
     assert not (tmp_path / "out").exists()
 
 
 def test_images_outside_of_class_folders_are_rejected(run, val, tmp_path):
-    assert_refused(folders(run, val.parent, tmp_path / "out", *ONE), "class folders", "below them")
-    assert_refused(folders(run, val / "n01440764", tmp_path / "out", *ONE), "beside them")
+    assert_rejected(folders(run, val.parent, tmp_path / "out", *ONE), "class folders", "below them")
+    assert_rejected(folders(run, val / "n01440764", tmp_path / "out", *ONE), "beside them")
     shutil.copy(val / LISTED[0], val / LISTED[0].replace("JPEG", "jpg"))
-    assert_refused(folders(run, val, tmp_path / "out", *ONE), "one file", "rename")
+    assert_rejected(folders(run, val, tmp_path / "out", *ONE), "one file", "rename")
 
 
 # CIFAR-10-C's arrays
@@ -242,7 +242,7 @@ def test_an_array_keeps_its_order_and_its_labels(run, tmp_path):
     clean = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / "test.npy", clean)
-    assert_refused(arrays(run, tmp_path / "in" / "test.npy", tmp_path / "out", *ONE), "labels.npy")
+    assert_rejected(arrays(run, tmp_path / "in" / "test.npy", tmp_path / "out", *ONE), "labels.npy")
     np.save(tmp_path / "in" / "labels.npy", np.array([3, 8, 8, 0, 6, 6]))
     assert arrays(run, tmp_path / "in" / "test.npy", tmp_path / "out", *ONE).status == 0
     np.testing.assert_array_equal(np.load(tmp_path / "out" / "clean.npy"), clean)
@@ -266,9 +266,9 @@ def test_arrays_that_eyechart_wrote_are_evaluated(run, cifar, tmp_path):
     out = tmp_path / "out"
     arrays(run, cifar, out, *ONE, "--corruption", "contrast")
     result = run(
-        "evaluate", "small_models:colours", "--images", out, "--clean", out / "clean.npy",
-        "--labels", "none", "--out", tmp_path / "run", "--bins", 5, "--least", 1,
-        "--replicates", 10,
+        "evaluate", "small_models:colors", "--images", out, "--clean", out / "clean.npy",
+        "--labels", "none", "--out", tmp_path / "run", "--bins", 5, "--min-per-bin", 1,
+        "--n-bootstrap", 10,
     )  # fmt: skip
     assert result.status == 0, result.err
     found = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
@@ -277,7 +277,7 @@ def test_arrays_that_eyechart_wrote_are_evaluated(run, cifar, tmp_path):
 
 def test_arrays_that_eyechart_wrote_have_the_labels_of_the_class_folders(run, tmp_path):
     for number, label in enumerate(("n02123045", "n02085620", "n02123045")):
-        picture(tmp_path / "in" / label / f"{number}.png", number, (32, 32))
+        image_file(tmp_path / "in" / label / f"{number}.png", number, (32, 32))
     out = tmp_path / "out"
     assert arrays(run, tmp_path / "in", out, *ONE).status == 0
     assert np.load(out / "labels.npy").tolist() == 5 * [0, 1, 1]
@@ -291,14 +291,14 @@ def test_arrays_that_eyechart_wrote_have_the_labels_of_the_class_folders(run, tm
 
 
 def test_arrays_are_scored_as_the_same_images_in_folders_are(run, tmp_path):
-    clean = save_pictures(tmp_path / "in", each=2, side=32)
-    given = ("--bins", 5, "--least", 1, "--replicates", 10, "--humans", "none")
+    clean = save_images(tmp_path / "in", each=2, side=32)
+    given = ("--bins", 5, "--min-per-bin", 1, "--n-bootstrap", 10, "--humans", "none")
     found = []
     for layout, more in (("cifar-c", ()), ("imagenet-c", ("--format", "png"))):
         out, ran = tmp_path / layout, tmp_path / f"run {layout}"
         call = ("--layout", layout, "--stimulus", "native", "--out", out, *ONE)
         assert run("corrupt", clean, *call, *more).status == 0
-        result = run("evaluate", "small_models:pale_colours", "--images", out, "--out", ran, *given)
+        result = run("evaluate", "small_models:pale_colors", "--images", out, "--out", ran, *given)
         assert result.status == 0, result.err
         results = json.loads((ran / "results.json").read_text("utf-8"))
         found.append(results["models"][0]["spaces"]["native"]["corruptions"]["brightness"])
@@ -332,9 +332,9 @@ def test_arrays_of_other_images_or_settings_are_not_mixed(run, cifar, tmp_path):
     out = tmp_path / "out"
     arrays(run, cifar, out, *ONE)
     before = files(out)
-    assert_refused(arrays(run, cifar, out, *ONE, "--seed", 1), "seed 0, not 1")
+    assert_rejected(arrays(run, cifar, out, *ONE, "--seed", 1), "seed 0, not 1")
     shutil.rmtree(cifar / "truck")
-    assert_refused(arrays(run, cifar, out, "--corruption", "fog"), "images")
+    assert_rejected(arrays(run, cifar, out, "--corruption", "fog"), "images")
     assert files(out) == before
 
 
@@ -354,7 +354,7 @@ def test_an_older_version_of_a_corruption_is_neither_kept_nor_mixed(
         at_version_1(before, "frost")
         assert run(*call, "--corruption", "frost").status == 0
     there = files(out)
-    assert_refused(run(*call, "--corruption", "frost"), f"{what} holds version 1 of frost, not 2")
+    assert_rejected(run(*call, "--corruption", "frost"), f"{what} holds version 1 of frost, not 2")
     assert files(out) == there
     # what has one version alone goes beside it, and another version where nothing is
     assert run(*call, *ONE).status == 0
@@ -373,7 +373,7 @@ def test_images_of_an_older_version_are_not_kept(run, cifar, tmp_path, monkeypat
     with monkeypatch.context() as before:
         at_version_1(before, "frost")
         assert run(*call).status == 0
-    assert_refused(run(*call), "frost's version 1, not 2", "--overwrite")
+    assert_rejected(run(*call), "frost's version 1, not 2", "--overwrite")
     assert "8 images written" in run(*call, "--overwrite").out
     assert "8 already exist" in run(*call).out
 
@@ -384,4 +384,4 @@ def test_settings_of_what_has_one_version_have_the_fingerprint_that_they_had():
 
 
 def test_images_without_labels_make_no_labels(run, cifar, tmp_path):
-    assert_refused(arrays(run, cifar / "cat", tmp_path / "out", *ONE), "no label", "class folders")
+    assert_rejected(arrays(run, cifar / "cat", tmp_path / "out", *ONE), "no label", "class folders")

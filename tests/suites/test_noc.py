@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 def photo(height: int = 64, width: int = 64, batch: int = 2, channels: int = 3) -> Tensor:
-    """Smooth shapes with edges and some texture, on whole grey levels."""
+    """Smooth shapes with edges and some texture, on whole gray levels."""
     y, x = np.mgrid[:height, :width] / 32
     planes = []
     for number in range(batch * channels):
@@ -149,7 +149,7 @@ class TestEveryCandidate:
         for name, ends in entry.path.items():
             assert tuple(sorted(ends)) == entry.domain[name]
 
-    def test_grey_images_are_accepted(self, entry: Entry) -> None:
+    def test_gray_images_are_accepted(self, entry: Entry) -> None:
         images = photo(24, 33, channels=1)
         result = at_severity(entry, images, 4)
         assert result.shape == images.shape
@@ -177,7 +177,7 @@ def test_the_papers_rain_has_larger_drops_at_the_same_count() -> None:
     assert hit["paper"] == pytest.approx(121 * (7 / 6) ** 2, rel=0.05)
 
 
-# ---- occlusion against plain loops with the same drawn centres
+# ---- occlusion against plain loops with the same drawn centers
 
 
 def objects(
@@ -216,28 +216,28 @@ def test_later_circles_cover_earlier_ones() -> None:
     images = photo(50, 70)
     result = apply("noc/circles", images, count=[50, 20], radius=6)
     expected = images.numpy().copy()
-    rows, columns, greys = objects((7, 43), (7, 63), 2**24)
+    rows, columns, grays = objects((7, 43), (7, 63), 2**24)
     for image, count in ((0, 50), (1, 20)):
         for number in range(count):
             for row, column in disk_loop(rows[image, number], columns[image, number]):
-                expected[image, :, row, column] = greys[image, number] / 2**24
+                expected[image, :, row, column] = grays[image, number] / 2**24
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
-def test_a_rhombus_has_98_pixels_and_its_own_grey() -> None:
+def test_a_rhombus_has_98_pixels_and_its_own_gray() -> None:
     images = torch.full((1, 3, 60, 60), 2.0)
     result = apply("noc/rhombus", images, count=1, radius=7)
     assert changed(images, result).sum() == 98
     images = photo(60, 60, batch=1)
     result = apply("noc/rhombus", images, count=40, radius=7)
     expected = images.numpy().copy()
-    rows, columns, greys = (drawn[0] for drawn in objects((7, 53), (7, 53), 2**24, batch=1))
+    rows, columns, grays = (drawn[0] for drawn in objects((7, 53), (7, 53), 2**24, batch=1))
     for number in range(40):
         for down in range(-6, 7):
             wide = 7 - abs(down)
             for across in range(-wide, wide):
                 row, column = rows[number] + down, columns[number] + across
-                expected[0, :, row, column] = greys[number] / 2**24
+                expected[0, :, row, column] = grays[number] / 2**24
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
@@ -269,8 +269,8 @@ def test_artifacts_are_dashes_with_dots_that_fit(vertical: bool) -> None:
             for dot in dots:
                 covered[image, row - 1 : row + 2, dot] = True
     covered = covered.transpose(0, 2, 1) if vertical else covered
-    grey = np.array([0.25, 1.0], dtype=np.float32)[:, None, None, None]
-    np.testing.assert_array_equal(result.numpy(), np.where(covered[:, None], grey, images.numpy()))
+    gray = np.array([0.25, 1.0], dtype=np.float32)[:, None, None, None]
+    np.testing.assert_array_equal(result.numpy(), np.where(covered[:, None], gray, images.numpy()))
 
 
 def test_objects_cover_about_the_same_share_at_every_size() -> None:
@@ -309,9 +309,9 @@ def test_a_border_leaves_the_inside_alone() -> None:
 
 
 def nearest_affine(image: Tensor, matrix: tuple[float, ...]) -> NDArray[np.int64]:
-    picture = pil(image)
+    shown = pil(image)
     return from_pil(
-        picture.transform(picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST)
+        shown.transform(shown.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST)
     )
 
 
@@ -366,7 +366,7 @@ def test_elastic_crops_one_side_and_stretches_as_pillow_does() -> None:
 # ---- noise, blur, digital
 
 
-def test_gaussian_is_one_sided_in_the_code_and_centred_in_the_paper() -> None:
+def test_gaussian_is_one_sided_in_the_code_and_centered_in_the_paper() -> None:
     images = torch.full((1, 3, 200, 200), 0.5)
     code = (apply("noc/gaussian", images, sigma=0.1) - images).numpy()
     assert code.min() >= 0
@@ -398,15 +398,15 @@ def test_blur_is_five_zero_padded_means_mixed_in() -> None:
 
 
 @pytest.mark.parametrize("factor", [1.1, 2.0, 3.25])
-def test_thumbnail_resize_is_pillows_to_a_grey_level(factor: float) -> None:
+def test_thumbnail_resize_is_pillows_to_a_gray_level(factor: float) -> None:
     images = photo(64, 90)
     result = apply("noc/thumbnail_resize", images, factor=[factor, 1.5])
     small = (int(90 / factor), int(64 / factor))
     for channel in range(3):
         # Pillow's float mode: its 8-bit mode rounds four times on the way
-        picture = Image.fromarray(images[0, channel].numpy() * 255)
-        picture = picture.resize(small, Image.Resampling.BILINEAR)
-        expected = np.asarray(picture.resize((90, 64), Image.Resampling.BILINEAR))
+        image = Image.fromarray(images[0, channel].numpy() * 255)
+        image = image.resize(small, Image.Resampling.BILINEAR)
+        expected = np.asarray(image.resize((90, 64), Image.Resampling.BILINEAR))
         np.testing.assert_allclose(result[0, channel].numpy() * 255, expected, atol=0.01)
     eight_bit = pil(images[0]).resize(small, Image.Resampling.BILINEAR)
     eight_bit = eight_bit.resize((90, 64), Image.Resampling.BILINEAR)
@@ -434,7 +434,7 @@ def test_quantization_leaves_evenly_spaced_levels() -> None:
     assert (result[0] - ramp[0]).abs().max() <= 1 / 6 + 1e-6
 
 
-# ---- colour
+# ---- color
 
 
 def test_brightness_goes_both_ways() -> None:
@@ -474,12 +474,12 @@ def test_color_distortion_adds_to_one_channel_only() -> None:
     assert torch.equal(result[1, 1:], images[1, 1:])
 
 
-def test_gray_scale_mixes_with_pillows_grey() -> None:
+def test_gray_scale_mixes_with_pillows_gray() -> None:
     images = photo()
     result = apply("noc/gray_scale", images, weight=[1.0, 0.49])
     for image, weight in ((0, 1.0), (1, 0.49)):
-        grey = np.asarray(pil(images[image]).convert("L")) / 255
-        expected = weight * grey + (1 - weight) * images[image].numpy()
+        gray = np.asarray(pil(images[image]).convert("L")) / 255
+        expected = weight * gray + (1 - weight) * images[image].numpy()
         np.testing.assert_allclose(result[image].numpy(), expected, atol=1 / 255)
 
 

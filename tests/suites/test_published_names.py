@@ -9,14 +9,14 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_rejected, image_file
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published
 from published_files import arrays, cheap_folder, publish
-from small_models import save_pictures
+from small_models import save_images
 
 MODEL = "small_models:four_classes"
-SMALL = ("--bins", 9, "--least", 3, "--replicates", 20, "--humans", "none")
+SMALL = ("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 20, "--humans", "none")
 THREE_D = ("near_focus", "far_focus", "bit_error", "color_quant", "flash", "fog_3d", "h265_abr",
            "h265_crf", "iso_noise", "low_light", "xy_motion_blur", "z_motion_blur")  # fmt: skip
 BAR = ("blue_noise_sample", "brownish_noise", "caustic_refraction", "checkerboard_cutout",
@@ -35,7 +35,7 @@ def evaluate(run, tmp_path):
 @pytest.fixture
 def made(tmp_path):
     """Clean images, and fog and Gaussian noise under names of somebody's own."""
-    clean = save_pictures(tmp_path / "clean", each=2)
+    clean = save_images(tmp_path / "clean", each=2)
     root = publish(clean, tmp_path / "files")
     (root / "fog").rename(root / "sea_mist")
     (root / "gaussian_noise").rename(root / "grain")
@@ -55,9 +55,9 @@ def test_any_names_give_the_scores_that_the_same_files_give_under_known_names(
 ):
     clean, root = made
     own = ("--clean", clean, "--stimulus", "native")
-    assert evaluate(root, *own, model="small_models:pale_colours").status == 0
+    assert evaluate(root, *own, model="small_models:pale_colors").status == 0
     known = publish(clean, tmp_path / "known")
-    ran = evaluate(known, *own, model="small_models:pale_colours", out=tmp_path / "other")
+    ran = evaluate(known, *own, model="small_models:pale_colors", out=tmp_path / "other")
     assert ran.status == 0
     found, expected = results(tmp_path / "out"), results(tmp_path / "other")
     assert found["config"]["suite"] == "files"
@@ -151,7 +151,7 @@ def test_files_can_be_named_as_the_suite_that_runs_of_them_have(evaluate, made, 
     assert results(tmp_path / "out")["config"]["suite"] == "files"
     known = publish(clean, tmp_path / "known")
     ran = evaluate(known, "--suite", "files", out=tmp_path / "other")
-    assert_refused(ran, "corruptions of imagenet-c, not of files")
+    assert_rejected(ran, "corruptions of imagenet-c, not of files")
 
 
 def test_clean_images_that_are_not_read_are_told_of(evaluate, made):
@@ -178,7 +178,7 @@ def test_arrays_of_any_name_are_read(evaluate, tmp_path):
     root = arrays(tmp_path / "cifar-c-bar", corruptions=("fog", "gaussian_noise"))
     (root / "fog.npy").rename(root / "mist.npy")
     (root / "gaussian_noise.npy").rename(root / "grain.npy")
-    ran = evaluate(root, "--clean", root.parent / "clean.npy", model="small_models:pale_colours")
+    ran = evaluate(root, "--clean", root.parent / "clean.npy", model="small_models:pale_colors")
     assert ran.status == 0, ran.err
     assert results(tmp_path / "out")["config"]["corruptions"] == ["grain", "mist"]
 
@@ -186,25 +186,25 @@ def test_arrays_of_any_name_are_read(evaluate, tmp_path):
 def test_half_a_tree_is_rejected_with_what_is_missing(evaluate, tmp_path):
     root = cheap_folder(tmp_path / "files", corruptions=("mist", "streaks"))
     shutil.rmtree(root / "mist" / "3")
-    assert_refused(evaluate(root), "is incomplete", "mist has no folder 3")
+    assert_rejected(evaluate(root), "is incomplete", "mist has no folder 3")
     shutil.rmtree(root / "mist")
     (root / "mist").mkdir()
-    assert_refused(evaluate(root), "CORRUPTION/SEVERITY/CLASS/", "streaks has", "mist has none")
-    assert_refused(evaluate(root / "streaks"), "holds one corruption", "folder above")
+    assert_rejected(evaluate(root), "CORRUPTION/SEVERITY/CLASS/", "streaks has", "mist has none")
+    assert_rejected(evaluate(root / "streaks"), "holds one corruption", "folder above")
 
 
 def test_other_suites_cannot_be_asked_of_them_nor_they_of_clean_images(evaluate, made, tmp_path):
     clean, root = made
-    assert_refused(evaluate(root, "--suite", "vcr"), "other corruptions", "--suite says vcr")
-    assert_refused(evaluate(root, "--suite", "imagenet-c"), "no corruption of imagenet-c")
-    assert_refused(evaluate(clean, "--suite", "imagenet-3dcc"), "is read from files", "--images")
+    assert_rejected(evaluate(root, "--suite", "vcr"), "other corruptions", "--suite says vcr")
+    assert_rejected(evaluate(root, "--suite", "imagenet-c"), "no corruption of imagenet-c")
+    assert_rejected(evaluate(clean, "--suite", "imagenet-3dcc"), "is read from files", "--images")
     assert not (tmp_path / "out").exists()
 
 
 def test_class_folders_are_class_folders_whatever_lies_in_them(tmp_path):
     for number in range(1, 6):
-        picture(tmp_path / "digits" / str(number) / "a.png")
-        picture(tmp_path / "kinds" / "cat" / str(number) / "a.png")
+        image_file(tmp_path / "digits" / str(number) / "a.png")
+        image_file(tmp_path / "kinds" / "cat" / str(number) / "a.png")
     (tmp_path / "plain" / "dog").mkdir(parents=True)
     for name in ("digits", "kinds", "plain"):
         assert find_published(tmp_path / name) is None
@@ -226,10 +226,10 @@ def test_style_transfer_is_read_from_files_without_a_network(evaluate, tmp_path,
     assert ce == pytest.approx(error / 0.5)
     again = evaluate(root, *one)
     assert again.status == 0, again.err
-    clean = save_pictures(tmp_path / "clean", each=1)
+    clean = save_images(tmp_path / "clean", each=1)
     made_here = evaluate(clean, "--suite", "imagenet-c-extra", "--corruption", "style_transfer",
                          "--stimulus", "native", out=tmp_path / "made")  # fmt: skip
-    assert_refused(made_here, "needs a trained network")
+    assert_rejected(made_here, "needs a trained network")
 
 
 def test_corruption_errors_of_style_transfer_are_divided_by_alexnets():

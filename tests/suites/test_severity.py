@@ -284,7 +284,7 @@ def test_whole_numbers_stay_whole():
     assert all(quality == int(quality) for quality in qualities)
 
 
-def test_from_0_to_1_the_way_leads_from_the_clean_picture_to_level_1():
+def test_from_0_to_1_the_way_leads_from_the_clean_image_to_level_1():
     assert at("gaussian_noise", [0, 0.25, 1])["sigma"] == pytest.approx([0, 0.02, 0.08])
     assert at("contrast", [0, 0.5, 1])["factor"] == pytest.approx([1, 0.7, 0.4])
     assert at("shot_noise", [0, 0.5, 1])["photons"] == pytest.approx([np.inf, 120, 60])
@@ -460,7 +460,7 @@ def test_given_lengths_are_pixels_in_imagenet_c_and_224ths_of_the_side_in_vcr():
     assert at("vcr/gaussian_blur", 3, 448, sigma=2)["sigma"] == 4
 
 
-def test_a_given_value_outside_its_range_is_refused_and_never_bent():
+def test_a_given_value_outside_its_range_is_rejected_and_never_bent():
     for name, bad in (
         ("gaussian_noise", {"sigma": 1.5}),
         ("jpeg_compression", {"quality": 12.5}),
@@ -484,7 +484,7 @@ def test_a_given_value_outside_its_range_is_refused_and_never_bent():
         ("noc/brightness", "direction"),
     ],
 )
-def test_what_is_drawn_for_a_picture_does_not_depend_on_the_strength(name, parameter):
+def test_what_is_drawn_for_an_image_does_not_depend_on_the_strength(name, parameter):
     values = at(name, [0, 0.5, 1, 3, 5], key=11)[parameter]
     assert len(set(values)) == 1
     others = {at(name, 3, key=key)[parameter] for key in range(40)}
@@ -585,14 +585,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_suite_is_refused_in_one_sentence(tmp_path, what):
+def test_a_broken_suite_is_rejected_in_one_sentence(tmp_path, what):
     with pytest.raises(ec.UsageError) as error:
         load_suite(suite_file(tmp_path, BROKEN[what]))
     assert "\n" not in str(error.value)
     assert len(str(error.value)) > 20
 
 
-def test_a_suite_that_is_no_text_or_is_not_there_is_refused_in_one_sentence(tmp_path):
+def test_a_suite_that_is_no_text_or_is_not_there_is_rejected_in_one_sentence(tmp_path):
     path = tmp_path / "picture.yaml"
     path.write_bytes(b"\xff\xfe\x00\x89PNG")
     for missing in (str(path), str(tmp_path / "none.yaml"), str(tmp_path)):
@@ -624,8 +624,8 @@ def test_every_published_entry_leads_to_values_in_range_at_any_severity_and_size
         ("name: a\ntitle: t\nsource: s\ncorruptions: [fog]", "got 'fog'"),
         ("name: a\ntitle: t\nsource: s\ncorruptions: [{name: fog}]", "group is missing"),
         (
-            "name: a\ntitle: t\nsource: s\ncorruptions: [{name: fog, group: x, colour: 1}]",
-            "Unknown key 'colour'",
+            "name: a\ntitle: t\nsource: s\ncorruptions: [{name: fog, group: x, color: 1}]",
+            "Unknown key 'color'",
         ),
         (
             "name: a\ntitle: t\nsource: s\ncorruptions:"

@@ -81,7 +81,7 @@ def opened(browser: Any, path: Path, width: int = 1440, **settings: Any) -> Iter
         found = Opened(page)
         page.on("pageerror", lambda error: found.problems.append(str(error)))
         page.on("console", lambda said: _note(found, said))
-        page.on("dialog", lambda dialog: _refuse(found, dialog))
+        page.on("dialog", lambda dialog: _reject(found, dialog))
         page.on("request", lambda request: found.requests.append(request.url))
         page.goto(path.resolve().as_uri())
         yield found
@@ -94,7 +94,7 @@ def _note(found: Opened, said: Any) -> None:
         found.problems.append(f"{said.type}: {said.text}")
 
 
-def _refuse(found: Opened, dialog: Any) -> None:
+def _reject(found: Opened, dialog: Any) -> None:
     found.problems.append(f"dialog: {dialog.message}")
     dialog.dismiss()
 

@@ -17,16 +17,16 @@ PHOTOS = ("astronaut", "chelsea", "coffee", "rocket")
 
 @cache
 def _photos(height: int, width: int) -> Tensor:
-    pictures = [
+    images = [
         Image.fromarray(getattr(data, name)()).resize((width, height), Image.Resampling.BILINEAR)
         for name in PHOTOS
     ]
-    levels = np.stack([np.asarray(picture) for picture in pictures])
+    levels = np.stack([np.asarray(image) for image in images])
     return torch.from_numpy(levels).permute(0, 3, 1, 2).contiguous()
 
 
 def photo_levels(height: int = 64, width: int = 64, batch: int = 2, channels: int = 3) -> Tensor:
-    """Return photographs as uint8 (B, C, H, W), a fresh copy; grey ones are the green channel."""
+    """Return photographs as uint8 (B, C, H, W), a fresh copy; gray ones are the green channel."""
     levels = _photos(height, width)[:batch]
     return (levels if channels == 3 else levels[:, 1:2]).clone()
 

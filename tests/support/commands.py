@@ -12,14 +12,14 @@ class Result:
         self.status, self.out, self.err = status, out, err
 
 
-def picture(path: Path, seed: int = 0, size: tuple[int, int] = (24, 20)) -> Path:
+def image_file(path: Path, seed: int = 0, size: tuple[int, int] = (24, 20)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     levels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
     Image.fromarray(levels).save(path)
     return path
 
 
-def assert_refused(result: Result, *words: str) -> None:
+def assert_rejected(result: Result, *words: str) -> None:
     """One sentence on standard error, exit status 2, no traceback."""
     assert result.status == 2, result.err
     assert len(result.err.strip().splitlines()) == 1, result.err

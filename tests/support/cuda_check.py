@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import eyechart as ec
-from photographs import photographs
+from real_images import real_images
 
 SEVERITIES = (1, 3, 5)
 NAMES = ["a", "b", "c", "d"]
@@ -22,7 +22,7 @@ def names():
 
 
 def photos():
-    return torch.from_numpy(photographs()).permute(0, 3, 1, 2).contiguous()
+    return torch.from_numpy(real_images()).permute(0, 3, 1, 2).contiguous()
 
 
 def reference(path):

@@ -38,7 +38,7 @@ def rows(images, plan, module, device, batch, half=None):
 
 def compare(name, one, two):
     change = np.abs(one["delta_v"].to_numpy() - two["delta_v"].to_numpy())
-    other = one["answer"].to_numpy() != two["answer"].to_numpy()
+    other = one["prediction"].to_numpy() != two["prediction"].to_numpy()
     margin = np.minimum(one["margin"].to_numpy(), two["margin"].to_numpy())[other]
     pixels = one["pixels"].to_numpy() != two["pixels"].to_numpy()
     print(

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 import eyechart as ec
-from eyechart.visual_change.grey import to_grey
-from hard_pictures import HARD_PICTURES, corrupted_copies
-from photographs import photographs
+from eyechart.visual_change.gray import to_gray
+from hard_images import HARD_IMAGES, corrupted_copies
+from real_images import real_images
 
 LARGEST_GAP = {
-    ("float64", "photographs"): 1e-9,
+    ("float64", "real_images"): 1e-9,
     ("float64", "hard"): 1e-8,
-    ("float32", "photographs"): 1e-6,
+    ("float32", "real_images"): 1e-6,
     ("float32", "hard"): 2e-4,
 }
 MOST_MEGABYTES = {"clean side": 4.0, "corrupted side": 1.5}
@@ -25,21 +25,21 @@ MOST_MEGABYTES = {"clean side": 4.0, "corrupted side": 1.5}
 PARTS = ("vif", "information", "measurable", "ill_conditioned")
 
 
-def grey(rgb):
-    return to_grey(torch.from_numpy(rgb).permute(0, 3, 1, 2)).numpy()
+def gray(rgb):
+    return to_gray(torch.from_numpy(rgb).permute(0, 3, 1, 2)).numpy()
 
 
 def pairs():
     """Hard pictures and photographs, each with several corruptions: (group, clean, corrupted)."""
-    for make in HARD_PICTURES.values():
+    for make in HARD_IMAGES.values():
         clean = make()
         for corrupted in corrupted_copies(clean).values():
             yield "hard", clean, corrupted
-    photos = photographs()
+    photos = real_images()
     for place, name in enumerate(ec.list_corruptions()):
         changed = ec.corrupt(photos, name, severity=1 + place % 5)
-        for clean, corrupted in zip(grey(photos), grey(changed), strict=True):
-            yield "photographs", clean, corrupted
+        for clean, corrupted in zip(gray(photos), gray(changed), strict=True):
+            yield "real_images", clean, corrupted
 
 
 def reference(path):
@@ -59,7 +59,7 @@ def compare(path):
     for dtype in ("float64", "float32"):
         change = ec.measure_change(clean, corrupted, dtype=dtype)
         gap = np.abs(change.vif.cpu().numpy() - stored["vif"])
-        for group in ("photographs", "hard"):
+        for group in ("real_images", "hard"):
             own = (stored["groups"] == group) & stored["measurable"]
             print(f"{dtype} {group}: {own.sum()} pairs, largest difference {gap[own].max():.2e}")
             assert gap[own].max() < LARGEST_GAP[dtype, group]

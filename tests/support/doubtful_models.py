@@ -6,8 +6,8 @@ from torch import nn
 import small_models
 
 
-class Normalised(nn.Module):
-    """A network whose normalisation takes the statistics of the batch, whatever is asked of it."""
+class Normalized(nn.Module):
+    """A network whose normalization takes the statistics of the batch, whatever is asked of it."""
 
     def __init__(self, classes=4):
         super().__init__()
@@ -21,11 +21,11 @@ class Normalised(nn.Module):
     def train(self, mode=True):
         return super().train(True)
 
-    def forward(self, pictures):
-        return self.parts(pictures)
+    def forward(self, images):
+        return self.parts(images)
 
 
-class FullyNormalised(Normalised):
+class FullyNormalized(Normalized):
     """The same where a single image has no statistics at all."""
 
     def __init__(self):
@@ -36,8 +36,8 @@ class FullyNormalised(Normalised):
 
 
 class Dropping(nn.Module):
-    def forward(self, pictures):
-        kept = nn.functional.dropout(pictures, 0.3, training=True)
+    def forward(self, images):
+        kept = nn.functional.dropout(images, 0.3, training=True)
         return small_models.thousand(kept)
 
 
@@ -48,23 +48,23 @@ class Flipping(nn.Module):
         super().__init__()
         self.sign = 1
 
-    def forward(self, pictures):
+    def forward(self, images):
         self.sign = -self.sign
-        return self.sign * small_models.colours(pictures)
+        return self.sign * small_models.colors(images)
 
 
-def constant(pictures):
-    return torch.tensor([[0.1, 2.0, 0.3, 0.0]]).expand(len(pictures), 4)
+def constant(images):
+    return torch.tensor([[0.1, 2.0, 0.3, 0.0]]).expand(len(images), 4)
 
 
-def nearly_constant(pictures):
+def nearly_constant(images):
     """Always the second class, by scores that do depend on the image."""
-    return small_models.colours(pictures) + torch.tensor([0.0, 100.0, 0.0, 0.0])
+    return small_models.colors(images) + torch.tensor([0.0, 100.0, 0.0, 0.0])
 
 
-def chance(pictures):
-    return torch.rand(len(pictures), 4)
+def chance(images):
+    return torch.rand(len(images), 4)
 
 
-normalised, fully_normalised = Normalised(), FullyNormalised()
+normalized, fully_normalized = Normalized(), FullyNormalized()
 dropping, flipping = Dropping(), Flipping()

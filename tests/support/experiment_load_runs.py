@@ -36,7 +36,7 @@ RECOVERY_S = 5.0
 
 
 @dataclass(frozen=True)
-class ImageEncoder:
+class LoadImages:
     """Images of numbered images in a folder, and what they show."""
 
     folder: Path
@@ -48,7 +48,7 @@ class ImageEncoder:
         return self.folder / "key.json"
 
 
-def draw(folder: Path, counts: Sizes) -> ImageEncoder:
+def draw(folder: Path, counts: Sizes) -> LoadImages:
     """Write different images of numbered images: of the main part first, then others."""
     folder.mkdir()
     noise = np.random.default_rng(0).integers(0, 256, (NOISY, SIDE, 3), dtype=np.uint8)
@@ -61,7 +61,7 @@ def draw(folder: Path, counts: Sizes) -> ImageEncoder:
         cv2.imwrite(str(folder / f"{digest}.png"), pixels[..., ::-1], FAST)
         key[digest] = (CATEGORIES[image % 16], image)
     (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
-    return ImageEncoder(folder, tuple(key))
+    return LoadImages(folder, tuple(key))
 
 
 def _images(counts: Sizes) -> list[int]:
@@ -73,7 +73,7 @@ def _images(counts: Sizes) -> list[int]:
 
 def make_load_study(
     path: Path,
-    images: ImageEncoder,
+    images: LoadImages,
     counts: Sizes,
     url: str | None = None,
     **more: float,

@@ -146,7 +146,7 @@ FEW: Emoji = {
     "🕐": "one_o_clock",
     "👞": "man_s_shoe",
 }
-"""Characters and their names. Some hold the character that asks for a colour drawing."""
+"""Characters and their names. Some hold the character that asks for a color drawing."""
 
 MANY: Emoji = {
     chr(0x1F400 + place): name for place, name in enumerate(NAMES["Animals & Nature"].split())
@@ -154,22 +154,22 @@ MANY: Emoji = {
 """More of them, with characters that stand for others in fact."""
 
 
-def circle(colour: str, x: float = 8, y: float = 8, radius: float = 6) -> str:
-    return f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}"/>'
+def circle(color: str, x: float = 8, y: float = 8, radius: float = 6) -> str:
+    return f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{color}"/>'
 
 
-def rectangle(colour: str, x: float, y: float, width: float, height: float) -> str:
-    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"/>'
+def rectangle(color: str, x: float, y: float, width: float, height: float) -> str:
+    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{color}"/>'
 
 
-def colour_of(place: int) -> str:
+def color_of(place: int) -> str:
     """Dark enough on white, and another one for each of the first 200 places."""
     return f"#{40 * (place % 5):02x}{30 * (place // 5 % 5):02x}{25 * (place // 25):02x}"
 
 
 def drawing(style: str, place: int) -> str:
     """A drawing of the emoji at this place; no two styles have the same shape."""
-    own = colour_of(place)
+    own = color_of(place)
     return {
         "noto": circle(own),
         "twemoji": rectangle(own, 1, 6, 14, 4),
@@ -223,7 +223,7 @@ def style_files(
             "license": {
                 "title": f"Free {style}",
                 "spdx": f"FREE-{style.upper()}",
-                "url": f"https://{style}.example/licence",
+                "url": f"https://{style}.example/license",
             },
         },
     }

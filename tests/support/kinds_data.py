@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
 from eyechart.structure.holdout_images import as_holdout_images
@@ -21,7 +21,7 @@ STYLES = ("inverted", "pale", "plain")
 
 @dataclass(frozen=True)
 class Row:
-    """A picture to make; those of one drawing differ by a grey level here and there."""
+    """A picture to make; those of one drawing differ by a gray level here and there."""
 
     label: str
     style: str = "plain"
@@ -31,7 +31,7 @@ class Row:
 
 
 def drawn(row, number):
-    """Sixteen patches of random colours, and noise that nobody sees."""
+    """Sixteen patches of random colors, and noise that nobody sees."""
     patches = np.random.default_rng(row.drawing).integers(5, 250, (4, 4, 3))
     noise = np.random.default_rng([1, number]).integers(-1, 2, (SIDE, SIDE, 3))
     made = patches.repeat(SIDE // 4, axis=0).repeat(SIDE // 4, axis=1)
@@ -40,7 +40,7 @@ def drawn(row, number):
 
 
 def tinted(row, number):
-    """Patches of random brightness in the colour that the class is called by, no two alike."""
+    """Patches of random brightness in the color that the class is called by, no two alike."""
     light = np.random.default_rng([2, number]).uniform(70, 185, (4, 4, 1))
     levels = (light + np.array(TINTS[row.label])).clip(0, 255)
     levels = {"plain": levels, "pale": 0.7 * levels + 0.3 * 255, "inverted": 255 - levels}[
@@ -49,8 +49,8 @@ def tinted(row, number):
     return levels.astype(np.uint8).repeat(SIDE // 4, axis=0).repeat(SIDE // 4, axis=1)
 
 
-def colours(each=4, styles=STYLES, subclasses=("calm", "wild")):
-    """Rows of three colours, so many of each style and subclass."""
+def colors(each=4, styles=STYLES, subclasses=("calm", "wild")):
+    """Rows of three colors, so many of each style and subclass."""
     return [
         Row(label, style, subclass)
         for label in TINTS
@@ -63,14 +63,14 @@ def colours(each=4, styles=STYLES, subclasses=("calm", "wild")):
 def in_memory(rows, to_test=None):
     """Return the pictures of rows, ready to hold some out of."""
     made = [drawn(row, number) for number, row in enumerate(rows)]
-    pictures = tuple(
-        Picture(Path(f"{n}.png"), f"{n}.png", row.label, style=row.style, subclass=row.subclass)
+    pixels = tuple(
+        ListedImage(Path(f"{n}.png"), f"{n}.png", row.label, style=row.style, subclass=row.subclass)
         for n, row in enumerate(rows)
     )
     images = ImageSet(
         "a list",
         find_stimulus("native"),
-        pictures,
+        pixels,
         tuple(hashlib.sha256(each.tobytes()).hexdigest() for each in made),
         ((SIDE, SIDE),) * len(rows),
         kept={n: torch.from_numpy(own).permute(2, 0, 1) for n, own in enumerate(made)},

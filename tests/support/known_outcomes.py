@@ -19,20 +19,20 @@ TRUE_AREAS = {"a": CLEAN_ACCURACY / 2.5, "p": 1 - 0.8 / 3}
 """∫ 0.9 (1 − v)^1.5 = 0.9 / 2.5, and ∫ 1 − 0.8 v² = 1 − 0.8 / 3."""
 
 
-def outcomes(count=8000, pictures=400, reach=1.0, lost=0.0, seed=0):
+def outcomes(count=8000, images=400, reach=1.0, lost=0.0, seed=0):
     """Answers of a model whose curves are known, to pictures with Δv uniform over 0…reach."""
     random = np.random.default_rng(seed)
     delta_v = random.uniform(0, reach, count)
-    picture = np.arange(count) % pictures
-    clean = (np.arange(pictures) < CLEAN_ACCURACY * pictures).astype(float)
+    image = np.arange(count) % images
+    clean = (np.arange(images) < CLEAN_ACCURACY * images).astype(float)
     return Predictions(
         delta_v=delta_v,
         severity=np.full(count, np.nan),
-        picture=picture,
-        label=picture % 16,
+        image=image,
+        label=image % 16,
         correct=(random.uniform(size=count) < accuracy(delta_v)).astype(float),
         consistent=(random.uniform(size=count) < consistency(delta_v)).astype(float),
-        clean_correct=clean[picture],
+        clean_correct=clean[image],
         lost_correct=np.full(count, lost),
         lost_consistent=np.full(count, lost),
     )

@@ -67,16 +67,16 @@ def good_calls(home: Path) -> dict[str, Call]:
     levels = np.random.default_rng(0).integers(0, 256, (2, 24, 24, 3), dtype=np.uint8)
     other = ec.corrupt(levels, "gaussian_noise", severity=2)
     change = np.tile(np.linspace(0.01, 0.99, 60), 2)
-    fitted = {"delta_v": change, "hits": (change < 0.6).astype(float), "bins": 6, "least": 2}
-    fitted["replicates"] = 4
+    fitted = {"delta_v": change, "hits": (change < 0.6).astype(float), "bins": 6, "min_per_bin": 2}
+    fitted["n_bootstrap"] = 4
     curve = ec.fit_curve(**fitted)
     matrix = ec.overlap_matrix([[0.1, 0.2], [0.5, 0.3], [0.2, 0.6]], ["fog", "frost"])
-    images = small_models.save_pictures(home / "images", each=1, side=24)
+    images = small_models.save_images(home / "images", each=1, side=24)
     drawn = {"images": images, "n": 4, "corruptions": ["brightness"], "stimulus": "native"}
-    testset = ec.draw(**drawn)
+    testset = ec.sample_testset(**drawn)
     testset.save(home / "testset.parquet")
-    asked = {**drawn, "model": small_models.colours, "n": 12, "humans": None, "out": home / "run"}
-    asked |= {"replicates": 3, "bins": 3, "least": 1}
+    asked = {**drawn, "model": small_models.colors, "n": 12, "humans": None, "out": home / "run"}
+    asked |= {"n_bootstrap": 3, "bins": 3, "min_per_bin": 1}
     evaluation = ec.evaluate(**asked)
     evaluation.save(home / "saved")
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
@@ -89,18 +89,18 @@ def good_calls(home: Path) -> dict[str, Call]:
         "corruption_error": {"errors": errors, "baseline": "alexnet", "clean": 0.3},
         "delta_v": {"clean": levels, "corrupted": other},
         "describe_corruption": {"name": "fog"},
-        "draw": drawn,
+        "sample_testset": drawn,
         "draw_curves": {"results": evaluation, "out": home / "curves"},
-        "error_consistency": {"first": hits, "second": hits[::-1], "replicates": 5},
-        "error_consistency_of_people": {"people": [hits, hits[::-1]], "replicates": 5},
-        "error_consistency_with_people": {"model": hits, "people": [hits], "replicates": 5},
+        "error_consistency": {"first": hits, "second": hits[::-1], "n_bootstrap": 5},
+        "error_consistency_of_humans": {"humans": [hits, hits[::-1]], "n_bootstrap": 5},
+        "error_consistency_with_humans": {"model": hits, "humans": [hits], "n_bootstrap": 5},
         "evaluate": asked,
         "fit_curve": fitted,
         "hmri": {"human_curve": curve, "model_curve": curve},
         "list_corruptions": {},
         "load": {"folder": home / "saved"},
         "load_images": {"source": images, "stimulus": "native"},
-        "load_model": {"spec": small_models.colours},
+        "load_model": {"spec": small_models.colors},
         "mean_corruption_error": {"errors": errors, "baseline": "alexnet", "corruptions": ["fog"]},
         "mean_corruption_error_replicates": resampled,
         "measure_change": {"clean": levels, "corrupted": other},
@@ -116,7 +116,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     }
     found = {name: Call(getattr(ec, name), own) for name, own in calls.items()}
     again = ec.mean_corruption_error_replicates(**resampled)
-    model = ec.load_model(small_models.colours)
+    model = ec.load_model(small_models.colors)
     return found | {
         "Curve.interval": Call(curve.interval, {"level": 0.9}),
         "Curve.band": Call(curve.band, {"delta_v": 0.5}),
@@ -127,7 +127,7 @@ def good_calls(home: Path) -> dict[str, Call]:
         "OverlapMatrix.place": Call(matrix.place, {"name": "fog"}),
         "ResampledErrors.interval": Call(again.interval, {"level": 0.9}),
         "TestSet.count": Call(testset.count, {"corruption": "vcr/brightness"}),
-        "TestSet.coverage": Call(testset.coverage, {"least": 1}),
+        "TestSet.coverage": Call(testset.coverage, {"min_per_bin": 1}),
         "TestSet.only": Call(testset.only, {"corruptions": ["brightness"]}),
         "TestSet.save": Call(testset.save, {"path": home / "again.parquet"}),
     }

@@ -38,8 +38,8 @@ def by_trying_all(scores, threshold):
             if all(score <= threshold for score in pairs):
                 found[own] = float(np.mean(pairs))
         if found:
-            least = min(found.values())
-            return {own for own, mean in found.items() if mean <= least + 1e-10}, least
+            lowest = min(found.values())
+            return {own for own, mean in found.items() if mean <= lowest + 1e-10}, lowest
     return set(), np.nan
 
 
@@ -69,8 +69,8 @@ def by_bron_kerbosch(scores, threshold):
         for own in maximal
         if len(own) == size
     }
-    least = min(means.values())
-    return {own for own, mean in means.items() if mean <= least + 1e-10}, least
+    lowest = min(means.values())
+    return {own for own, mean in means.items() if mean <= lowest + 1e-10}, lowest
 
 
 def small_table(seeds=("",)):

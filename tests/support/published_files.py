@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 import eyechart as ec
-from small_models import save_pictures
+from small_models import save_images
 
 TWO = ("gaussian_noise", "fog")
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -21,8 +21,8 @@ def publish(clean: Path, root: Path, stimulus="native", corruptions=TWO, **save)
     for name in corruptions:
         for severity in SEVERITIES:
             made = ec.corrupt(levels, name, severity=severity, keys=list(images.digests))
-            for picture, pixels in zip(images.pictures, made, strict=True):
-                target = root / name / str(severity) / picture.name
+            for image, pixels in zip(images.listed, made, strict=True):
+                target = root / name / str(severity) / image.name
                 target = target.with_suffix(f".{save.get('format', 'PNG').lower()}")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(pixels).save(target, **save)
@@ -45,7 +45,7 @@ def cheap_folder(root: Path, classes=4, each=2, corruptions=TWO, suffix=".png") 
 
 def arrays(root: Path, count=8, side=32, corruptions=TWO, labels=None) -> Path:
     """Write CIFAR-10-C's layout with the tinted photographs, and clean.npy outside of it."""
-    source = save_pictures(root.parent / "for arrays", each=count // 4, side=side)
+    source = save_images(root.parent / "for arrays", each=count // 4, side=side)
     images = ec.load_images(source, "native")
     levels = images.batch(range(count)).permute(0, 2, 3, 1).contiguous().numpy()
     root.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def recorded(out: Path, name: str) -> dict:
     rows = pq.read_table(out / "predictions" / f"{name}.parquet").to_pylist()
     return {
         (row["digest"], row["severity"], row["model"]): (
-            row["answer"], row["margin"], row["delta_v"], row["pixels"], row["scales"],
+            row["prediction"], row["margin"], row["delta_v"], row["pixels"], row["scales"],
         )
         for row in rows
     }  # fmt: skip

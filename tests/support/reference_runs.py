@@ -33,8 +33,8 @@ RECORDED = Path(__file__).parents[1] / "data" / "reference_runs.csv"
 SPREAD = RECORDED.with_name("reference_spread.csv")
 ROUNDING = 1e-12
 MODELS = ("efficientnet_lite0", "efficientnet_lite1")
-CURVES = ("--bins", "11", "--least", "5", "--replicates", "300")
-TRAINING = ("--stimulus", "native", "--arch", "resnet9", "--rate", "0.05")
+CURVES = ("--bins", "11", "--min-per-bin", "5", "--n-bootstrap", "300")
+TRAINING = ("--stimulus", "native", "--arch", "resnet9", "--lr", "0.05")
 TINTS = {"blue": (-60, -60, 60), "green": (-60, 60, -60), "red": (60, -60, -60)}
 NOISES = ("vcr/gaussian_noise", "vcr/impulse_noise")
 
@@ -85,11 +85,11 @@ def run(command: list[str]) -> None:
 def commands(inputs: Path) -> dict[str, list[str]]:
     """Return the arguments of each run by its name."""
     photos, kinds = inputs / "photos.csv", inputs / "kinds.csv"
-    few = ("--epochs", "3", "--batch", "16")
+    few = ("--epochs", "3", "--batch-size", "16")
     return {
         "vcr": ["evaluate", *MODELS, "--images", str(photos), "--n", "150", *CURVES],
         "imagenet_c": [
-            "evaluate", *MODELS, "--images", str(photos), "--suite", "imagenet-c", "--pictures",
+            "evaluate", *MODELS, "--images", str(photos), "--suite", "imagenet-c", "--max-images",
             "15", "--baseline", MODELS[0], *CURVES,
         ],
         "overlap": [
@@ -97,7 +97,7 @@ def commands(inputs: Path) -> dict[str, list[str]]:
             str(inputs / "waves" / "test"), "--suite", "imagenet-c", "--suite", "vcr",
             "--corruption", "contrast", "--corruption", NOISES[0], "--corruption", NOISES[1],
             "--together", str(inputs / "noises.yaml"), "--seed", "1", *TRAINING, "--epochs", "6",
-            "--batch", "32",
+            "--batch-size", "32",
         ],
         "structure": ["structure", "style", "--images", str(kinds), *TRAINING, *few],
         "subclass": [
@@ -128,7 +128,7 @@ def make_inputs(data: Path, inputs: Path) -> None:
     if (inputs / "kinds.csv").exists():
         return
     inputs.mkdir(parents=True, exist_ok=True)
-    choose_photographs(data / "photos", inputs / "photos.csv")
+    choose_images(data / "photos", inputs / "photos.csv")
     draw_waves(inputs / "waves" / "train", 60, seed=1)
     draw_waves(inputs / "waves" / "test", 40, seed=2)
     (inputs / "noises.yaml").write_text(
@@ -138,7 +138,7 @@ def make_inputs(data: Path, inputs: Path) -> None:
     draw_kinds(inputs)
 
 
-def choose_photographs(photos: Path, path: Path) -> None:
+def choose_images(photos: Path, path: Path) -> None:
     with (photos / "manifest.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["category16"]]
     chosen: list[dict[str, str]] = []

@@ -23,16 +23,17 @@ from report_runs import (
     SHARP,
     evaluate,
     hostile_run,
+    human_run,
     levels_run,
     make_once,
-    people_run,
     save_hues,
+    save_onnx,
 )
-from small_models import save_pictures
+from small_models import save_images
 
 VOID = {"meta", "img", "input", "link", "br", "hr"}
 HEADINGS = ("h1", "h2", "h3", "h4")
-COLOURS, PALE = "small_models:colours", "small_models:pale_colours"
+COLORS, PALE = "small_models:colors", "small_models:pale_colors"
 
 
 # Reading
@@ -264,16 +265,16 @@ def files_of(report: Report) -> list[Any]:
 # Runs
 
 
-def unlabelled_run(home: Path) -> Path:
+def unlabeled_run(home: Path) -> Path:
     """One model whose pictures have no labels."""
-    images = save_pictures(home / "plain", each=4)
+    images = save_images(home / "plain", each=4)
     few = ("--n", 40, "--corruption", "gaussian_noise", "--corruption", "color_jitter")
-    return evaluate(images, home / "unlabelled", *few, "--labels", "none", models=(COLOURS,))
+    return evaluate(images, home / "unlabeled", *few, "--labels", "none", models=(COLORS,))
 
 
 def native_run(home: Path) -> Path:
     """One model that knows no class that people were asked about, with labels."""
-    images = save_pictures(home / "tints", each=4)
+    images = save_images(home / "tints", each=4)
     return evaluate(
         images, home / "native", "--n", 40, "--corruption", "brightness", models=(PALE,)
     )
@@ -288,6 +289,35 @@ def entry16_run(home: Path) -> Path:
 def names_run(home: Path) -> Path:
     """The run whose names are HTML, in a folder of its own."""
     return hostile_run(home / "names")
+
+
+SECRET, NAMES = "client-ward-seven", "patient-"
+"""What stands in every path, and in the file name of every image, of the private run."""
+
+
+def private_run(home: Path) -> Path:
+    """A run whose folders, model, suite, human reference and images nobody is to know of."""
+    folder = home / SECRET
+    images = save_images(folder / "scans of the ward", each=3)
+    for path in sorted(images.rglob("*.png")):
+        path.rename(path.with_stem(f"{NAMES}{path.stem}"))
+    (folder / "suites").mkdir()
+    suite, table = folder / "suites" / "own.yaml", folder / "counts.csv"
+    suite.write_text(OWN_SUITE)
+    table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.4,0.9,40,36\n0.8,0.6,40,24\n")
+    humans = folder / "asked people.parquet"
+    write_responses(humans, import_responses([table], "counts", corruption="film_noise"))
+    (folder / "nets").mkdir()
+    model = save_onnx(folder / "nets" / "classifier.onnx")
+    asked = ("--suite", suite, "--n", 30, "--humans", humans, "--baseline", COLORS)
+    done = evaluate(images, folder / "run", *asked, models=(model, COLORS))
+    # As of a larger folder in which one file is no image.
+    results = json.loads((done / "results.json").read_text("utf-8"))
+    name = f"red/{NAMES}broken.png"
+    results["images"]["damaged"].append({"name": name, "why": f"{images / name} is no image"})
+    results["warnings"].append(f"Of {images}, {name} cannot be read.")
+    (done / "results.json").write_text(json.dumps(results))
+    return done
 
 
 ALIKE = ("--n", 40, "--corruption", "gaussian_noise", "--corruption", "shot_noise")
@@ -305,19 +335,19 @@ def second_run(home: Path) -> Path:
 
 def chance_run(home: Path) -> Path:
     """Two models next to people who had two choices, both sides corrected for chance."""
-    table, people = home / "counts.csv", home / "two choices.parquet"
+    table, humans = home / "counts.csv", home / "two choices.parquet"
     table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.4,0.9,40,36\n0.8,0.6,40,24\n")
     told = {"corruption": "gaussian_noise", "choices": 2}
-    write_responses(people, import_responses([table], "counts", **told))
-    asked = ("--n", 40, "--corruption", "gaussian_noise", "--humans", people, "--match-choices")
+    write_responses(humans, import_responses([table], "counts", **told))
+    asked = ("--n", 40, "--corruption", "gaussian_noise", "--humans", humans, "--chance-correct")
     return evaluate(_photos(home), home / "chance", *asked, models=(DULL, SHARP))
 
 
 def files_run(home: Path) -> Path:
     """ImageNet-C's own files without the clean pictures."""
-    clean = save_pictures(home / "before corruption", each=2)
+    clean = save_images(home / "before corruption", each=2)
     root = publish(clean, home / "published")
-    return evaluate(root, home / "files", "--humans", "none", models=(PALE, COLOURS))
+    return evaluate(root, home / "files", "--humans", "none", models=(PALE, COLORS))
 
 
 OWN_SUITE = """
@@ -336,9 +366,9 @@ def own_suite_run(home: Path) -> Path:
     """A suite of one's own, one of the models the baseline."""
     suite = home / "own.yaml"
     suite.write_text(OWN_SUITE)
-    images = save_pictures(home / "own photos", each=4)
+    images = save_images(home / "own photos", each=4)
     asked = ("--suite", suite, "--n", 40, "--baseline", PALE)
-    return evaluate(images, home / "own", *asked, models=(PALE, COLOURS))
+    return evaluate(images, home / "own", *asked, models=(PALE, COLORS))
 
 
 def _photos(home: Path) -> Path:
@@ -347,10 +377,10 @@ def _photos(home: Path) -> Path:
 
 
 KINDS = {
-    "both": (people_run, levels_run),
-    "people": (people_run,),
+    "both": (human_run, levels_run),
+    "humans": (human_run,),
     "levels": (levels_run,),
-    "unlabelled": (unlabelled_run,),
+    "unlabeled": (unlabeled_run,),
     "native": (native_run,),
     "entry16": (entry16_run,),
     "hostile": (names_run,),
@@ -378,7 +408,7 @@ def maker(factory: pytest.TempPathFactory) -> Callable[[str], tuple[Report, Page
 
 
 def with_results(report: Report, results: Results) -> Report:
-    """The report with other results in its first run, its order and colours as they were."""
+    """The report with other results in its first run, its order and colors as they were."""
     run = replace(report.runs[0], results=results)
     part = report.parts[0]
     models = tuple(replace(own, results=results.models[own.index]) for own in part.models)

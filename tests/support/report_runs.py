@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
-from small_models import save_pictures
+from small_models import save_images
 
 HUES = {
     404: (1.0, 0.45, 0.45), 294: (1.0, 0.85, 0.4), 444: (0.6, 1.0, 0.4), 8: (0.4, 1.0, 0.75),
@@ -30,7 +30,7 @@ CORRUPTIONS = {
     "vcr": ("gaussian_noise", "gaussian_blur", "brightness"),
     "imagenet-c": ("gaussian_noise", "brightness"),
 }
-SMALL = ("--bins", 9, "--least", 3, "--replicates", 40, "--stimulus", "native")
+SMALL = ("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 40, "--stimulus", "native")
 
 
 class Hues(nn.Module):
@@ -46,11 +46,11 @@ class Hues(nn.Module):
         self.register_buffer("places", torch.tensor(list(HUES)))
         self.glare = glare
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        spots = nn.functional.adaptive_max_pool2d(pictures, 2).mean(dim=(2, 3))
-        seen = self.glare * spots + (1 - self.glare) * pictures.mean(dim=(2, 3))
+    def forward(self, images: Tensor) -> Tensor:
+        spots = nn.functional.adaptive_max_pool2d(images, 2).mean(dim=(2, 3))
+        seen = self.glare * spots + (1 - self.glare) * images.mean(dim=(2, 3))
         own = seen / seen.mean(dim=1, keepdim=True).clamp(min=1e-6)
-        scores = torch.full((len(pictures), 1000), -5.0, device=pictures.device)
+        scores = torch.full((len(images), 1000), -5.0, device=images.device)
         scores[:, self.places] = -4 * torch.cdist(own, self.hues)
         return scores
 
@@ -74,17 +74,17 @@ def chosen(suite: str) -> list[str]:
 
 def save_hues(folder: Path, each: int = 6, side: int = 80) -> Path:
     """Write parts of photographs in eight hues, a folder for each class, and return the folder."""
-    grey = save_pictures(folder.with_name("grey"), each=each, side=side, tints=("grey",)) / "grey"
+    gray = save_images(folder.with_name("grey"), each=each, side=side, tints=("grey",)) / "grey"
     for place, hue in HUES.items():
         home = folder / wordnet_ids()[place]
         home.mkdir(parents=True)
-        for path in sorted(grey.glob("*.png")):
+        for path in sorted(gray.glob("*.png")):
             levels = np.asarray(Image.open(path), dtype=np.float64) * np.array(hue)
             Image.fromarray(levels.clip(0, 255).astype(np.uint8)).save(home / path.name)
     return folder
 
 
-def people_run(home: Path) -> Path:
+def human_run(home: Path) -> Path:
     """Three models under VCR's continuous corruptions, in both label spaces, next to people."""
     return evaluate(_hues(home), home / "vcr", "--n", 90, *chosen("vcr"), models=MODELS)
 
@@ -98,13 +98,13 @@ def levels_run(home: Path) -> Path:
 def hostile_run(home: Path) -> Path:
     """A run in which a model, a class, a picture and all paths have names that are HTML."""
     folder = home / HOSTILE
-    images = save_pictures(folder / "pictures", each=4)
+    images = save_images(folder / "images", each=4)
     (images / "red").rename(images / f"red {HOSTILE}")
     for path in sorted((images / "blue").iterdir()):
         path.rename(path.with_stem(f"{HOSTILE} {path.stem}"))
     model = save_onnx(folder / f"{HOSTILE}.onnx")
     few = ("--n", 40, "--corruption", "gaussian_noise", "--corruption", "brightness")
-    return evaluate(images, folder / "run", *few, models=(model, "small_models:colours"))
+    return evaluate(images, folder / "run", *few, models=(model, "small_models:colors"))
 
 
 def save_onnx(path: Path) -> Path:
@@ -114,13 +114,13 @@ def save_onnx(path: Path) -> Path:
 
     weights = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     nodes = [
-        helper.make_node("GlobalAveragePool", ["pictures"], ["means"]),
+        helper.make_node("GlobalAveragePool", ["images"], ["means"]),
         helper.make_node("Flatten", ["means"], ["flat"]),
         helper.make_node("MatMul", ["flat", "weights"], ["scores"]),
     ]
     graph = helper.make_graph(
         nodes, "linear",
-        [helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["n", 3, "h", "w"])],
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, "h", "w"])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 4])],
         [numpy_helper.from_array(weights, "weights")],
     )  # fmt: skip

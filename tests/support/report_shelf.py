@@ -9,15 +9,15 @@ SCORES = {
 }  # fmt: skip
 UNDER = {
     "Error": "error", "Rₐ": "accuracy/robustness", "Rₚ": "consistency/robustness",
-    "HMRIₐ": "accuracy/people/hmri", "MRSIₐ": "accuracy/people/mrsi",
-    "HMRIₚ": "consistency/people/hmri", "MRSIₚ": "consistency/people/mrsi",
+    "HMRIₐ": "accuracy/humans/hmri", "MRSIₐ": "accuracy/humans/mrsi",
+    "HMRIₚ": "consistency/humans/hmri", "MRSIₚ": "consistency/humans/mrsi",
     "Top-5 accuracy": "computed_scores/top5_accuracy", "ECE": "computed_scores/ece",
 }  # fmt: skip
 """Where a score under one corruption stands."""
 
 BOUNDS = {
     "Rₐ": "accuracy/bounds", "Rₚ": "consistency/bounds",
-    "HMRIₐ": "accuracy/people/hmri_bounds", "HMRIₚ": "consistency/people/hmri_bounds",
+    "HMRIₐ": "accuracy/humans/hmri_bounds", "HMRIₚ": "consistency/humans/hmri_bounds",
 }  # fmt: skip
 SPACES = {"the models’ native classes": "native", "the 16 human categories": "entry16"}
 SUITES = {"vcr": "VCR-Bench", "imagenet-c": "ImageNet-C"}

@@ -18,21 +18,21 @@ def corruption_results(rate: Estimate, clean_error: Estimate | None = None) -> C
         error=complement(rate),
         clean_error=clean_error,
         error_by_severity={},
-        accuracy=PropertyResults(rate=rate, answers=5),
+        accuracy=PropertyResults(rate=rate, n_samples=5),
         consistency=None,
     )
 
 
 def space_results(
     corruptions: Mapping[str, CorruptionResults],
-    pictures: int = 5,
+    n_images: int = 5,
     classes: int = 4,
     clean_accuracy: Estimate | None = None,
     verdict: str = "",
 ) -> SpaceResults:
     """One label space with these corruptions."""
     return SpaceResults(
-        pictures=pictures, classes=classes, left_out=0, verdict=verdict, means={}, similar=(),
+        n_images=n_images, classes=classes, left_out=0, verdict=verdict, means={}, similar=(),
         clean_accuracy=clean_accuracy, corruptions=corruptions, corruption_error=None, by_class=(),
     )  # fmt: skip
 

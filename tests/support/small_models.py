@@ -19,39 +19,39 @@ TINTS = {
     "grey": (0.8, 0.8, 0.8),
     "red": (1.0, 0.5, 0.45),
 }
-"""In alphabetical order, as the outputs of `Colours` are."""
+"""In alphabetical order, as the outputs of `Colors` are."""
 
-PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
+IMAGES = ("astronaut", "chelsea", "coffee", "rocket")
 
 
-class Colours(nn.Module):
-    """Answers with the colour that is strongest in the mean, or grey where none is."""
+class Colors(nn.Module):
+    """Answers with the color that is strongest in the mean, or gray where none is."""
 
     def __init__(self, threshold: float = 0.08) -> None:
         super().__init__()
         self.register_buffer("threshold", torch.tensor(threshold))
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        red, green, blue = pictures.mean(dim=(2, 3)).unbind(1)
+    def forward(self, images: Tensor) -> Tensor:
+        red, green, blue = images.mean(dim=(2, 3)).unbind(1)
         level = (red + green + blue) / 3
         scores = (blue - level, green - level, self.threshold * level + 0.01, red - level)
         return 20 * torch.stack(scores, dim=1)
 
 
-colours = Colours()
-pale_colours = Colours(0.3)
+colors = Colors()
+pale_colors = Colors(0.3)
 
 
 class Blocks(nn.Module):
-    """A fixed random linear map of the mean colours of 4 × 4 blocks to so many classes."""
+    """A fixed random linear map of the mean colors of 4 × 4 blocks to so many classes."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
         weights = np.random.default_rng(0).normal(size=(classes, 48)) * 3
         self.register_buffer("weights", torch.from_numpy(weights).float())
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        blocks = nn.functional.adaptive_avg_pool2d(pictures, 4).flatten(1)
+    def forward(self, images: Tensor) -> Tensor:
+        blocks = nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)
         return (blocks - 0.5) @ self.weights.T
 
 
@@ -60,57 +60,57 @@ four_classes = Blocks(4)
 
 
 told: list[object] | None = None
-"""Where `slow_colours` writes how many pictures it was asked about, if anywhere."""
+"""Where `slow_colors` writes how many pictures it was asked about, if anywhere."""
 
 
-def slow_colours(pictures: Tensor) -> Tensor:
-    """As `colours`, and every batch takes as long as SLOW says, in seconds."""
+def slow_colors(images: Tensor) -> Tensor:
+    """As `colors`, and every batch takes as long as SLOW says, in seconds."""
     if told is not None:
-        told.append(len(pictures))
+        told.append(len(images))
     time.sleep(float(os.environ.get("SLOW", "0")))
-    return colours(pictures)
+    return colors(images)
 
 
-def only_nan(pictures: Tensor) -> Tensor:
-    return colours(pictures) * torch.nan
+def only_nan(images: Tensor) -> Tensor:
+    return colors(images) * torch.nan
 
 
-def nan_on_colours(pictures: Tensor) -> Tensor:
+def nan_on_colors(images: Tensor) -> Tensor:
     """NaN where a picture has any colour, which grey and noisy pictures of nothing hardly have."""
-    means = pictures.mean(dim=(2, 3))
-    coloured = means.amax(dim=1) - means.amin(dim=1) > 0.1
-    return torch.where(coloured[:, None], torch.nan, colours(pictures))
+    means = images.mean(dim=(2, 3))
+    colored = means.amax(dim=1) - means.amin(dim=1) > 0.1
+    return torch.where(colored[:, None], torch.nan, colors(images))
 
 
-def one_score(pictures: Tensor) -> Tensor:
-    return pictures.mean(dim=(1, 2, 3))
+def one_score(images: Tensor) -> Tensor:
+    return images.mean(dim=(1, 2, 3))
 
 
-def save_pictures(folder: Path, each: int = 3, side: int = 40, tints=tuple(TINTS)) -> Path:
+def save_images(folder: Path, each: int = 3, side: int = 40, tints=tuple(TINTS)) -> Path:
     """Write parts of photographs in so many tints, a folder for each, and return the folder."""
     number = np.random.default_rng(5)
     for tint in tints:
         (folder / tint).mkdir(parents=True, exist_ok=True)
         for index in range(each):
-            whole = Image.fromarray(getattr(data, PHOTOGRAPHS[index % 4])()).convert("L")
+            whole = Image.fromarray(getattr(data, IMAGES[index % 4])()).convert("L")
             part = 2 * side
             left, top = (int(number.integers(0, room - part)) for room in whole.size)
-            grey = whole.crop((left, top, left + part, top + part)).resize((side, side))
-            levels = np.asarray(grey, dtype=np.float64)[..., None] * np.array(TINTS[tint])
+            gray = whole.crop((left, top, left + part, top + part)).resize((side, side))
+            levels = np.asarray(gray, dtype=np.float64)[..., None] * np.array(TINTS[tint])
             Image.fromarray((levels + 20).clip(0, 255).astype(np.uint8)).save(
                 folder / tint / f"{index}.png"
             )
     return folder
 
 
-def dice(pictures: Tensor) -> Tensor:
+def dice(images: Tensor) -> Tensor:
     """Another answer every time, by a hair."""
-    return torch.rand(len(pictures), 4) * 0.01
+    return torch.rand(len(images), 4) * 0.01
 
 
-def imaginary(pictures: Tensor) -> Tensor:
-    return colours(pictures) * 1j
+def imaginary(images: Tensor) -> Tensor:
+    return colors(images) * 1j
 
 
-def quitter(pictures: Tensor) -> Tensor:
+def quitter(images: Tensor) -> Tensor:
     raise SystemExit(3)

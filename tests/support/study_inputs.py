@@ -12,7 +12,7 @@ SMALL = ("--trials", 20, "--practice", 4, "--qualification", 5, "--catch", 3)
 TWO = ("gaussian_noise", "brightness")
 
 
-def save_photographs(folder, each=4, labels=CATEGORIES, side=SIDE):
+def save_real_images(folder, each=4, labels=CATEGORIES, side=SIDE):
     """Write parts of photographs, so many for each label, and return the folder."""
     random = np.random.default_rng(7)
     for label in labels:
@@ -27,7 +27,7 @@ def save_photographs(folder, each=4, labels=CATEGORIES, side=SIDE):
 
 
 def draw_testset(folder, path, n=64, stimulus="native", corruptions=TWO, **more):
-    ec.draw(folder, n=n, corruptions=list(corruptions), stimulus=stimulus, seed=3, **more).save(
-        path
-    )
+    ec.sample_testset(
+        folder, n=n, corruptions=list(corruptions), stimulus=stimulus, seed=3, **more
+    ).save(path)
     return path

@@ -20,8 +20,8 @@ class Pyramid(nn.Module):
         )
         self.head = nn.Linear(20, 3)
 
-    def forward(self, pictures):
-        return self.head(self.layers(pictures).mean(dim=(2, 3)))
+    def forward(self, images):
+        return self.head(self.layers(images).mean(dim=(2, 3)))
 
 
 def made_pyramid():
@@ -44,16 +44,16 @@ class Reusing(nn.Module):
         self.halve = nn.ModuleList(nn.Conv2d(*pair, 3, 2, 1) for pair in pairwise(widths))
         self.head = nn.Linear(20, 3)
 
-    def stages(self, pictures):
+    def stages(self, images):
         """Return what comes out of each stage."""
         found = []
         for before, halve in zip(self.before, self.halve, strict=True):
-            pictures = self.relu(halve(self.relu(before(pictures))))
-            found.append(pictures)
+            images = self.relu(halve(self.relu(before(images))))
+            found.append(images)
         return found
 
-    def forward(self, pictures):
-        return self.head(self.stages(pictures)[-1].mean(dim=(2, 3)))
+    def forward(self, images):
+        return self.head(self.stages(images)[-1].mean(dim=(2, 3)))
 
 
 with torch.random.fork_rng():

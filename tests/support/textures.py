@@ -62,8 +62,8 @@ class Net(nn.Module):
         super().__init__()
         self.last = nn.Linear(3, classes)
 
-    def forward(self, pictures):
-        return self.last(pictures.mean(dim=(2, 3)))
+    def forward(self, images):
+        return self.last(images.mean(dim=(2, 3)))
 
 
 with torch.random.fork_rng(devices=[]):

@@ -27,8 +27,8 @@ class Small(nn.Module):
         self.norm = nn.BatchNorm1d(16)
         self.last = nn.Linear(16, classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        seen = self.first(pictures - 0.5)
+    def forward(self, images: Tensor) -> Tensor:
+        seen = self.first(images - 0.5)
         means = torch.cat([seen.mean(dim=(2, 3)), seen.square().mean(dim=(2, 3))], dim=1)
         return self.last(self.norm(means))  # type: ignore[no-any-return]
 

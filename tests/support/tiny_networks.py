@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 
-def pictures(count=3, side=16, seed=0):
+def random_images(count=3, side=16, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=generator)
 
 
 def tiny(classes=5, seed=0):
-    """Convolution, normalisation, pooling, linear layer."""
+    """Convolution, normalization, pooling, linear layer."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return nn.Sequential(

@@ -18,7 +18,7 @@ from eyechart.models.adapter import need
 from eyechart.models.request import Request
 
 CPU = Request(torch.device("cpu"))
-COLOURS = ("scarlet", "olive", "navy", "teal", "plum")
+COLORS = ("scarlet", "olive", "navy", "teal", "plum")
 
 
 def zoo_of(package: str, prefix: str, *parts: str) -> ModuleType:
@@ -37,7 +37,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def pictures(side: int, count: int = 3, seed: int = 0) -> Tensor:
+def random_images(side: int, count: int = 3, seed: int = 0) -> Tensor:
     """Return 8-bit pictures with structure at several sizes."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.rand(count, 3, side, side, generator=generator)
@@ -50,7 +50,7 @@ def as_images(batch: Tensor) -> list[Image.Image]:
     return [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in batch]
 
 
-def save_vit(folder: Path, labels: tuple[str, ...] = COLOURS, seed: int = 0) -> Path:
+def save_vit(folder: Path, labels: tuple[str, ...] = COLORS, seed: int = 0) -> Path:
     """Save a vision transformer of transformers' for 32 px pictures, with its processor."""
     package = zoo_of("transformers", "hf", "ViTForImageClassification", "ViTImageProcessor")
     with quiet():

@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 SIDE = 20
 STEPS = Preprocessing(mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
 NOISE = Mixture((find_entry("gaussian_noise", None),))
-USUAL = {"epochs": 3, "batch": 8, "rate": 0.05, "crop": 2}
+USUAL = {"epochs": 3, "batch_size": 8, "lr": 0.05, "crop": 2}
 
 
 def linear(classes):

@@ -19,8 +19,8 @@ NOISE = 0.1
 TINY = 1e-15
 
 
-def grey(rgb):
-    """8-bit grey exactly as OpenCV's RGB2GRAY."""
+def gray(rgb):
+    """8-bit gray exactly as OpenCV's RGB2GRAY."""
     r, g, b = (rgb[..., k].astype(np.int64) for k in range(3))
     return ((9798 * r + 19235 * g + 3735 * b + 16384) >> 15).astype(np.float64)
 
@@ -39,7 +39,7 @@ def crop(band):
 
 
 def local_means(band, window):
-    """Means over windows centred on the 3 × 3 blocks."""
+    """Means over windows centered on the 3 × 3 blocks."""
     reach = (window - 3) // 2
     padded = np.pad(band, reach, mode="reflect")
     return sliding_window_view(padded, (window, window))[::3, ::3].mean(axis=(2, 3))
@@ -122,7 +122,7 @@ def vif(clean, image):
 
 
 def delta_v(clean_rgb, corrupted_rgb):
-    return max(0.0, 1 - vif(prepare(grey(clean_rgb)), grey(corrupted_rgb)))
+    return max(0.0, 1 - vif(prepare(gray(clean_rgb)), gray(corrupted_rgb)))
 
 
 def vif_of_sheikh(before, after, scales=4):
@@ -198,10 +198,10 @@ def eight_bits(values):
     return np.clip(np.rint(values), 0, 255)
 
 
-def distorted(picture, kind, amount, seed=12345):
+def distorted(image, kind, amount, seed=12345):
     if kind == "noise":
-        noise = np.random.default_rng(seed).normal(0, amount, picture.shape)
-        return eight_bits(picture + noise)
+        noise = np.random.default_rng(seed).normal(0, amount, image.shape)
+        return eight_bits(image + noise)
     if kind == "blur":
-        return eight_bits(gaussian_filter(picture.astype(np.float64), amount))
-    return eight_bits((picture - 128.0) * amount + 128)
+        return eight_bits(gaussian_filter(image.astype(np.float64), amount))
+    return eight_bits((image - 128.0) * amount + 128)

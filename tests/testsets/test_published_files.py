@@ -11,7 +11,7 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.images.published_folders import list_published
 from eyechart.predictions import unreadable
 from eyechart.testsets.coverage import coverage_of
@@ -20,17 +20,17 @@ from eyechart.testsets.published_files import find_published, load_published
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.stimuli import iterate_samples
 from published_files import TWO, cheap_folder, publish, recorded
-from small_models import save_pictures
+from small_models import save_images
 
-MODEL = "small_models:pale_colours"
-SMALL = ("--bins", 9, "--least", 3, "--replicates", 20, "--humans", "none")
+MODEL = "small_models:pale_colors"
+SMALL = ("--bins", 9, "--min-per-bin", 3, "--n-bootstrap", 20, "--humans", "none")
 BENCHMARK = [*ec.list_corruptions("imagenet-c")]
 NINETEEN = [*BENCHMARK, *ec.list_corruptions("imagenet-c-extra")[:4]]
 
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("clean") / "photos", each=2)
+    return save_images(tmp_path_factory.mktemp("clean") / "photos", each=2)
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +93,11 @@ def test_files_that_eyechart_wrote_give_what_a_run_on_the_fly_gives(
         assert own["consistency"] == other["consistency"]
 
 
-def test_photographs_are_brought_to_the_224_px_that_published_files_have(tmp_path):
-    clean = save_pictures(tmp_path / "clean", each=1, side=250)
+def test_images_are_brought_to_the_224_px_that_published_files_have(tmp_path):
+    clean = save_images(tmp_path / "clean", each=1, side=250)
     save = {"format": "JPEG", "quality": 85, "optimize": True}
     files = publish(clean, tmp_path / "files", "224", ("contrast",), **save)
-    given = {"replicates": 5, "bins": 5, "least": 2, "humans": None}
+    given = {"n_bootstrap": 5, "bins": 5, "min_per_bin": 2, "humans": None}
     ec.evaluate(MODEL, files, clean=clean, out=tmp_path / "a", **given)
     ec.evaluate(
         MODEL, clean, "imagenet-c", corruptions=["contrast"], jpeg=85, out=tmp_path / "b", **given
@@ -109,9 +109,9 @@ def test_photographs_are_brought_to_the_224_px_that_published_files_have(tmp_pat
     assert set(found["scales"].to_pylist()) == {4}
 
 
-def test_clean_pictures_that_have_the_size_of_the_files_are_not_resized(root, clean, tmp_path):
+def test_clean_images_that_have_the_size_of_the_files_are_not_resized(root, clean, tmp_path):
     """Resized to 256 and cropped to 224 they would not lie above the files."""
-    given = {"replicates": 5, "humans": None}
+    given = {"n_bootstrap": 5, "humans": None}
     for name, more in (("told", {"stimulus": "native"}), ("found", {})):
         ec.evaluate(MODEL, root, clean=clean, out=tmp_path / name, **given, **more)
     assert recorded(tmp_path / "told", "gaussian_noise") == recorded(
@@ -119,17 +119,17 @@ def test_clean_pictures_that_have_the_size_of_the_files_are_not_resized(root, cl
     )
 
 
-def test_another_suite_than_that_of_the_files_is_refused(evaluate, root):
-    assert_refused(evaluate(root, "--suite", "vcr"), "--suite says vcr")
+def test_another_suite_than_that_of_the_files_is_rejected(evaluate, root):
+    assert_rejected(evaluate(root, "--suite", "vcr"), "--suite says vcr")
     assert evaluate(root, "--suite", "imagenet-c", "--corruption", "gaussian_noise").status == 0
 
 
 def test_coverage_is_that_of_a_drawn_test_set(root, clean, tmp_path):
     found = ec.evaluate(
-        MODEL, root, clean=clean, stimulus="native", least=3, bins=9, replicates=5, humans=None,
-        out=tmp_path / "out",
+        MODEL, root, clean=clean, stimulus="native", min_per_bin=3, bins=9, n_bootstrap=5,
+        humans=None, out=tmp_path / "out",
     )  # fmt: skip
-    drawn = ec.draw(clean, "imagenet-c", corruptions=list(TWO), stimulus="native")
+    drawn = ec.sample_testset(clean, "imagenet-c", corruptions=list(TWO), stimulus="native")
     for own in coverage_of(drawn.table, 3):
         assert found.coverage[own.corruption].paper == own.paper > 0
         assert found.coverage[own.corruption].largest == own.largest
@@ -139,7 +139,7 @@ def test_coverage_is_that_of_a_drawn_test_set(root, clean, tmp_path):
 # Without clean pictures
 
 
-def test_without_clean_pictures_there_are_errors_by_severity_and_one_note(evaluate, root, tmp_path):
+def test_without_clean_images_there_are_errors_by_severity_and_one_note(evaluate, root, tmp_path):
     ran = evaluate(root)
     assert ran.status == 0
     assert sum("--clean" in line for line in ran.out.splitlines()) == 1
@@ -153,7 +153,7 @@ def test_without_clean_pictures_there_are_errors_by_severity_and_one_note(evalua
     place = {"blue": 0, "green": 1, "grey": 2, "red": 3}
     for severity in range(1, 6):
         rows = [row for row in table if row["severity"] == severity]
-        wrong = np.mean([row["answer"] != place[row["label"]] for row in rows])
+        wrong = np.mean([row["prediction"] != place[row["label"]] for row in rows])
         assert own["error_by_severity"][str(severity)] == pytest.approx(wrong)
     assert not (tmp_path / "out" / "predictions" / "clean.parquet").exists()
 
@@ -173,22 +173,22 @@ def test_a_check_of_files_passes_and_finds_a_file_that_changed(run, root, tmp_pa
     assert ran.status == 1 and "; 0 differ in pixels" not in ran.err
 
 
-def test_without_labels_and_clean_pictures_nothing_can_be_scored(evaluate, root):
-    assert_refused(evaluate(root, "--labels", "none"), "nothing to score", "--clean")
+def test_without_labels_and_clean_images_nothing_can_be_scored(evaluate, root):
+    assert_rejected(evaluate(root, "--labels", "none"), "nothing to score", "--clean")
 
 
-def test_without_labels_but_with_clean_pictures_there_is_consistency(evaluate, root, clean):
+def test_without_labels_but_with_clean_images_there_is_consistency(evaluate, root, clean):
     ran = evaluate(root, "--labels", "none", "--clean", clean, "--stimulus", "native")
     assert ran.status == 0 and "R_p" in ran.out and "R_a" not in ran.out
 
 
-def test_clean_pictures_given_later_are_another_run(evaluate, root, clean):
+def test_clean_images_given_later_are_another_run(evaluate, root, clean):
     assert evaluate(root).status == 0
     again = evaluate(root, "--clean", clean, "--stimulus", "native")
-    assert_refused(again, "holds another run", "clean: None, now native")
+    assert_rejected(again, "holds another run", "clean: None, now native")
 
 
-# What is recognised
+# What is recognized
 
 
 def test_the_folders_of_the_tar_files_may_stay(cheap, tmp_path):
@@ -201,7 +201,7 @@ def test_the_folders_of_the_tar_files_may_stay(cheap, tmp_path):
     own, other = (
         each.files.read("gaussian_noise", severities, places) for each in (nested, load(cheap))
     )
-    assert torch.equal(own.pictures, other.pictures) and own.good.all()
+    assert torch.equal(own.images, other.images) and own.good.all()
 
 
 @pytest.mark.parametrize(
@@ -233,11 +233,11 @@ def test_other_folders_are_left_aside_with_a_note(evaluate, cheap):
 
 def test_class_folders_named_like_corruptions_are_class_folders(tmp_path):
     for name in ("fog", "snow"):
-        save_pictures(tmp_path / name, each=1, tints=("blue",))
+        save_images(tmp_path / name, each=1, tints=("blue",))
     assert find_published(tmp_path) is None
 
 
-def test_a_png_among_jpegs_is_the_same_picture(cheap):
+def test_a_png_among_jpegs_is_the_same_image(cheap):
     before = load(cheap)
     target = cheap / "fog" / "4" / "c2" / "1.png"
     with Image.open(target) as opened:
@@ -245,13 +245,13 @@ def test_a_png_among_jpegs_is_the_same_picture(cheap):
     target.unlink()
     after = load(cheap)
     assert after.fingerprint == before.fingerprint
-    place = [picture.name for picture in after.pictures].index("c2/1.png")
+    place = [image.name for image in after.listed].index("c2/1.png")
     one, two = before.files.read("fog", [3], [place]), after.files.read("fog", [4], [place])
     assert one.good.all() and two.good.all()
     assert after.files.path("fog", 4, place).name == "1.bmp"
 
 
-def test_names_of_validation_pictures_are_found_without_class_folders(tmp_path):
+def test_names_of_validation_images_are_found_without_class_folders(tmp_path):
     root = cheap_folder(tmp_path / "files", each=1)
     flat = tmp_path / "flat"
     flat.mkdir()
@@ -275,12 +275,12 @@ def test_files_are_read_a_few_at_a_time_and_ahead(cheap, monkeypatch):
     for each in work:
         assert each.from_files.shape == (len(each.samples), 3, 20, 20) and len(each.samples) <= 3
         read += each.samples.row.tolist()
-        for place, severity, picture in zip(
+        for place, severity, image in zip(
             each.samples.image, each.samples.severity, each.from_files, strict=True
         ):
             path = images.files.path(each.samples.name, int(severity), place)
             expected = np.asarray(Image.open(path)).transpose(2, 0, 1)
-            assert (picture.numpy() == expected).all()
+            assert (image.numpy() == expected).all()
     assert sorted(read) == sorted(np.concatenate([samples.row for samples in groups]).tolist())
 
 
@@ -290,7 +290,7 @@ def test_files_are_read_a_few_at_a_time_and_ahead(cheap, monkeypatch):
 def broken(cheap, what):
     if what == "severity":
         shutil.rmtree(cheap / "fog" / "4")
-    elif what == "picture":
+    elif what == "image":
         (cheap / "fog" / "2" / "c1" / "0.png").unlink()
     elif what == "class":
         shutil.rmtree(cheap / "gaussian_noise" / "1" / "c3")
@@ -312,7 +312,7 @@ def broken(cheap, what):
     ("what", "words"),
     [
         ("severity", ("8 images are missing", "fog has no folder 4")),
-        ("picture", ("1 image is missing", "fog/2 lacks 1 of 8 images", "c1/0")),
+        ("image", ("1 image is missing", "fog/2 lacks 1 of 8 images", "c1/0")),
         ("class", ("2 images are missing", "gaussian_noise/1 lacks 2 of 8", "c3/0")),
         ("empty class", ("2 images are missing", "fog/5 lacks 2 of 8 images", "c0/0")),
         ("empty everywhere", ("class c9 is empty everywhere",)),
@@ -320,15 +320,15 @@ def broken(cheap, what):
         ("corruption", ("40 images are missing", "fog has no folder 1", "2 more such gaps")),
     ],
 )
-def test_a_half_downloaded_folder_is_refused_with_what_is_missing(
+def test_a_half_downloaded_folder_is_rejected_with_what_is_missing(
     evaluate, cheap, tmp_path, what, words
 ):
     broken(cheap, what)
-    assert_refused(evaluate(cheap, model="small_models:four_classes"), "is incomplete", *words)
+    assert_rejected(evaluate(cheap, model="small_models:four_classes"), "is incomplete", *words)
     assert not (tmp_path / "out" / "predictions").exists()
 
 
-def refused(evaluate, cheap, clean, what):
+def rejected(evaluate, cheap, clean, what):
     if what == "twice":
         shutil.copytree(cheap / "fog", cheap / "weather" / "fog")
         return evaluate(cheap), ("fog exists twice", "remove one")
@@ -358,7 +358,7 @@ def refused(evaluate, cheap, clean, what):
     if what == "testset":
         return evaluate(cheap, "--testset", "x.parquet"), ("need no test set",)
     if what == "clean of other size":
-        own = save_pictures(cheap.parent / "other", each=2, tints=("blue", "red"))
+        own = save_images(cheap.parent / "other", each=2, tints=("blue", "red"))
         for place, name in enumerate(("c0", "c1")):
             shutil.copytree(own / ("blue", "red")[place], own / name)
             shutil.copytree(own / name, own / f"c{place + 2}")
@@ -385,15 +385,15 @@ def refused(evaluate, cheap, clean, what):
         "clean of other size", "clean of others", "no clean there", "clean twice", "clean alone",
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_one_sentence(evaluate, cheap, clean, tmp_path, what):
-    result, words = refused(evaluate, cheap, clean, what)
-    assert_refused(result, *words)
+def test_what_cannot_be_is_rejected_in_one_sentence(evaluate, cheap, clean, tmp_path, what):
+    result, words = rejected(evaluate, cheap, clean, what)
+    assert_rejected(result, *words)
     assert not (tmp_path / "out" / "predictions").exists()
 
 
-def test_a_test_set_is_not_drawn_from_corrupted_pictures(run, cheap, tmp_path):
-    made = run("testset", "make", cheap, "--out", tmp_path / "t.parquet")
-    assert_refused(made, "holds corrupted images", "evaluate --images")
+def test_a_test_set_is_not_drawn_from_corrupted_images(run, cheap, tmp_path):
+    made = run("testset", "make", "--images", cheap, "--out", tmp_path / "t.parquet")
+    assert_rejected(made, "holds corrupted images", "evaluate --images")
 
 
 # What cannot be read
@@ -406,7 +406,7 @@ def lenient(monkeypatch):
 
 
 @pytest.mark.parametrize("with_clean", [False, True])
-def test_a_damaged_file_leaves_its_picture_out_everywhere(
+def test_a_damaged_file_leaves_its_image_out_everywhere(
     evaluate, root, clean, tmp_path, lenient, with_clean
 ):
     copy = tmp_path / "copy"
@@ -419,11 +419,11 @@ def test_a_damaged_file_leaves_its_picture_out_everywhere(
     found = results(tmp_path / "out")
     assert [each["name"] for each in found["images"]["damaged"]] == ["red/1.png"]
     space = found["models"][0]["spaces"]["native"]
-    assert space["pictures"] == 7
+    assert space["n_images"] == 7
     for name in TWO:
-        assert space["corruptions"][name]["accuracy"]["answers"] == 35
+        assert space["corruptions"][name]["accuracy"]["n_samples"] == 35
         if with_clean:
-            assert space["corruptions"][name]["consistency"]["answers"] == 35
+            assert space["corruptions"][name]["consistency"]["n_samples"] == 35
             assert found["coverage"][name]["rows"] == 35
 
 
@@ -459,22 +459,22 @@ def test_too_many_damaged_files_stop_the_run_and_nothing_is_lost(evaluate, root,
         "more than 1 %",
         "damaged" if what == "cut" else "50 × 40 px",
     )
-    assert_refused(evaluate(copy), *words)
+    assert_rejected(evaluate(copy), *words)
     kept = list((tmp_path / "out" / "predictions").glob("gaussian_noise--*.parquet"))
     assert kept
     shutil.copy(root / "fog" / "5" / "red" / "1.png", target)
     assert evaluate(copy).status == 0
 
 
-def test_a_picture_that_is_unreadable_in_the_first_folder_does_not_hide_the_size(cheap):
+def test_an_image_that_is_unreadable_in_the_first_folder_does_not_hide_the_size(cheap):
     (cheap / "gaussian_noise" / "1" / "c0" / "0.png").write_bytes(b"")
     assert load(cheap).sizes[0] == (20, 20)
 
 
-def test_first_pictures_that_are_all_damaged_are_refused(evaluate, cheap):
+def test_first_images_that_are_all_damaged_are_rejected(evaluate, cheap):
     for file in (cheap / "gaussian_noise" / "1").rglob("*.png"):
         file.write_bytes(b"")
-    assert_refused(evaluate(cheap), "first images of", "cannot be read")
+    assert_rejected(evaluate(cheap), "first images of", "cannot be read")
 
 
 # Going on
@@ -485,13 +485,13 @@ def test_an_interrupted_run_from_files_goes_on_and_repeats_nothing(
 ):
     asked = []
 
-    def interrupted(pictures):
+    def interrupted(images):
         if len(asked) == 8:
             raise KeyboardInterrupt
-        asked.append(len(pictures))
-        return small_models.colours(pictures)
+        asked.append(len(images))
+        return small_models.colors(images)
 
-    given = ("--images", root, "--out", tmp_path / "out", *SMALL, "--batch", 8)
+    given = ("--images", root, "--out", tmp_path / "out", *SMALL, "--batch-size", 8)
     monkeypatch.setattr(small_models, "stopped", interrupted, raising=False)
     ran = run("evaluate", "small_models:stopped", *given)
     assert ran.status == 130 and "to resume" in ran.err
@@ -499,17 +499,17 @@ def test_an_interrupted_run_from_files_goes_on_and_repeats_nothing(
     before = sum(asked[6:])
     again = []
 
-    def counted(pictures):
-        again.append(len(pictures))
-        return small_models.colours(pictures)
+    def counted(images):
+        again.append(len(images))
+        return small_models.colors(images)
 
     monkeypatch.setattr(small_models, "stopped", counted)
     assert run("evaluate", "small_models:stopped", *given).status == 0
     assert sum(again[5:]) == 80 - before > 0
     straight = ec.evaluate(
-        "small_models:colours", root, out=tmp_path / "b", replicates=5, humans=None
+        "small_models:colors", root, out=tmp_path / "b", n_bootstrap=5, humans=None
     )
-    assert straight.images.pictures == 8
+    assert straight.images.n_images == 8
     for name in TWO:
         own, other = (
             {key[:2]: (row[0], row[3]) for key, row in recorded(tmp_path / out, name).items()}
@@ -522,7 +522,7 @@ def test_a_run_from_files_can_be_looked_at_again_without_predicting(evaluate, ro
     evaluate(root)
     path = tmp_path / "out" / "predictions" / "fog.parquet"
     before = (path.stat().st_mtime_ns, path.read_bytes())
-    evaluate(root, "--replicates", 30)
+    evaluate(root, "--n-bootstrap", 30)
     assert (path.stat().st_mtime_ns, path.read_bytes()) == before
 
 
@@ -552,5 +552,5 @@ def test_listing_100_000_files_takes_seconds_and_little_memory(tmp_path):
     assert time.perf_counter() - before < 20
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(found.pictures) == 10_000
+    assert len(found.images) == 10_000
     assert kept < 10e6 and peak < 20e6

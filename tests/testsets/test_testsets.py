@@ -16,7 +16,7 @@ from PIL import Image
 from scipy import stats
 
 import eyechart as ec
-from commands import picture
+from commands import image_file
 from eyechart.images.identity import content_keys
 from eyechart.suites.suite import load_suite
 from eyechart.testsets import testset
@@ -25,7 +25,7 @@ from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.render import render_testset
 from eyechart.testsets.samples import allocate, plan_samples
-from small_models import save_pictures
+from small_models import save_images
 
 CPU = torch.device("cpu")
 
@@ -61,8 +61,8 @@ def silent(count, message):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Four classes of two pictures, and one class of three."""
-    home = save_pictures(tmp_path_factory.mktemp("pictures"), each=2)
-    picture(home / "red" / "noise.png", 3, (40, 40))
+    home = save_images(tmp_path_factory.mktemp("images"), each=2)
+    image_file(home / "red" / "noise.png", 3, (40, 40))
     return home
 
 
@@ -74,7 +74,7 @@ def images(folder):
 @pytest.fixture(scope="module")
 def drawn(images):
     """All 14 corruptions of the paper, few rows of each."""
-    return ec.draw(images, n=10, seed=3)
+    return ec.sample_testset(images, n=10, seed=3)
 
 
 def rows(found, corruption=None):
@@ -93,13 +93,13 @@ def parameters(found, corruption, name):
 
 
 def test_drawing_twice_gives_the_same_table(images, drawn):
-    again = ec.draw(images, n=10, seed=3)
+    again = ec.sample_testset(images, n=10, seed=3)
     assert again.table.equals(drawn.table)
     assert (again.plan, again.header) == (drawn.plan, drawn.header)
 
 
 def test_another_seed_gives_other_parameters(images, drawn):
-    other = ec.draw(images, n=10, seed=4, corruptions=["gaussian_noise"])
+    other = ec.sample_testset(images, n=10, seed=4, corruptions=["gaussian_noise"])
     name = "vcr/gaussian_noise"
     assert not set(parameters(drawn, name, "sigma")) & set(parameters(other, name, "sigma"))
 
@@ -116,7 +116,7 @@ def test_names_and_order_of_the_files_do_not_matter(folder, drawn, tmp_path):
         writer = csv.writer(file)
         writer.writerow(["path", "label"])
         writer.writerows([path.relative_to(tmp_path), path.parent.name] for path in listed)
-    again = ec.draw(tmp_path / "list.csv", n=10, seed=3, stimulus="native")
+    again = ec.sample_testset(tmp_path / "list.csv", n=10, seed=3, stimulus="native")
 
     def contents(found):
         kept = ("digest", "label", "corruption", "draw", "parameters", "pixels", "delta_v")
@@ -125,7 +125,7 @@ def test_names_and_order_of_the_files_do_not_matter(folder, drawn, tmp_path):
     assert contents(again) == contents(drawn)
 
 
-def test_every_corruption_has_n_rows_and_every_picture_is_there_clean(images, drawn):
+def test_every_corruption_has_n_rows_and_every_image_is_there_clean(images, drawn):
     counts = Counter(drawn.table["corruption"].to_pylist())
     assert counts.pop("clean") == len(images) == 9
     assert counts == {f"vcr/{name}": 10 for name in DOMAINS}
@@ -137,7 +137,7 @@ def test_every_corruption_has_n_rows_and_every_picture_is_there_clean(images, dr
 
 @pytest.mark.parametrize("n", [1, 3, 10, 77])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_classes_are_drawn_equally_and_so_are_the_pictures_of_a_class(n, seed):
+def test_classes_are_drawn_equally_and_so_are_the_images_of_a_class(n, seed):
     classes = [
         name for name, size in {"a": 1, "b": 4, "c": 13, None: 2}.items() for _ in range(size)
     ]
@@ -162,15 +162,15 @@ def test_who_is_drawn_once_more_depends_on_the_seed_and_not_on_the_order():
     assert len(others) > 1
 
 
-def test_without_balance_every_picture_counts_the_same(tmp_path):
+def test_without_balance_every_image_counts_the_same(tmp_path):
     for name, count in (("a", 1), ("b", 5)):
         for index in range(count):
-            picture(tmp_path / name / f"{index}.png", 10 * count + index, (24, 24))
+            image_file(tmp_path / name / f"{index}.png", 10 * count + index, (24, 24))
     options = {"n": 12, "stimulus": "native", "corruptions": ["brightness"]}
-    even = ec.draw(tmp_path, balanced=False, **options)
+    even = ec.sample_testset(tmp_path, balanced=False, **options)
     counts = Counter(row["digest"] for row in rows(even, "vcr/brightness"))
     assert set(counts.values()) == {2}
-    by_class = ec.draw(tmp_path, **options)
+    by_class = ec.sample_testset(tmp_path, **options)
     assert Counter(row["label"] for row in rows(by_class, "vcr/brightness")) == {"a": 6, "b": 6}
 
 
@@ -178,13 +178,15 @@ def category_folder(home):
     """Two cats, a dog, and three pictures outside the 16 categories."""
     names = ("n02123045", "n02123159", "n02085782", "n01440764", "n01443537", "n01484850")
     for index, name in enumerate(names):
-        picture(home / name / "a.png", index, (24, 24))
+        image_file(home / name / "a.png", index, (24, 24))
     return home
 
 
-def test_with_entry16_pictures_of_other_classes_are_left_out(tmp_path):
+def test_with_entry16_images_of_other_classes_are_left_out(tmp_path):
     home = category_folder(tmp_path)
-    found = ec.draw(home, n=12, labels="entry16", stimulus="native", corruptions=["brightness"])
+    found = ec.sample_testset(
+        home, n=12, labels="entry16", stimulus="native", corruptions=["brightness"]
+    )
     counts = Counter(row["category"] for row in rows(found, "vcr/brightness"))
     assert counts == {"cat": 6, "dog": 6}
     labels = {row["label"] for row in rows(found)}
@@ -192,13 +194,13 @@ def test_with_entry16_pictures_of_other_classes_are_left_out(tmp_path):
     assert len(rows(found, "clean")) == 3
 
 
-def test_pictures_of_no_category_are_refused_with_entry16(folder):
+def test_images_of_no_category_are_rejected_with_entry16(folder):
     with pytest.raises(ec.UsageError, match="No image belongs to the 16 categories"):
-        ec.draw(folder, n=4, labels="entry16", stimulus="native")
+        ec.sample_testset(folder, n=4, labels="entry16", stimulus="native")
 
 
-def test_published_levels_have_every_picture_at_each_of_five_and_ignore_n(images):
-    found = ec.draw(images, "imagenet-c", n=3, corruptions=["gaussian_noise", "pixelate"])
+def test_published_levels_have_every_image_at_each_of_five_and_ignore_n(images):
+    found = ec.sample_testset(images, "imagenet-c", n=3, corruptions=["gaussian_noise", "pixelate"])
     for name in ("gaussian_noise", "pixelate"):
         counts = Counter((row["digest"], row["severity"]) for row in rows(found, name))
         assert counts == {(digest, float(s)): 1 for digest in images.digests for s in range(1, 6)}
@@ -206,8 +208,8 @@ def test_published_levels_have_every_picture_at_each_of_five_and_ignore_n(images
     assert len({tuple(values.values()) for values in sigmas.values()}) == 5
 
 
-def test_published_levels_have_every_picture_of_the_16_categories_whatever_n(tmp_path):
-    found = ec.draw(
+def test_published_levels_have_every_image_of_the_16_categories_whatever_n(tmp_path):
+    found = ec.sample_testset(
         category_folder(tmp_path), "imagenet-c", n=1, labels="entry16", stimulus="native",
         corruptions=["brightness"],
     )  # fmt: skip
@@ -257,7 +259,7 @@ def test_parameters_of_one_corruption_do_not_hang_together(many):
 # The same manifest gives the same pixels
 
 
-def test_every_row_is_what_corrupt_makes_of_the_picture(images, drawn):
+def test_every_row_is_what_corrupt_makes_of_the_image(images, drawn):
     """Also decision 1: the change that is recorded is that of these pixels."""
     places = {digest: place for place, digest in enumerate(images.digests)}
     checked = Counter()
@@ -280,9 +282,9 @@ def test_the_columns_say_how_a_row_was_made(images, drawn):
     assert drawn.table.schema.equals(SCHEMA)
     row = rows(drawn, "vcr/frost")[0]
     place = images.digests.index(row["digest"])
-    assert row["label"] == images.labels[place] and row["picture"] == images.pictures[place].name
-    known = (row["suite"], row["seed"], row["stimulus"], row["definition"], row["version"])
-    assert known == ("vcr", 3, "native", "vcr", 2)
+    assert row["label"] == images.labels[place] and row["image"] == images.listed[place].name
+    known = (row["suite"], row["seed"], row["stimulus"], row["ruler"], row["version"])
+    assert known == ("vcr", 3, "native", "vif", 2)
     assert row["severity"] is None and row["category"] is None
     # 40 px have room for two scales of the pyramid, as a direct measurement says
     clean = images.batch([place])
@@ -299,7 +301,7 @@ def pixels_of(path):
     return int(content_keys(levels[None].contiguous())[0]) % 2**64
 
 
-def test_pictures_are_the_same_whatever_the_batches_and_the_order(
+def test_images_are_the_same_whatever_the_batches_and_the_order(
     images, drawn, folder, tmp_path, monkeypatch
 ):
     count = render_testset(drawn, images, CPU, tmp_path / "one", silent)
@@ -309,7 +311,7 @@ def test_pictures_are_the_same_whatever_the_batches_and_the_order(
     order = np.random.default_rng(0).permutation(len(drawn))
     shuffled = replace(drawn, table=drawn.table.take(order))
     # other places of the pictures in their set, too
-    listed = [each.path for each in images.pictures][::-1]
+    listed = [each.path for each in images.listed][::-1]
     with (tmp_path / "list.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["path", "label"], *((p, p.parent.name) for p in listed)])
     turned = ec.load_images(tmp_path / "list.csv", "native")
@@ -322,7 +324,7 @@ def test_pictures_are_the_same_whatever_the_batches_and_the_order(
     assert {int(path.stem): pixels_of(path) for path in one.values()} == recorded
 
 
-def test_pictures_lie_by_corruption_and_label(drawn, images, tmp_path):
+def test_images_lie_by_corruption_and_label(drawn, images, tmp_path):
     render_testset(drawn.only(["blur"]), images, CPU, tmp_path, silent)
     found = {name.parts[:-1] for name in files(tmp_path)}
     assert found == {("vcr-blur", label) for label in ("blue", "green", "grey", "red")}
@@ -342,11 +344,11 @@ def test_rendering_again_keeps_what_is_there_and_mends_what_is_not(drawn, images
     assert paths[1].read_bytes() == whole and paths[2].exists()
 
 
-def test_a_picture_of_somebody_else_is_never_replaced(drawn, images, tmp_path):
+def test_an_image_of_somebody_else_is_never_replaced(drawn, images, tmp_path):
     own = drawn.only(["brightness"])
     render_testset(own, images, CPU, tmp_path / "model", silent)
     name = sorted(files(tmp_path / "model"))[4]
-    precious = picture(tmp_path / "out" / name, 5).read_bytes()
+    precious = image_file(tmp_path / "out" / name, 5).read_bytes()
     with pytest.raises(ec.UsageError, match="another image"):
         render_testset(own, images, CPU, tmp_path / "out", silent)
     assert (tmp_path / "out" / name).read_bytes() == precious
@@ -387,21 +389,21 @@ def test_the_rows_of_a_manifest_are_those_that_were_drawn(images, drawn, tmp_pat
             np.testing.assert_array_equal(values, theirs.values[name])
 
 
-def test_a_manifest_of_other_pictures_is_refused(drawn, tmp_path):
-    others = save_pictures(tmp_path / "others", each=2)
-    picture(others / "red" / "noise.png", 4, (40, 40))
-    with pytest.raises(ec.UsageError) as refused:
+def test_a_manifest_of_other_images_is_rejected(drawn, tmp_path):
+    others = save_images(tmp_path / "others", each=2)
+    image_file(others / "red" / "noise.png", 4, (40, 40))
+    with pytest.raises(ec.UsageError) as rejected:
         drawn.samples(ec.load_images(others, "native"))
-    assert "drawn from other images" in str(refused.value)
-    assert "red/noise.png" in str(refused.value)
+    assert "drawn from other images" in str(rejected.value)
+    assert "red/noise.png" in str(rejected.value)
 
 
-def test_a_manifest_of_another_stimulus_is_refused(drawn, folder):
+def test_a_manifest_of_another_stimulus_is_rejected(drawn, folder):
     with pytest.raises(ec.UsageError, match=r"stimulus native.*loaded as 224"):
         drawn.samples(ec.load_images(folder))
 
 
-def test_a_corruption_that_changed_since_is_refused(drawn, images):
+def test_a_corruption_that_changed_since_is_rejected(drawn, images):
     own = drawn.only(["brightness"])
     column = own.table.schema.get_field_index("version")
     older = own.table.set_column(column, "version", pa.array([0] * len(own), pa.int32()))
@@ -430,7 +432,7 @@ def other_schema(path):
         (lambda path: None, "No such file"),
     ],
 )
-def test_a_file_that_is_no_test_set_is_refused(tmp_path, make, word):
+def test_a_file_that_is_no_test_set_is_rejected(tmp_path, make, word):
     make(tmp_path / "t.parquet")
     with pytest.raises(ec.UsageError, match=word):
         ec.read_testset(tmp_path / "t.parquet")
@@ -449,9 +451,9 @@ def test_a_file_that_is_no_test_set_is_refused(tmp_path, make, word):
         ({"corruptions": ["gausian_noise"]}, "gaussian_noise"),
     ],
 )
-def test_a_plan_that_cannot_be_carried_out_is_refused(images, options, word):
+def test_a_plan_that_cannot_be_carried_out_is_rejected(images, options, word):
     with pytest.raises(ec.UsageError, match=word):
-        ec.draw(images, **{"n": 4, **options})
+        ec.sample_testset(images, **{"n": 4, **options})
 
 
 def test_a_run_that_was_stopped_goes_on_and_makes_nothing_twice(images, drawn, tmp_path):
@@ -485,7 +487,7 @@ def counted(values, corruption="fog"):
 def test_coverage_of_a_hand_counted_example():
     """Least 2: of 39 bins 0, 12 and 38 have two; bin 20 has one; of 40 bins only 0 and 39 do."""
     values = [0.0, 0.02, 12 / 39 + 1e-9, 13 / 39 - 1e-9, 20.5 / 39, 0.99, 1.0, None]
-    (found,) = coverage_of(counted(values), least=2)
+    (found,) = coverage_of(counted(values), min_per_bin=2)
     # 12.000…/39 is 0.3077 = 12.3/40, and 13/39 is 0.3333 = 13.3/40: two different bins
     assert found.rows == 8
     assert found.paper == 3 / 39
@@ -503,12 +505,12 @@ def test_published_coverages_are_shares_of_39_bins(k):
     values = np.repeat((np.arange(k) + 0.5) / 39, 20)
     (found,) = coverage_of(counted(values.tolist()))
     assert found.paper == k / 39 and found.reached == 1
-    (fewer,) = coverage_of(counted(values.tolist()), least=21)
+    (fewer,) = coverage_of(counted(values.tolist()), min_per_bin=21)
     assert fewer.paper == fewer.equal == fewer.reached == 0
 
 
 def test_clean_rows_have_no_coverage_and_corruptions_have_their_own(drawn):
-    found = drawn.coverage(least=1)
+    found = drawn.coverage(min_per_bin=1)
     assert [own.corruption for own in found] == drawn.corruptions
     for own in found:
         values = np.array([row["delta_v"] for row in rows(drawn, own.corruption)])
@@ -516,19 +518,19 @@ def test_clean_rows_have_no_coverage_and_corruptions_have_their_own(drawn):
         assert own.paper == len(set(np.floor(values * 39))) / 39
 
 
-def test_a_picture_of_one_grey_has_no_visual_change_and_the_others_have(tmp_path):
+def test_an_image_of_one_gray_has_no_visual_change_and_the_others_have(tmp_path):
     Image.new("RGB", (40, 40), (90, 90, 90)).save(tmp_path / "flat.png")
-    picture(tmp_path / "noise.png", 1, (40, 40))
-    found = ec.draw(tmp_path, n=4, stimulus="native", corruptions=["gaussian_noise"])
+    image_file(tmp_path / "noise.png", 1, (40, 40))
+    found = ec.sample_testset(tmp_path, n=4, stimulus="native", corruptions=["gaussian_noise"])
     for row in rows(found):
-        assert (row["delta_v"] is None) == (row["picture"] == "flat.png")
+        assert (row["delta_v"] is None) == (row["image"] == "flat.png")
 
 
 def test_rows_do_not_depend_on_torch_threads(images, drawn):
     before = torch.get_num_threads()
     torch.set_num_threads(2 if before == 1 else 1)
     try:
-        again = ec.draw(images, n=10, seed=3)
+        again = ec.sample_testset(images, n=10, seed=3)
     finally:
         torch.set_num_threads(before)
     assert again.table["pixels"].equals(drawn.table["pixels"])
@@ -540,7 +542,7 @@ def test_rows_do_not_depend_on_torch_threads(images, drawn):
 @pytest.mark.parametrize("wrong", ["blur", 3, [3]])
 def test_corruptions_are_a_list_of_names(wrong):
     with pytest.raises(ec.UsageError, match="corruptions must be a list of names"):
-        ec.draw("anywhere", n=4, corruptions=wrong)
+        ec.sample_testset("anywhere", n=4, corruptions=wrong)
 
 
 def test_a_test_set_is_read_from_a_path():
@@ -549,11 +551,11 @@ def test_a_test_set_is_read_from_a_path():
 
 
 @pytest.mark.parametrize("name", ["clean", "a--b", "a[1]", "", "two words"])
-def test_a_corruption_that_cannot_name_a_file_is_refused(tmp_path, name):
+def test_a_corruption_that_cannot_name_a_file_is_rejected(tmp_path, name):
     text = (
         "name: own\ntitle: own\nsource: me\ncorruptions:\n"
         f"  - {{name: '{name}', function: brightness, group: light, domain: {{amount: [0, 1]}}}}\n"
     )
     (tmp_path / "own.yaml").write_text(text)
     with pytest.raises(ec.UsageError, match="name must consist of"):
-        ec.draw("anywhere", str(tmp_path / "own.yaml"), n=4)
+        ec.sample_testset("anywhere", str(tmp_path / "own.yaml"), n=4)

@@ -8,7 +8,7 @@ import pytest
 import eyechart as ec
 from eyechart.testsets import uniform
 from eyechart.testsets.uniform import CLOSE, MOST_STEPS, choose_levels, draw_targets, find_strengths
-from small_models import save_pictures
+from small_models import save_images
 
 
 def bins(count):
@@ -190,7 +190,7 @@ def test_rows_whose_levels_have_no_visual_change_are_not_chosen():
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    return ec.load_images(save_pictures(tmp_path_factory.mktemp("pictures"), each=2), "native")
+    return ec.load_images(save_images(tmp_path_factory.mktemp("images"), each=2), "native")
 
 
 def changes(found, corruption):
@@ -213,7 +213,7 @@ def test_noise_comes_within_a_hundredth_of_its_targets(images, monkeypatch):
         return aimed[-1]
 
     monkeypatch.setattr("eyechart.testsets.uniform.draw_targets", remembered)
-    found = ec.draw(images, n=60, sampling="uniform", corruptions=["gaussian_noise"])
+    found = ec.sample_testset(images, n=60, sampling="uniform", corruptions=["gaussian_noise"])
     target = aimed[0][~np.isnan(aimed[0])]
     np.testing.assert_allclose(changes(found, "vcr/gaussian_noise"), target, atol=0.01, rtol=0)
     assert len(target) == 60
@@ -221,15 +221,17 @@ def test_noise_comes_within_a_hundredth_of_its_targets(images, monkeypatch):
 
 @pytest.mark.parametrize("name", ["gaussian_noise", "impulse_noise"])
 def test_a_uniform_set_is_much_more_even_than_the_papers(images, name):
-    even = ec.draw(images, n=78, sampling="uniform", corruptions=[name])
-    paper = ec.draw(images, n=78, corruptions=[name])
+    even = ec.sample_testset(images, n=78, sampling="uniform", corruptions=[name])
+    paper = ec.sample_testset(images, n=78, corruptions=[name])
     assert len(changes(even, f"vcr/{name}")) == 78
     one, two = (unevenness(changes(found, f"vcr/{name}")) for found in (even, paper))
     assert one < 0.6 * two, (one, two)
 
 
 def test_a_uniform_row_is_what_corrupt_makes_of_its_parameters(images):
-    found = ec.draw(images, n=8, sampling="uniform", corruptions=["blur", "color_jitter"], seed=2)
+    found = ec.sample_testset(
+        images, n=8, sampling="uniform", corruptions=["blur", "color_jitter"], seed=2
+    )
     places = {digest: place for place, digest in enumerate(images.digests)}
     counts = Counter()
     for row in found.table.to_pylist():
@@ -248,14 +250,16 @@ def test_a_uniform_row_is_what_corrupt_makes_of_its_parameters(images):
 
 def test_a_uniform_set_is_the_same_twice_and_in_other_batches(images, monkeypatch):
     options = {"n": 12, "sampling": "uniform", "corruptions": ["gaussian_noise"]}
-    one = ec.draw(images, **options)
+    one = ec.sample_testset(images, **options)
     monkeypatch.setattr("eyechart.testsets.stimuli.BATCH", {"cpu": 5})
-    two = ec.draw(images, **options)
+    two = ec.sample_testset(images, **options)
     assert one.table.equals(two.table)
 
 
 def test_a_uniform_set_comes_back_from_its_file_with_the_same_rows(images, tmp_path):
-    found = ec.draw(images, n=6, sampling="uniform", corruptions=["gaussian_noise", "blur"])
+    found = ec.sample_testset(
+        images, n=6, sampling="uniform", corruptions=["gaussian_noise", "blur"]
+    )
     found.save(tmp_path / "t.parquet")
     again = ec.read_testset(tmp_path / "t.parquet")
     assert again.table.equals(found.table)
@@ -265,7 +269,7 @@ def test_a_uniform_set_comes_back_from_its_file_with_the_same_rows(images, tmp_p
 
 
 def test_a_range_of_visual_change_is_kept_to(images):
-    found = ec.draw(
+    found = ec.sample_testset(
         images, n=20, sampling="uniform", corruptions=["gaussian_noise", "median_blur"],
         delta_v=(0.3, 0.5),
     )  # fmt: skip
@@ -284,6 +288,6 @@ def test_a_range_of_visual_change_is_kept_to(images):
         ({"delta_v": (0.2, 0.6)}, "uniform"),
     ],
 )
-def test_a_range_that_cannot_be_met_is_refused(images, options, word):
+def test_a_range_that_cannot_be_met_is_rejected(images, options, word):
     with pytest.raises(ec.UsageError, match=word):
-        ec.draw(images, n=8, corruptions=["gaussian_noise"], **options)
+        ec.sample_testset(images, n=8, corruptions=["gaussian_noise"], **options)

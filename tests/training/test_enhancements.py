@@ -7,14 +7,14 @@ import pytest
 import torch
 from PIL import Image
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.defences.clahe import equalise
+from eyechart.models.defenses.clahe import equalize
 from eyechart.models.find import load_model
 from eyechart.models.network_registry import NETWORKS
 from eyechart.models.networks import build_network
@@ -35,8 +35,9 @@ def words(home, *more):
         for word in (
             "train", "enhancements", "textures:network", "--train-images", home / "train",
             "--images", home / "test", "--larger", "resnet9", "--corruption", "contrast",
-            "--corruption", "gaussian_noise", "--epochs", 2, "--tuning-epochs", 1, "--batch", 16,
-            "--stimulus", "native", "--replicates", 50, "--out", home / "out", *more,
+            "--corruption", "gaussian_noise", "--epochs", 2, "--tuning-epochs", 1, "--batch-size",
+            16,
+            "--stimulus", "native", "--n-bootstrap", 50, "--out", home / "out", *more,
         )
     ]  # fmt: skip
 
@@ -68,7 +69,7 @@ def test_every_enhancement_is_tested_and_divided_by_the_standard_network(home):
             assert own["value"] == pytest.approx(errors[0] / errors[1], abs=1e-9)
 
 
-def test_a_defended_row_is_the_same_network_through_the_defence(home):
+def test_a_defended_row_is_the_same_network_through_the_defense(home):
     names = [model["name"] for model in results(home)["models"]]
     assert sum(name.startswith("nlm+") for name in names) == 1
     assert sum(name.startswith("ten-crop+") for name in names) == 1
@@ -83,16 +84,16 @@ def test_networks_are_trained_further_from_the_standard_one_by_their_own_recipe(
     assert len(starts) == 1
     assert held["stability-0.05-0.05"].recipe["settings"]["stability"] == 0.05
     assert held["further"].recipe["settings"]["epochs"] == 1
-    # equalised pictures lead elsewhere
+    # equalized pictures lead elsewhere
     one, two = (held[name].weights["0.weight"] for name in ("further", "clahe"))
     assert not torch.equal(one, two)
 
 
 def test_what_clahe_trains_on_is_what_it_looks_at():
     levels = np.random.default_rng(0).integers(0, 256, (2, 3, 24, 24), dtype=np.uint8)
-    pictures = torch.from_numpy(levels)
-    assert equalise(pictures).dtype == torch.uint8
-    assert not torch.equal(equalise(pictures), pictures)
+    images = torch.from_numpy(levels)
+    assert equalize(images).dtype == torch.uint8
+    assert not torch.equal(equalize(images), images)
 
 
 def test_the_same_command_again_trains_nothing(home, run):
@@ -189,7 +190,7 @@ def test_errors_can_be_divided_by_those_of_another_model(home, run, tmp_path):
     assert f"divide by the errors of {other}" in told.out
     # with another model there are other answers, so it is another comparison
     again = run(*pretrained_words(home, tmp_path / "out"))
-    assert_refused(again, "another comparison", f"baseline: {other[:20]}")
+    assert_rejected(again, "another comparison", f"baseline: {other[:20]}")
 
 
 def test_errors_are_divided_by_a_table_without_training_again(home, table, run, tmp_path):
@@ -203,32 +204,32 @@ def test_errors_are_divided_by_a_table_without_training_again(home, table, run, 
     assert run(*words(home)).status == 0
 
 
-def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypatch):
-    """Read again batch by batch, they give the weights that files of equalised images give."""
+def test_equalized_images_are_streamed_and_not_gathered(home, tmp_path, monkeypatch):
+    """Read again batch by batch, they give the weights that files of equalized images give."""
     monkeypatch.setattr("eyechart.images.imageset.KEPT_SHARE", 0.0)
     images = load_images(home / "train", "native")
     data = training_data(images)
     assert data.pixels is None and not images.kept
-    for place, own in enumerate(images.pictures):
-        path = tmp_path / "equalised" / own.name
+    for place, own in enumerate(images.listed):
+        path = tmp_path / "equalized" / own.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        levels = equalise(data.batch([place]))[0].permute(1, 2, 0).numpy()
+        levels = equalize(data.batch([place]))[0].permute(1, 2, 0).numpy()
         Image.fromarray(levels).save(path)
     given, sizes = [], []
 
     def note(batch):
         sizes.append(len(batch))
-        return equalise(batch)
+        return equalize(batch)
 
     def watched(training, *more):
         given.append(training.data)
         return train(training, *more)
 
-    monkeypatch.setattr(enhancements, "EQUALISED", Transform("clahe", note))
+    monkeypatch.setattr(enhancements, "EQUALIZED", Transform("clahe", note))
     monkeypatch.setattr(enhancements, "train", watched)
     monkeypatch.setattr("eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": 1})
-    recipe = Recipe(epochs=1, batch=8, rate=0.05)
-    tuned = Enhancement("CLAHE", "clahe", recipe=recipe, equalised=True)
+    recipe = Recipe(epochs=1, batch_size=8, lr=0.05)
+    tuned = Enhancement("CLAHE", "clahe", recipe=recipe, equalized=True)
     model = load_model(str(home / "out" / "standard.pt"), CPU, half=False, trust=True)
     asked = EnhancementStudy(
         str(home / "out" / "standard.pt"), recipe, (tuned,), EvaluateSettings(images="images"),
@@ -239,7 +240,7 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
     enhancements._train_all(asked, model, data, CPU, NoProgress())
     # once the first images are looked at, at most 64; then come the batches
     assert [own.pixels for own in given] == [None] and sizes == [48, *[8] * 6]
-    plain = training_data(load_images(tmp_path / "equalised", "native"))
+    plain = training_data(load_images(tmp_path / "equalized", "native"))
     start = enhancements._tuned_start(asked, model, plain)
     train(Training(start, plain, recipe), CPU, tmp_path / "plain.pt", NoProgress())
     made, expected = (read_checkpoint(path).weights for path in
@@ -253,7 +254,7 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_ten_crops_are_tested_on_uncropped_images(home, run, tmp_path):
-    given = pretrained_words(home, tmp_path / "out", "--stimulus", "224", "--pictures", 3)
+    given = pretrained_words(home, tmp_path / "out", "--stimulus", "224", "--max-images", 3)
     told = run(*given)
     assert told.status == 0, told.err
     models = {}
@@ -263,7 +264,7 @@ def test_ten_crops_are_tested_on_uncropped_images(home, run, tmp_path):
     standard = str(home / "out" / "standard.pt")
     assert not any(name.startswith("ten-crop") for name in models["evaluation"])
     one, ten = models["evaluation-uncropped"].items()
-    assert (one[0], ten[0]) == (f"centre-crop+{standard}", f"ten-crop+{standard}")
+    assert (one[0], ten[0]) == (f"center-crop+{standard}", f"ten-crop+{standard}")
     # of a clean image the middle of the uncropped one is what the others see
     assert (
         one[1]["clean_accuracy"]["value"]
@@ -277,7 +278,7 @@ def test_ten_crops_are_tested_on_uncropped_images(home, run, tmp_path):
     ("more", "part"),
     [
         (("--epochs", 3), "--tuning-epochs"),
-        (("--rate", 0.01), "--tuning-rate"),
+        (("--lr", 0.01), "--tuning-lr"),
         (("--schedule", "cosine"), "--schedule"),
         (("--warmup", 1), "--warmup"),
         (("--baseline", "none"), "baseline must be standard"),
@@ -291,18 +292,18 @@ def test_ten_crops_are_tested_on_uncropped_images(home, run, tmp_path):
 def test_a_pretrained_network_that_cannot_be_enhanced_so_is_one_sentence(
     home, run, tmp_path, more, part
 ):
-    assert_refused(run(*pretrained_words(home, tmp_path / "out", *more)), part)
+    assert_rejected(run(*pretrained_words(home, tmp_path / "out", *more)), part)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("model", "part"),
-    [("small_models:colours", "nothing to train"), ("nothing.pt", "nothing.pt")],
+    [("small_models:colors", "nothing to train"), ("nothing.pt", "nothing.pt")],
 )
 def test_what_cannot_be_trained_is_one_sentence(home, run, tmp_path, model, part):
     given = pretrained_words(home, tmp_path / "out")
     given[2] = model
-    assert_refused(run(*given), part)
+    assert_rejected(run(*given), part)
     assert not (tmp_path / "out").exists()
 
 
@@ -312,32 +313,32 @@ def test_what_cannot_be_trained_is_one_sentence(home, run, tmp_path, model, part
         (("--larger", "resnet9"), "once"),
         (("--larger", "resnet10"), "resnet10"),
         (("--epochs", 0), "epochs"),
-        (("--tuning-rate", 0), "--tuning-rate"),
+        (("--tuning-lr", 0), "--tuning-lr"),
         (("--tuning-epochs", 0), "--tuning-epochs"),
         (("--suite", "nothing"), "nothing"),
         (("--device", "cuda:99"), "cuda"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(home, run, more, part):
-    assert_refused(run(*words(home, *more, "--out", home / "other")), part)
+    assert_rejected(run(*words(home, *more, "--out", home / "other")), part)
     # and before anything is trained
     assert not list((home / "other").glob("*"))
 
 
-def test_a_class_that_was_not_trained_with_is_refused_before_training(home, run, tmp_path):
+def test_a_class_that_was_not_trained_with_is_rejected_before_training(home, run, tmp_path):
     save_textures(tmp_path / "test", 4, seed=2)
     next((tmp_path / "test").iterdir()).rename(tmp_path / "test" / "violet")
     told = run(*words(home, "--images", tmp_path / "test", "--out", tmp_path / "out"))
-    assert_refused(told, "no images of the class 'violet'", "remove the class")
+    assert_rejected(told, "no images of the class 'violet'", "remove the class")
     assert not list((tmp_path / "out").glob("*.pt"))
 
 
-def test_another_comparison_is_refused_before_training(home, run):
+def test_another_comparison_is_rejected_before_training(home, run):
     before = sorted(path.name for path in (home / "out").iterdir())
     told = run(*words(home, "--larger", "resnet18"))
-    assert_refused(told, "another comparison", "enhancements: now also resnet18", "--out")
+    assert_rejected(told, "another comparison", "enhancements: now also resnet18", "--out")
     told = run(*("resnet9" if each == "textures:network" else each for each in words(home)))
-    assert_refused(told, "network: textures:network, now resnet9")
+    assert_rejected(told, "network: textures:network, now resnet9")
     assert sorted(path.name for path in (home / "out").iterdir()) == before
 
 
@@ -352,7 +353,7 @@ def test_a_stop_before_anything_was_made_says_so(home, run, tmp_path, monkeypatc
 
 
 def test_another_recipe_does_not_overwrite_what_is_there(home, run):
-    assert_refused(run(*words(home, "--rate", 0.05)), "another configuration", "rate")
+    assert_rejected(run(*words(home, "--lr", 0.05)), "another configuration", "lr")
 
 
 @pytest.mark.parametrize("side", [8, 31, 32, 64])
@@ -360,22 +361,22 @@ def test_the_multi_scale_network_takes_any_size_and_every_scale_counts(side):
     assert "multigrid" in NETWORKS
     torch.manual_seed(0)
     network = build_network("multigrid", 7).eval()
-    pictures = torch.rand(2, 3, side, side, requires_grad=True)
-    scores = network(pictures)
+    images = torch.rand(2, 3, side, side, requires_grad=True)
+    scores = network(images)
     assert scores.shape == (2, 7)
     assert network.head.in_features == 3 * 128
     scores.sum().backward()
     assert all(own.grad is not None and own.grad.abs().sum() > 0 for own in network.parameters())
 
 
-def test_a_second_comparison_in_the_same_folder_is_refused_before_any_work(home, run, tmp_path):
+def test_a_second_comparison_in_the_same_folder_is_rejected_before_any_work(home, run, tmp_path):
     out = tmp_path / "out"
     with lock_folder(out):
         told = run(*words(home, "--out", out, "--images", tmp_path / "none"))
-        assert_refused(told, "Another run is writing", str(out))
+        assert_rejected(told, "Another run is writing", str(out))
     assert not out.exists()
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, run, tmp_path):
     told = run(*words(home, "--out", "/proc/out", "--images", tmp_path / "none"))
-    assert_refused(told, "Cannot write into /proc/out")
+    assert_rejected(told, "Cannot write into /proc/out")

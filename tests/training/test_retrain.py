@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import tinted_contrasts
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.cli.train import retrain as command
 from eyechart.core.locks import lock_folder
@@ -25,7 +25,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.pipeline.human_references import find_humans
-from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.predictions.destroyed import destroyed_images
 from eyechart.reports.terminal.retraining_tables import (
     BeforeAfter,
     RetrainedRow,
@@ -36,7 +36,7 @@ from eyechart.stats.estimate import make_estimate
 from eyechart.stats.p_values import paired_difference
 from eyechart.suites.apply import corrupt
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import choose_pictures
+from eyechart.testsets.samples import choose_images
 from eyechart.training import retrain as retraining
 from eyechart.training.changes import ScoreChange
 from eyechart.training.data import training_data
@@ -44,14 +44,14 @@ from eyechart.training.recipe import RETRAINING, Recipe
 from eyechart.training.retrain import data_for, on_clean
 from eyechart.training.training_loop import Start, Training, train
 from interrupting import stopping
-from small_models import save_pictures
+from small_models import save_images
 from tinted_contrasts import save_contrasts
 
 CPU = torch.device("cpu")
 NOISE, BLUR = "vcr/gaussian_noise", "vcr/gaussian_blur"
 TEST = (
-    *("--stimulus", "native", "--n", 240, "--bins", 9, "--least", 6),
-    *("--replicates", 100, "--corruption", "gaussian_noise"),
+    *("--stimulus", "native", "--n", 240, "--bins", 9, "--min-per-bin", 6),
+    *("--n-bootstrap", 100, "--corruption", "gaussian_noise"),
 )
 SMALL = (*TEST, "--humans", "none")
 
@@ -73,7 +73,7 @@ def home(tmp_path_factory):
     save_contrasts(folder / "train", 40, seed=1)
     save_contrasts(folder / "test", 20, seed=2)
     start = Start(deepcopy(tinted_contrasts.untrained), base="tinted_contrasts:untrained")
-    recipe = Recipe(epochs=20, batch=32, rate=0.05, weight_decay=0, schedule="cosine", flip=0)
+    recipe = Recipe(epochs=20, batch_size=32, lr=0.05, weight_decay=0, schedule="cosine", flip=0)
     data = training_data(load_images(folder / "train", "native"))
     train(Training(start, data, recipe), CPU, folder / "standard.pt", NoProgress())
     return folder
@@ -83,7 +83,7 @@ def home(tmp_path_factory):
 def retrained(home):
     """The folder of a retraining on noise that came to its end, and what it said."""
     said = StringIO()
-    learn = ("--epochs", 8, "--rate", 0.02, "--also", "gaussian_blur")
+    learn = ("--epochs", 8, "--lr", 0.02, "--also", "gaussian_blur")
     with pytest.raises(SystemExit) as stop, redirect_stdout(said):
         main(words_of(home, home / "out", *SMALL, *learn))
     assert stop.value.code == 0
@@ -112,8 +112,8 @@ def test_a_network_gets_better_under_the_corruption_that_it_is_retrained_on(retr
 
 def test_the_gain_is_there_without_our_evaluation(home, retrained):
     images = load_images(home / "test", "native")
-    pictures = images.batch(range(len(images)))
-    noisy = corrupt(pictures, "vcr/gaussian_noise", severity=3, seed=9)
+    pixels = images.batch(range(len(images)))
+    noisy = corrupt(pixels, "vcr/gaussian_noise", severity=3, seed=9)
     labels = torch.from_numpy(np.unique(images.labels, return_inverse=True)[1])
     right = [
         float((load_model(str(path), CPU, trust=True)(noisy).argmax(1) == labels).float().mean())
@@ -133,10 +133,10 @@ def test_the_checkpoint_stands_on_the_same_base_and_says_how_it_was_made(home, r
     held = read_checkpoint(retrained[0] / "retrained.pt")
     assert (held.base, held.network) == ("tinted_contrasts:untrained", "")
     told = held.recipe["settings"]
-    assert (told["epochs"], told["rate"], told["corruptions"]) == (8, 0.02, [NOISE])
+    assert (told["epochs"], told["lr"], told["corruptions"]) == (8, 0.02, [NOISE])
     # nothing but what it says is needed to use it
     model = load_model(str(retrained[0] / "retrained.pt"), CPU, trust=True)
-    assert model.trained_on == (NOISE,) and model(destroyed_pictures(32, 32)).shape[1] == 4
+    assert model.trained_on == (NOISE,) and model(destroyed_images(32, 32)).shape[1] == 4
 
 
 def test_the_table_says_what_results_say(home, retrained):
@@ -219,14 +219,14 @@ def test_rows_of_two_label_spaces_are_told_apart():
 
 
 def test_what_is_no_retraining_makes_no_table(retrained, run, tmp_path):
-    assert_refused(run("train", "table", tmp_path), "retraining.csv")
-    assert_refused(run("train", "table", retrained[0], retrained[0]), "in two of the folders")
+    assert_rejected(run("train", "table", tmp_path), "retraining.csv")
+    assert_rejected(run("train", "table", retrained[0], retrained[0]), "in two of the folders")
     (tmp_path / "retraining.csv").write_text("a,b\n1,2\n")
-    assert_refused(run("train", "table", tmp_path), "train retrain")
+    assert_rejected(run("train", "table", tmp_path), "train retrain")
     others = tmp_path / "mine.tex"
     others.write_text("mine")
-    assert_refused(run("train", "table", retrained[0], "--latex", others), "already exists")
-    assert_refused(run("train", "table", retrained[0], "--latex", tmp_path / "a.txt"), ".tex")
+    assert_rejected(run("train", "table", retrained[0], "--latex", others), "already exists")
+    assert_rejected(run("train", "table", retrained[0], "--latex", tmp_path / "a.txt"), ".tex")
     assert others.read_text() == "mine"
 
 
@@ -245,18 +245,18 @@ def test_the_same_command_again_trains_and_predicts_nothing(home, retrained, run
     assert len(kept) > 1
     before = [path.stat().st_mtime_ns for path in kept]
     table = (out / "retraining.csv").read_bytes()
-    learn = ("--epochs", 8, "--rate", 0.02, "--also", "gaussian_blur")
+    learn = ("--epochs", 8, "--lr", 0.02, "--also", "gaussian_blur")
     assert run(*words_of(home, out, *SMALL, *learn)).status == 0
     assert [path.stat().st_mtime_ns for path in kept] == before
     assert (out / "retraining.csv").read_bytes() == table
 
 
-def test_another_configuration_in_the_same_folder_is_refused(home, retrained, run):
-    result = run(*words_of(home, retrained[0], *SMALL, "--epochs", 8, "--rate", 0.03))
-    assert_refused(result, "another configuration", "rate")
+def test_another_configuration_in_the_same_folder_is_rejected(home, retrained, run):
+    result = run(*words_of(home, retrained[0], *SMALL, "--epochs", 8, "--lr", 0.03))
+    assert_rejected(result, "another configuration", "lr")
 
 
-FEW = ("--epochs", 2, "--pictures", 64, "--batch", 16)
+FEW = ("--epochs", 2, "--max-train-images", 64, "--batch-size", 16)
 
 
 @pytest.fixture(scope="module")
@@ -290,16 +290,19 @@ def test_what_was_stopped_goes_on_to_the_same_end(
 # What is trained, and with what
 
 
-def test_pictures_are_as_many_of_every_class(home, run, tmp_path):
+def test_images_are_as_many_of_every_class(home, run, tmp_path):
     assert (
-        run(*words_of(home, tmp_path / "out", *SMALL, "--epochs", 1, "--pictures", 10)).status == 0
+        run(
+            *words_of(home, tmp_path / "out", *SMALL, "--epochs", 1, "--max-train-images", 10)
+        ).status
+        == 0
     )
     settings = read_checkpoint(tmp_path / "out" / "retrained.pt").recipe["settings"]
     images = load_images(home / "train", "native")
-    chosen = images.take(choose_pictures(images.pictures, Plan(pictures=10)).tolist())
+    chosen = images.take(choose_images(images.listed, Plan(max_images=10)).tolist())
     assert sorted(Counter(chosen.labels).values()) == [2, 2, 3, 3]
     model = load_model("tinted_contrasts:untrained", CPU)
-    model(destroyed_pictures(32, 32))
+    model(destroyed_images(32, 32))
     assert settings["data"] == data_for(model, chosen).fingerprint
 
 
@@ -311,7 +314,7 @@ def test_a_module_of_the_users_stays_as_it_is(home, run, tmp_path):
     assert all(torch.equal(own, now[name]) for name, own in kept.items())
     made = tmp_path / "out" / "retrained.pt"
     # what names their code is called by the command that was given it, and later if trusted
-    assert_refused(run("models", "check", made), "tinted_contrasts:untrained", "--trust")
+    assert_rejected(run("models", "check", made), "tinted_contrasts:untrained", "--trust")
     new = read_checkpoint(made).weights
     assert not torch.equal(new["first.weight"], kept["first.weight"])
 
@@ -321,44 +324,44 @@ def test_labels_stand_for_the_outputs_that_an_evaluation_takes_them_for(tmp_path
     images = load_images(save_wordnet(tmp_path / "photos", places), "native")
     labels = [places.index(wordnet_ids().index(label)) for label in images.labels]
     model = load_model("tinted_contrasts:untrained_thousand", CPU)
-    model(destroyed_pictures(32, 32))
+    model(destroyed_images(32, 32))
     assert data_for(model, images).labels.tolist() == [places[own] for own in labels]
     # with an output for the background in front, all others are one further
     more = load_model(tinted_contrasts.Small(1001), CPU, label_maps=["background-first"])
-    more(destroyed_pictures(32, 32))
+    more(destroyed_images(32, 32))
     assert data_for(more, images).labels.tolist() == [places[own] + 1 for own in labels]
 
 
 def save_wordnet(folder, places):
-    save_pictures(folder, each=2, tints=("red", "blue"))
+    save_images(folder, each=2, tints=("red", "blue"))
     for name, place in zip(("red", "blue"), places, strict=True):
         (folder / name).rename(folder / wordnet_ids()[place])
     return folder
 
 
-def test_names_that_mean_other_outputs_in_the_test_are_refused(home, run, tmp_path):
+def test_names_that_mean_other_outputs_in_the_test_are_rejected(home, run, tmp_path):
     shutil.copytree(home / "train", tmp_path / "train")
     (tmp_path / "train" / "grey").rename(tmp_path / "train" / "gray")
     words = words_of(home, tmp_path / "out", *SMALL)
     words[words.index("--train-images") + 1] = str(tmp_path / "train")
-    assert_refused(run(*words), "unknown to a model of 4 classes")
+    assert_rejected(run(*words), "unknown to a model of 4 classes")
 
 
-def test_a_picture_that_is_in_both_folders_is_refused(home, run, tmp_path):
+def test_an_image_that_is_in_both_folders_is_rejected(home, run, tmp_path):
     shutil.copytree(home / "train", tmp_path / "train")
     shutil.copy(home / "test" / "blue" / "2-0.png", tmp_path / "train" / "blue" / "mine.png")
     words = words_of(home, tmp_path / "out", *SMALL)
     words[words.index("--train-images") + 1] = str(tmp_path / "train")
-    assert_refused(run(*words), "1 image is in both", "blue/2-0.png")
+    assert_rejected(run(*words), "1 image is in both", "blue/2-0.png")
     assert not (tmp_path / "out").exists()
 
 
-def test_pictures_of_several_sizes_are_refused(home, run, tmp_path):
+def test_images_of_several_sizes_are_rejected(home, run, tmp_path):
     shutil.copytree(home / "train", tmp_path / "train")
     save_contrasts(tmp_path / "train", 1, seed=8, side=40)
     words = words_of(home, tmp_path / "out", *SMALL)
     words[words.index("--train-images") + 1] = str(tmp_path / "train")
-    assert_refused(run(*words), "must have one size")
+    assert_rejected(run(*words), "must have one size")
 
 
 # What cannot be
@@ -367,24 +370,24 @@ def test_pictures_of_several_sizes_are_refused(home, run, tmp_path):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("small_models:slow_colours", "Only torch modules can be trained"),
-        ("small_models:colours", "has no parameters"),
+        ("small_models:slow_colors", "Only torch modules can be trained"),
+        ("small_models:colors", "has no parameters"),
         ("tinted_contrasts:with_softmax", "returns probabilities"),
         ("nowhere.pt", "nowhere.pt"),
     ],
 )
-def test_models_that_cannot_be_trained_are_refused(home, run, tmp_path, model, said):
-    assert_refused(run(*words_of(home, tmp_path / "out", *SMALL, model=model)), said)
+def test_models_that_cannot_be_trained_are_rejected(home, run, tmp_path, model, said):
+    assert_rejected(run(*words_of(home, tmp_path / "out", *SMALL, model=model)), said)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_torchscript_is_refused(home, run, tmp_path):
+def test_torchscript_is_rejected(home, run, tmp_path):
     path = tmp_path / "small.ts"
     torch.jit.trace(deepcopy(tinted_contrasts.untrained).eval(), torch.zeros(1, 3, 32, 32)).save(
         str(path)
     )
     result = run(*words_of(home, tmp_path / "out", *SMALL, model=path))
-    assert_refused(result, "Only torch modules can be trained", "TorchScript")
+    assert_rejected(result, "Only torch modules can be trained", "TorchScript")
 
 
 @pytest.mark.parametrize(
@@ -401,9 +404,9 @@ def test_torchscript_is_refused(home, run, tmp_path):
         (("--share", "0"), "share must be above 0"),
         (("--share", "2"), "share must be in [0, 1]"),
         (("--epochs", "0"), "epochs must be a whole number from 1"),
-        (("--batch", "1"), "batch must be a whole number from 2"),
-        (("--rate", "0"), "rate must be above 0"),
-        (("--pictures", "1"), "pictures must be a whole number from 2"),
+        (("--batch-size", "1"), "batch_size must be a whole number from 2"),
+        (("--lr", "0"), "lr must be above 0"),
+        (("--max-train-images", "1"), "max_train_images must be a whole number from 2"),
         (("--precision", "float16"), "float16"),
         (("--n", "3"), "n = 3 is too small"),
         (("--labels", "mine"), "label space"),
@@ -412,8 +415,8 @@ def test_torchscript_is_refused(home, run, tmp_path):
         (("--label-map", "background-first"), "1,001 lines"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(home, run, tmp_path, words, said):
-    assert_refused(run(*words_of(home, tmp_path / "out", *SMALL, *words)), said)
+def test_what_makes_no_sense_is_rejected_in_a_sentence(home, run, tmp_path, words, said):
+    assert_rejected(run(*words_of(home, tmp_path / "out", *SMALL, *words)), said)
     assert not (tmp_path / "out").exists()
 
 
@@ -426,25 +429,25 @@ def test_human_references_are_taken_in_order_of_precedence(home, run, tmp_path, 
 
     monkeypatch.setattr(retraining, "find_humans", find)
     words = words_of(home, tmp_path / "out", *TEST, "--humans", "geirhos", "--humans", "martians")
-    assert_refused(run(*words), "martians")
+    assert_rejected(run(*words), "martians")
     assert sought == [("geirhos", "martians")]
 
 
-def test_a_folder_that_is_a_file_is_refused(home, run, tmp_path):
+def test_a_folder_that_is_a_file_is_rejected(home, run, tmp_path):
     (tmp_path / "out").write_text("mine")
-    assert_refused(run(*words_of(home, tmp_path / "out", *SMALL)), "it is a file, not a folder")
+    assert_rejected(run(*words_of(home, tmp_path / "out", *SMALL)), "it is a file, not a folder")
 
 
 def test_defaults_of_the_command_are_those_of_the_study():
     usual = {
         name: own.default for name, own in inspect.signature(command.retrain).parameters.items()
     }
-    assert usual["pictures"] == 12_000
+    assert usual["max_train_images"] == 12_000
     told = RETRAINING.settings()
     assert {name: own for name, own in usual.items() if name in told} == {
         name: own for name, own in told.items() if name in usual
     }
-    assert (told["rate"], told["momentum"], told["epochs"]) == (1e-3, 0.9, 5)
+    assert (told["lr"], told["momentum"], told["epochs"]) == (1e-3, 0.9, 5)
     assert told["schedule"] == "constant" and usual["suite"] == "vcr" and usual["n"] == 50_000
 
 
@@ -473,14 +476,14 @@ def test_intervals_that_touch_are_not_apart():
     assert not between((0.1, 0.3), (0.3, 0.4)) and not between((0.1, 0.9), (0.3, 0.4))
 
 
-def test_a_second_retraining_in_the_same_folder_is_refused_before_any_work(home, run, tmp_path):
+def test_a_second_retraining_in_the_same_folder_is_rejected_before_any_work(home, run, tmp_path):
     out = tmp_path / "out"
     with lock_folder(out):
         told = run(*words_of(home, out, *SMALL, "--train-images", tmp_path / "none"))
-        assert_refused(told, "Another run is writing", str(out))
+        assert_rejected(told, "Another run is writing", str(out))
     assert not out.exists()
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, run, tmp_path):
     told = run(*words_of(home, "/proc/out", *SMALL, "--train-images", tmp_path / "none"))
-    assert_refused(told, "Cannot write into /proc/out")
+    assert_rejected(told, "Cannot write into /proc/out")

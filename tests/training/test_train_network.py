@@ -17,7 +17,7 @@ import torch
 import yaml
 from PIL import Image
 
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import read_checkpoint
@@ -29,7 +29,7 @@ from interrupting import stopping
 from textures import TINTS, save_textures
 
 CPU = torch.device("cpu")
-SMALL = ("--epochs", 2, "--batch", 16, "--stimulus", "native")
+SMALL = ("--epochs", 2, "--batch-size", 16, "--stimulus", "native")
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ def read_all(folder):
 
 def test_the_command_says_how_often_its_network_is_right(home, trained):
     path, said = trained
-    pictures, labels = read_all(home / "test")
-    hits = load_model(str(path), CPU, trust=True)(pictures).argmax(dim=1) == labels
+    images, labels = read_all(home / "test")
+    hits = load_model(str(path), CPU, trust=True)(images).argmax(dim=1) == labels
     share = int(hits.sum()) / len(labels)
     assert share > 0.5, "chance is a third"
     low, high = wilson_interval(share, 36, 0.95)
@@ -81,10 +81,10 @@ def test_the_checkpoint_says_how_it_was_made(home, trained):
     assert found.class_names == tuple(sorted(TINTS)) and found.trained_on == ("contrast",)
     settings = found.recipe["settings"]
     assert (settings["epochs"], settings["crop"], settings["severity"]) == (12, 1, [1.0, 3.0])
-    pictures, _ = read_all(home / "train")
-    unit = pictures.double() / 255
+    images, _ = read_all(home / "train")
+    unit = images.double() / 255
     assert found.mean == pytest.approx(unit.mean(dim=(0, 2, 3)).tolist(), abs=6e-4)
-    # the mean over pictures and pixels of each colour
+    # the mean over pictures and pixels of each color
     assert found.std == pytest.approx(unit.std(dim=(0, 2, 3)).tolist(), abs=6e-4)
 
 
@@ -94,10 +94,10 @@ def test_an_evaluation_takes_it_and_marks_what_it_was_trained_on(home, trained, 
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(suite))
     words = (
         "evaluate", trained[0], "--images", home / "test", "--suite", tmp_path / "mine.yaml",
-        *("--stimulus", "native", "--humans", "none", "--n", 60, "--bins", 3, "--least", 2),
-        *("--replicates", 20, "--out", tmp_path / "out"),
+        *("--stimulus", "native", "--humans", "none", "--n", 60, "--bins", 3, "--min-per-bin", 2),
+        *("--n-bootstrap", 20, "--out", tmp_path / "out"),
     )  # fmt: skip
-    assert_refused(run(*words), "trained with textures:network", "--trust")
+    assert_rejected(run(*words), "trained with textures:network", "--trust")
     told = run(*words, "--trust")
     assert told.status == 0, told.err
     assert "trained on" in told.out.lower()
@@ -114,22 +114,22 @@ def test_an_evaluation_takes_it_and_marks_what_it_was_trained_on(home, trained, 
     assert marks["contrast"] != marks["fog"]
 
 
-def test_without_corruptions_it_is_trained_on_clean_pictures(home, run, tmp_path):
+def test_without_corruptions_it_is_trained_on_clean_images(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "net.pt"))
     assert told.status == 0 and "trained on clean images" in told.out
     assert "Accuracy" not in told.out
     assert load_model(str(tmp_path / "net.pt"), CPU, trust=True).trained_on == ()
 
 
-def test_the_same_command_again_trains_nothing_and_another_is_refused(home, run, tmp_path):
+def test_the_same_command_again_trains_nothing_and_another_is_rejected(home, run, tmp_path):
     path = tmp_path / "net.pt"
     assert run(*words_of(home, path)).status == 0
     before = path.stat().st_mtime_ns
     assert run(*words_of(home, path)).status == 0
     assert path.stat().st_mtime_ns == before
-    assert_refused(run(*words_of(home, path, "--rate", 0.2)), "(rate: 0.1, now 0.2)")
+    assert_rejected(run(*words_of(home, path, "--lr", 0.2)), "(lr: 0.1, now 0.2)")
     other = run(*words_of(home, path, arch="trainable:plain"))
-    assert_refused(other, "another configuration")
+    assert_rejected(other, "another configuration")
     assert path.stat().st_mtime_ns == before
 
 
@@ -149,7 +149,7 @@ def test_what_was_stopped_goes_on_to_the_same_weights(home, run, tmp_path, monke
 
 def test_the_seed_decides_the_weights_it_begins_with(home, run, tmp_path):
     for seed in (0, 1):
-        words = words_of(home, tmp_path / f"{seed}.pt", "--seed", seed, "--rate", 1e-9)
+        words = words_of(home, tmp_path / f"{seed}.pt", "--seed", seed, "--lr", 1e-9)
         assert run(*words).status == 0
     one, two = (read_checkpoint(tmp_path / f"{seed}.pt").weights["0.weight"] for seed in (0, 1))
     assert (one - two).abs().max() > 0.01
@@ -173,9 +173,9 @@ def test_every_second_class_may_be_taken(home, run, tmp_path):
         (("--suite", "imagenet-c", "--severity", "1-9"), "severity must be in [0, 5]"),
         (("--suite", "imagenet-c", "--severity", "1-2", "--delta-v", "0-1"), "not both"),
         (("--epochs", 0), "epochs must be a whole number from 1"),
-        (("--batch", 1), "batch must be a whole number from 2"),
-        (("--rate", 0), "rate must be above 0"),
-        (("--rate", "nan"), "rate must be in"),
+        (("--batch-size", 1), "batch_size must be a whole number from 2"),
+        (("--lr", 0), "lr must be above 0"),
+        (("--lr", "nan"), "lr must be in"),
         (("--momentum", 1), "momentum must be in"),
         (("--nesterov", "--momentum", 0), "nesterov needs a momentum"),
         (("--weight-decay", -1), "weight_decay must be in"),
@@ -199,7 +199,7 @@ def test_every_second_class_may_be_taken(home, run, tmp_path):
 )
 def test_wrong_options_are_one_sentence_each(home, run, tmp_path, monkeypatch, more, said):
     monkeypatch.chdir(tmp_path)
-    assert_refused(run(*words_of(home, tmp_path / "net.pt", *more)), said)
+    assert_rejected(run(*words_of(home, tmp_path / "net.pt", *more)), said)
     assert not list(tmp_path.iterdir())
 
 
@@ -213,48 +213,48 @@ def test_wrong_options_are_one_sentence_each(home, run, tmp_path, monkeypatch, m
     ],
 )
 def test_wrong_networks_are_one_sentence_each(home, run, tmp_path, arch, said):
-    assert_refused(run(*words_of(home, tmp_path / "net.pt", arch=arch)), said)
+    assert_rejected(run(*words_of(home, tmp_path / "net.pt", arch=arch)), said)
     assert not (tmp_path / "net.pt").exists()
 
 
-def test_a_picture_that_is_trained_and_tested_with_is_refused(home, run, tmp_path):
+def test_an_image_that_is_trained_and_tested_with_is_rejected(home, run, tmp_path):
     shutil.copytree(home / "test", tmp_path / "test")
     shutil.copy(next((home / "train" / "blue").glob("*.png")), tmp_path / "test" / "blue" / "x.png")
     told = run(*words_of(home, tmp_path / "net.pt", "--images", tmp_path / "test"))
-    assert_refused(told, "1 image is in both", "x.png")
+    assert_rejected(told, "1 image is in both", "x.png")
     assert not (tmp_path / "net.pt").exists()
 
 
-def test_test_pictures_of_an_unknown_class_are_refused_before_the_training(home, run, tmp_path):
+def test_test_images_of_an_unknown_class_are_rejected_before_the_training(home, run, tmp_path):
     save_textures(tmp_path / "test", 4, seed=8)
     (tmp_path / "test" / "blue").rename(tmp_path / "test" / "violet")
     told = run(*words_of(home, tmp_path / "net.pt", "--images", tmp_path / "test"))
-    assert_refused(told, "violet")
+    assert_rejected(told, "violet")
     assert not (tmp_path / "net.pt").exists()
 
 
-def test_a_checkpoint_called_state_is_refused_or_kept(home, run, tmp_path):
+def test_a_checkpoint_called_state_is_rejected_or_kept(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "net.state"))
     assert told.status == 2 or (tmp_path / "net.state").exists()
 
 
 @pytest.mark.parametrize("name", ["net", "net.ckpt", "net.onnx"])
-def test_a_name_that_no_command_would_read_is_refused_before_the_training(
+def test_a_name_that_no_command_would_read_is_rejected_before_the_training(
     home, run, tmp_path, name
 ):
     told = run(*words_of(home, tmp_path / name))
-    assert_refused(told, ".pt")
+    assert_rejected(told, ".pt")
     assert not (tmp_path / name).exists()
 
 
 def test_weights_that_are_no_numbers_are_never_written(home, run, tmp_path):
-    more = ("--suite", "vcr", "--corruption", "gaussian_noise", "--rate", 100, "--epochs", 9)
+    more = ("--suite", "vcr", "--corruption", "gaussian_noise", "--lr", 100, "--epochs", 9)
     told = run(*words_of(home, tmp_path / "net.pt", *more))
     if told.status == 0:
         weights = read_checkpoint(tmp_path / "net.pt").weights.values()
         assert all(bool(value.isfinite().all()) for value in weights)
     else:
-        assert_refused(told, "diverged")
+        assert_rejected(told, "diverged")
 
 
 # Ranges, and several processes
@@ -334,11 +334,11 @@ def while_another_trains(words, folder, second, module="training_loop", owner="_
     return result
 
 
-def test_a_second_training_into_the_same_file_is_refused_at_once(home, run, tmp_path):
+def test_a_second_training_into_the_same_file_is_rejected_at_once(home, run, tmp_path):
     out = tmp_path / "net.pt"
     words = words_of(home, out)
     second = while_another_trains(words, tmp_path, lambda: run(*words))
-    assert_refused(second, "Another run is writing", "net.pt")
+    assert_rejected(second, "Another run is writing", "net.pt")
     assert read_checkpoint(out).weights
     assert sorted(path.name for path in tmp_path.iterdir()) == ["at-work", "go-on", "net.pt"]
     assert run(*words).status == 0
@@ -349,4 +349,4 @@ def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, 
         raise AssertionError("pictures were loaded")
 
     monkeypatch.setattr("eyechart.cli.train.network._load", too_late)
-    assert_refused(run(*words_of(home, "/proc/net.pt")), "Cannot write /proc/net.pt")
+    assert_rejected(run(*words_of(home, "/proc/net.pt")), "Cannot write /proc/net.pt")

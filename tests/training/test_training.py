@@ -28,9 +28,9 @@ from eyechart.training.augment import mirror, mixing_weights, shift
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data
 from eyechart.training.recipe import Recipe
-from photographs import photographs
 from places import SUPPORT
-from small_models import save_pictures
+from real_images import real_images
+from small_models import save_images
 from trainable import CPU, NOISE, SIDE, STEPS, data_of, train
 
 NOISE_NAME = "gaussian_noise"
@@ -38,7 +38,7 @@ NOISE_NAME = "gaussian_noise"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return save_pictures(tmp_path_factory.mktemp("train") / "photos", each=8, side=SIDE)
+    return save_images(tmp_path_factory.mktemp("train") / "photos", each=8, side=SIDE)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def whole(data, tmp_path_factory):
     return train(data, tmp_path_factory.mktemp("whole") / "net.pt")
 
 
-def pictures_of(data):
+def images_of(data):
     return data.images.batch(range(len(data)))
 
 
@@ -89,10 +89,10 @@ def seen(monkeypatch):
     """Every batch that the network learns from: pictures, classes and the rate."""
     batches, learn = [], training_loop._Run._learn
 
-    def note(run, module, pictures, labels):
-        learn(run, module, pictures, labels)
-        rate = run.optimiser.param_groups[0]["lr"]
-        batches.append((pictures.clone(), labels.clone(), rate))
+    def note(run, module, images, labels):
+        learn(run, module, images, labels)
+        rate = run.optimizer.param_groups[0]["lr"]
+        batches.append((images.clone(), labels.clone(), rate))
 
     monkeypatch.setattr(training_loop._Run, "_learn", note)
     return batches
@@ -125,8 +125,8 @@ def test_a_stop_in_the_middle_of_a_step_loses_the_step_and_no_more(
 ):
     path, step, left = tmp_path / "net.pt", torch.optim.SGD.step, [5]
 
-    def stopped(optimiser, *given):
-        step(optimiser, *given)
+    def stopped(optimizer, *given):
+        step(optimizer, *given)
         left[0] -= 1
         if not left[0]:
             # twice, which does not wait for the end of the step
@@ -139,12 +139,12 @@ def test_a_stop_in_the_middle_of_a_step_loses_the_step_and_no_more(
     assert same(train(data, path), whole)
 
 
-def test_how_many_pictures_are_made_together_changes_nothing(data, whole, tmp_path, monkeypatch):
+def test_how_many_images_are_made_together_changes_nothing(data, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(image_blocks, "BLOCK_PIXELS", {"cpu": 3 * 8 * SIDE * SIDE})
     assert same(train(data, tmp_path / "net.pt"), whole)
 
 
-def test_pictures_that_do_not_fit_into_memory_change_nothing(data, whole, tmp_path, monkeypatch):
+def test_images_that_do_not_fit_into_memory_change_nothing(data, whole, tmp_path, monkeypatch):
     monkeypatch.setattr("eyechart.training.data.HELD_SHARE", 0.0)
     assert same(train(data, tmp_path / "net.pt"), whole)
 
@@ -224,13 +224,13 @@ def test_training_leaves_the_random_numbers_of_others_alone(data, tmp_path):
 
 
 def known(made):
-    return {picture.numpy().tobytes(): place for place, picture in enumerate(made)}
+    return {image.numpy().tobytes(): place for place, image in enumerate(made)}
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
 def test_so_many_of_each_batch_are_corrupted_and_as_corrupt_does_it(data, tmp_path, seen, share):
     train(data, tmp_path / "net.pt", "linear", share=share, flip=0.0, crop=0, epochs=2, seed=4)
-    clean = pictures_of(data)
+    clean = images_of(data)
     digests = list(data.images.digests)
     originals, met = known(clean), set()
     for epoch in range(2):
@@ -239,10 +239,10 @@ def test_so_many_of_each_batch_are_corrupted_and_as_corrupt_does_it(data, tmp_pa
             for s in range(1, 6)
         ]
         shown = []
-        for pictures, labels, _ in seen[4 * epoch : 4 * epoch + 4]:
+        for images, labels, _ in seen[4 * epoch : 4 * epoch + 4]:
             corrupted = 0
-            for picture, label in zip(pictures, labels, strict=True):
-                content = picture.numpy().tobytes()
+            for image, label in zip(images, labels, strict=True):
+                content = image.numpy().tobytes()
                 place = originals.get(content)
                 if place is None:
                     strength, own = next((s, o) for s, o in enumerate(levels) if content in o)
@@ -256,35 +256,35 @@ def test_so_many_of_each_batch_are_corrupted_and_as_corrupt_does_it(data, tmp_pa
     assert len(met) == (5 if share == 1 else len(met))
 
 
-def test_pictures_come_in_another_order_and_another_corruption_every_epoch(data, tmp_path, seen):
+def test_images_come_in_another_order_and_another_corruption_every_epoch(data, tmp_path, seen):
     train(data, tmp_path / "net.pt", "linear", flip=0.0, crop=0)
     firsts = [torch.cat([batch for batch, _, _ in seen[start : start + 4]]) for start in (0, 4, 8)]
     sets = [set(known(each)) for each in firsts]
     assert not torch.equal(firsts[0], firsts[1])
-    assert not (sets[0] & sets[1]) - set(known(pictures_of(data)))
+    assert not (sets[0] & sets[1]) - set(known(images_of(data)))
 
 
 def test_a_range_of_severities_is_met_evenly():
     entry = find_entry(NOISE_NAME, None)
-    pictures = torch.full((200, 3, 24, 24), 128, dtype=torch.uint8)
+    images = torch.full((200, 3, 24, 24), 128, dtype=torch.uint8)
     names = [f"picture {place}" for place in range(200)]
     keys = named_keys(names, 200)
-    made = Mixture((entry,), severity=(2.0, 2.0)).corrupt(pictures, keys, 1, 5)
-    expected = ec.corrupt(pictures, NOISE_NAME, severity=2, seed=1, draw=5, keys=names)
+    made = Mixture((entry,), severity=(2.0, 2.0)).corrupt(images, keys, 1, 5)
+    expected = ec.corrupt(images, NOISE_NAME, severity=2, seed=1, draw=5, keys=names)
     assert torch.equal(made, expected)
     # the tables of noise between levels 1 and 3 are 0.08, 0.12, 0.18 for large pictures
-    ends = [ec.corrupt(pictures, NOISE_NAME, severity=s, keys=names).float().std() for s in (1, 3)]
-    spread = Mixture((entry,), severity=(1.0, 3.0)).corrupt(pictures, keys, 1, 5)
+    ends = [ec.corrupt(images, NOISE_NAME, severity=s, keys=names).float().std() for s in (1, 3)]
+    spread = Mixture((entry,), severity=(1.0, 3.0)).corrupt(images, keys, 1, 5)
     levels = spread.float().std(dim=(1, 2, 3)).sort().values
     assert float(ends[0]) * 0.9 < levels[0] < float(ends[0]) * 1.1
     assert float(ends[1]) * 0.9 < levels[-1] < float(ends[1]) * 1.1
-    middle = ec.corrupt(pictures, NOISE_NAME, severity=2, keys=names).float().std()
+    middle = ec.corrupt(images, NOISE_NAME, severity=2, keys=names).float().std()
     assert abs(int((levels < middle).sum()) - 100) < 25
 
 
-def test_a_domain_is_drawn_from_for_each_picture(data):
+def test_a_domain_is_drawn_from_for_each_image(data):
     entry = find_entry("vcr/gaussian_noise", None)
-    clean, digests = pictures_of(data), list(data.images.digests)
+    clean, digests = images_of(data), list(data.images.digests)
     made = Mixture((entry,)).corrupt(clean, data.keys, 2, 7)
     drawn = draw_from_domain(entry, draw_random(entry, data.keys, 2, [7] * len(clean), CPU))
     assert np.unique(drawn["sigma"]).size == len(clean)
@@ -292,8 +292,8 @@ def test_a_domain_is_drawn_from_for_each_picture(data):
     assert torch.equal(made, again)
 
 
-def test_a_range_of_visual_change_is_what_pictures_change_by():
-    whole = torch.from_numpy(photographs()).permute(0, 3, 1, 2)
+def test_a_range_of_visual_change_is_what_images_change_by():
+    whole = torch.from_numpy(real_images()).permute(0, 3, 1, 2)
     clean = torch.cat([whole[..., :80, :80], whole[..., 100:180, 100:180]])
     keys = named_keys(range(len(clean)), len(clean))
     entry = find_entry("vcr/gaussian_noise", None)
@@ -303,9 +303,9 @@ def test_a_range_of_visual_change_is_what_pictures_change_by():
     assert float(torch.stack(found).mean()) == pytest.approx(0.55, abs=0.04)
 
 
-def test_one_of_several_corruptions_is_met_by_each_picture(data):
+def test_one_of_several_corruptions_is_met_by_each_image(data):
     names = ("contrast", "jpeg_compression", "pixelate")
-    clean, digests = pictures_of(data), list(data.images.digests)
+    clean, digests = images_of(data), list(data.images.digests)
     mixture = Mixture(tuple(find_entry(name, None) for name in names), severity=(3.0, 3.0))
     made = mixture.corrupt(clean, data.keys, 0, 0)
     each = [ec.corrupt(clean, name, severity=3, keys=digests) for name in names]
@@ -314,13 +314,13 @@ def test_one_of_several_corruptions_is_met_by_each_picture(data):
     assert min(counts) >= 3
 
 
-def test_mirrored_and_shifted_pictures_are_what_numpy_makes_of_them(data):
-    pictures = pictures_of(data)[:6]
+def test_mirrored_and_shifted_images_are_what_numpy_makes_of_them(data):
+    images = images_of(data)[:6]
     which = torch.tensor([True, False, True, False, False, True])
     offsets = torch.tensor([[0, 0], [3, 3], [6, 6], [1, 5], [0, 6], [3, 2]])
-    found = shift(mirror(pictures, which), offsets, 3)
+    found = shift(mirror(images, which), offsets, 3)
     for place in range(6):
-        own = pictures[place].numpy()
+        own = images[place].numpy()
         own = own[:, :, ::-1] if which[place] else own
         wide = np.pad(own, ((0, 0), (3, 3), (3, 3)))
         down, across = offsets[place].tolist()
@@ -331,16 +331,16 @@ def test_mirrored_and_shifted_pictures_are_what_numpy_makes_of_them(data):
 def test_the_loop_mirrors_and_shifts_as_often_as_asked(data, tmp_path, seen):
     train(data, tmp_path / "net.pt", "linear", Mixture(), flip=0.5, crop=1, epochs=10)
     ways = {}
-    wide = np.pad(pictures_of(data).numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    wide = np.pad(images_of(data).numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)))
     for down, across, flip in product(range(3), range(3), (False, True)):
         # mirrored first, then cut out
         own = (wide[..., ::-1] if flip else wide)[..., down : down + SIDE, across : across + SIDE]
-        for place, picture in enumerate(own):
-            ways[picture.tobytes()] = (place, down, across, flip)
+        for place, image in enumerate(own):
+            ways[image.tobytes()] = (place, down, across, flip)
     found = [
-        (*ways[picture.numpy().tobytes()], int(label))
-        for pictures, labels, _ in seen
-        for picture, label in zip(pictures, labels, strict=True)
+        (*ways[image.numpy().tobytes()], int(label))
+        for images, labels, _ in seen
+        for image, label in zip(images, labels, strict=True)
     ]
     assert all(label == data.labels[place] for place, *_, label in found)
     flips = [flip for _, _, _, flip, _ in found]
@@ -350,10 +350,10 @@ def test_the_loop_mirrors_and_shifts_as_often_as_asked(data, tmp_path, seen):
         assert counts.min() > 320 / 3 - 4 * math.sqrt(320 * 2 / 9)
 
 
-def test_no_picture_is_mirrored_or_every_one(data, tmp_path, seen):
+def test_no_image_is_mirrored_or_every_one(data, tmp_path, seen):
     train(data, tmp_path / "a.pt", "linear", Mixture(), flip=0.0, crop=0, epochs=1)
     train(data, tmp_path / "b.pt", "linear", Mixture(), flip=1.0, crop=0, epochs=1)
-    clean = pictures_of(data)
+    clean = images_of(data)
     assert set(known(torch.cat([each for each, _, _ in seen[:4]]))) == set(known(clean))
     assert set(known(torch.cat([each for each, _, _ in seen[4:]]))) == set(known(clean.flip(3)))
 
@@ -363,11 +363,11 @@ def test_no_picture_is_mirrored_or_every_one(data, tmp_path, seen):
 
 def rates_of(make, steps):
     """The rates of one of torch's own schedules."""
-    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.3)
-    schedule, rates = make(optimiser), []
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.3)
+    schedule, rates = make(optimizer), []
     for _ in range(steps):
-        rates.append(optimiser.param_groups[0]["lr"])
-        optimiser.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
         schedule.step()
     return rates
 
@@ -377,37 +377,39 @@ def rates_of(make, steps):
     [(100, 1, 32, 3), (32, 1, 32, 1), (20, 1, 20, 1), (20, 3, 18, 1), (100, 2, 32, 3)],
 )
 def test_a_training_is_as_long_as_whole_batches_make_it(n_images, n_processes, batch, steps):
-    length = Recipe(epochs=4, batch=32).length(n_images, n_processes)
-    assert (length.batch, length.steps_per_epoch) == (batch, steps)
+    length = Recipe(epochs=4, batch_size=32).length(n_images, n_processes)
+    assert (length.batch_size, length.steps_per_epoch) == (batch, steps)
     assert (length.steps, length.images) == (4 * steps, 4 * steps * batch)
 
 
 def test_the_cosine_schedule_is_torchs():
-    recipe = Recipe(epochs=5, rate=0.3, schedule="cosine")
-    found = [recipe.rate_at(step, recipe.length(7 * recipe.batch)) for step in range(35)]
+    recipe = Recipe(epochs=5, lr=0.3, schedule="cosine")
+    found = [recipe.lr_at(step, recipe.length(7 * recipe.batch_size)) for step in range(35)]
     assert found == pytest.approx(rates_of(lambda own: CosineAnnealingLR(own, 35), 35))
     assert found[0] == 0.3
     assert found[30] == pytest.approx(0.15 * (1 + math.cos(math.pi * 30 / 35)))
 
 
 def test_the_step_schedule_is_torchs_and_the_papers():
-    recipe = Recipe(epochs=8, rate=0.3)
-    found = [recipe.rate_at(step, recipe.length(5 * recipe.batch)) for step in range(40)]
+    recipe = Recipe(epochs=8, lr=0.3)
+    found = [recipe.lr_at(step, recipe.length(5 * recipe.batch_size)) for step in range(40)]
     assert found == pytest.approx(rates_of(lambda own: MultiStepLR(own, [20, 30]), 40))
     paper = Recipe()
-    by_epoch = [paper.rate_at(100 * epoch, paper.length(100 * paper.batch)) for epoch in range(40)]
+    by_epoch = [
+        paper.lr_at(100 * epoch, paper.length(100 * paper.batch_size)) for epoch in range(40)
+    ]
     assert by_epoch == pytest.approx([0.1] * 20 + [0.01] * 10 + [0.001] * 10)
 
 
 def test_the_rate_rises_in_a_straight_line_first():
-    recipe = Recipe(epochs=4, rate=0.2, schedule="constant", warmup=0.5)
-    found = [recipe.rate_at(step, recipe.length(10 * recipe.batch)) for step in range(40)]
+    recipe = Recipe(epochs=4, lr=0.2, schedule="constant", warmup=0.5)
+    found = [recipe.lr_at(step, recipe.length(10 * recipe.batch_size)) for step in range(40)]
     assert found[:5] == pytest.approx([0.04, 0.08, 0.12, 0.16, 0.2])
     assert set(found[5:]) == {0.2}
     both = replace(recipe, schedule="cosine")
     after = [0.1 * (1 + math.cos(math.pi * k / 35)) for k in range(35)]
     assert [
-        both.rate_at(step, both.length(10 * both.batch)) for step in range(5, 40)
+        both.lr_at(step, both.length(10 * both.batch_size)) for step in range(5, 40)
     ] == pytest.approx(after)
 
 
@@ -431,8 +433,8 @@ def test_a_linear_network_learns_what_a_loop_by_hand_does(
     mean, std = (
         torch.tensor(each).reshape(1, 3, 1, 1).double() for each in (STEPS.mean, STEPS.std)
     )
-    for pictures, labels, rate in seen:
-        x = ((pictures.double() / 255 - mean) / std).flatten(1)
+    for images, labels, rate in seen:
+        x = ((images.double() / 255 - mean) / std).flatten(1)
         x = torch.cat([x, torch.ones(len(x), 1).double()], dim=1)
         wrong = (x @ weights.T).softmax(dim=1)
         wrong[torch.arange(len(x)), labels] -= 1
@@ -464,7 +466,7 @@ def losses(monkeypatch):
     return steps
 
 
-def test_mixup_mixes_pictures_and_their_losses_alike(data, tmp_path, losses):
+def test_mixup_mixes_images_and_their_losses_alike(data, tmp_path, losses):
     train(data, tmp_path / "net.pt", "linear", Mixture(), mixup=1.0, steps=Preprocessing())
     shares = []
     for unit, labels, (mixed,), (scores,), loss in losses:
@@ -524,7 +526,7 @@ def test_shares_of_mixup_have_the_moments_of_beta(strength):
     assert drawn.var() == pytest.approx(1 / (4 * (2 * strength + 1)), rel=0.1)
 
 
-def test_stability_adds_the_cross_entropy_of_answers_to_noisy_pictures(data, tmp_path, losses):
+def test_stability_adds_the_cross_entropy_of_predictions_to_noisy_images(data, tmp_path, losses):
     asked = {"stability": 0.3, "stability_width": 0.1, "steps": Preprocessing()}
     train(data, tmp_path / "net.pt", "linear", Mixture(), **asked)
     for unit, labels, (given, near), (scores, others), loss in losses:
@@ -544,17 +546,17 @@ def test_training_teaches(data, tmp_path):
     path = tmp_path / "net.pt"
     train(data, path, "small", epochs=25, schedule="cosine", crop=0)
     model = load_model(str(path), CPU, trust=True)
-    hits = model(pictures_of(data)).argmax(dim=1) == data.labels
+    hits = model(images_of(data)).argmax(dim=1) == data.labels
     assert float(hits.float().mean()) > 0.8
 
 
 # Checkpoints
 
 
-def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, tmp_path):
+def test_a_checkpoint_is_a_model_that_predicts_as_the_trained_network_did(data, tmp_path):
     path = tmp_path / "net.pt"
     start = training_loop.new_network("trainable:small", data, 0, STEPS)
-    recipe = Recipe(epochs=2, batch=8)
+    recipe = Recipe(epochs=2, batch_size=8)
     training_loop.train(
         training_loop.Training(start, data, recipe, NOISE), CPU, path, loop_silent()
     )
@@ -562,7 +564,7 @@ def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, t
     assert model.class_names == data.class_names == ("blue", "green", "grey", "red")
     assert model.trained_on == (NOISE_NAME,)
     assert model.preprocessing == STEPS
-    given = pictures_of(data)
+    given = images_of(data)
     mean, std = (torch.tensor(each).reshape(1, 3, 1, 1) for each in (STEPS.mean, STEPS.std))
     with torch.no_grad():
         expected = start.module.eval()((given.float() / 255 - mean) / std)
@@ -582,7 +584,7 @@ def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_p
     base = load_model(str(path), CPU, trust=True)
     start = training_loop.Start(base.module, "", str(path), (), base.preprocessing, base.trained_on)
     more = Mixture((find_entry("contrast", None),))
-    training = training_loop.Training(start, data, Recipe(epochs=1, batch=8), more)
+    training = training_loop.Training(start, data, Recipe(epochs=1, batch_size=8), more)
     training_loop.train(training, CPU, tmp_path / "b.pt", loop_silent())
     found = load_model(str(tmp_path / "b.pt"), CPU, trust=True)
     assert found.trained_on == (NOISE_NAME, "contrast")
@@ -591,7 +593,7 @@ def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_p
 
 
 CHANGES = {
-    "rate": {"rate": 0.01},
+    "lr": {"lr": 0.01},
     "epochs": {"epochs": 4},
     "seed": {"seed": 1},
     "start": {"network": "plain"},
@@ -600,8 +602,8 @@ CHANGES = {
 }
 
 
-def assert_one_sentence(refused, *words):
-    text = str(refused.value)
+def assert_one_sentence(rejected, *words):
+    text = str(rejected.value)
     assert text.endswith(".") and "\n" not in text
     for word in words:
         assert word in text, text
@@ -609,42 +611,42 @@ def assert_one_sentence(refused, *words):
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_file_of_another_configuration_is_refused(data, tmp_path, name, finished):
+def test_a_file_of_another_configuration_is_rejected(data, tmp_path, name, finished):
     path = tmp_path / "net.pt"
     if finished:
         train(data, path, epochs=1)
     else:
         with pytest.raises(KeyboardInterrupt):
             train(data, path, epochs=1, progress=Stopping(2, interrupt))
-    with pytest.raises(ec.UsageError) as refused:
+    with pytest.raises(ec.UsageError) as rejected:
         train(data, path, **{"epochs": 1, **CHANGES[name]})
-    assert_one_sentence(refused, "another configuration", name, path.stem)
+    assert_one_sentence(rejected, "another configuration", name, path.stem)
 
 
-def test_a_file_of_another_preprocessing_is_refused(data, tmp_path):
+def test_a_file_of_another_preprocessing_is_rejected(data, tmp_path):
     path = tmp_path / "net.pt"
     train(data, path, epochs=1)
     with pytest.raises(ec.UsageError, match="another configuration"):
         train(data, path, epochs=1, steps=Preprocessing())
 
 
-def test_a_file_of_other_pictures_is_refused(data, tmp_path):
+def test_a_file_of_other_images_is_rejected(data, tmp_path):
     path = tmp_path / "net.pt"
     train(data, path, epochs=1)
-    others = data_of(save_pictures(tmp_path / "others", each=3, side=SIDE))
-    with pytest.raises(ec.UsageError) as refused:
+    others = data_of(save_images(tmp_path / "others", each=3, side=SIDE))
+    with pytest.raises(ec.UsageError) as rejected:
         train(others, path, epochs=1)
-    assert_one_sentence(refused, "another configuration", "data")
+    assert_one_sentence(rejected, "another configuration", "data")
 
 
-def test_a_file_of_pictures_of_another_size_is_refused(folder, data, tmp_path):
+def test_a_file_of_images_of_another_size_is_rejected(folder, data, tmp_path):
     path = tmp_path / "net.pt"
     with pytest.raises(KeyboardInterrupt):
         train(data, path, epochs=1, progress=Stopping(2, interrupt))
     larger = training_data(ec.load_images(folder, "32"))
-    with pytest.raises(ec.UsageError) as refused:
+    with pytest.raises(ec.UsageError) as rejected:
         train(larger, path, epochs=1)
-    assert_one_sentence(refused, "another configuration", "stimulus: native, now 32")
+    assert_one_sentence(rejected, "another configuration", "stimulus: native, now 32")
 
 
 @pytest.mark.usefixtures("with_styles")
@@ -660,7 +662,7 @@ def test_a_training_with_another_style_transfer_is_another_one(tmp_path, monkeyp
 
 @pytest.mark.parametrize("ending", [".pt", ".state"])
 @pytest.mark.parametrize("left", [0, 100, 3000])
-def test_a_file_that_was_cut_off_is_refused(data, tmp_path, ending, left):
+def test_a_file_that_was_cut_off_is_rejected(data, tmp_path, ending, left):
     path = tmp_path / "net.pt"
     with pytest.raises(KeyboardInterrupt):
         train(data, path, progress=Stopping(2, interrupt))
@@ -668,47 +670,47 @@ def test_a_file_that_was_cut_off_is_refused(data, tmp_path, ending, left):
         train(data, path)
     broken = path.with_suffix(ending)
     broken.write_bytes(broken.read_bytes()[:left])
-    with pytest.raises(ec.UsageError) as refused:
+    with pytest.raises(ec.UsageError) as rejected:
         train(data, path)
-    assert_one_sentence(refused, str(broken))
+    assert_one_sentence(rejected, str(broken))
 
 
 def test_a_training_that_diverges_is_told_and_leaves_no_checkpoint(data, tmp_path):
     path = tmp_path / "net.pt"
-    with pytest.raises(ec.UsageError) as refused:
-        train(data, path, "plain", rate=100.0, momentum=0.99, weight_decay=1.0, epochs=30)
-    assert_one_sentence(refused, "diverged", "lower rate")
+    with pytest.raises(ec.UsageError) as rejected:
+        train(data, path, "plain", lr=100.0, momentum=0.99, weight_decay=1.0, epochs=30)
+    assert_one_sentence(rejected, "diverged", "lower rate")
     assert not path.exists()
 
 
 # What cannot be trained with
 
 
-def test_a_class_of_one_picture_is_refused(folder, tmp_path):
-    pictures = save_pictures(tmp_path / "few", each=2, side=SIDE)
-    next((pictures / "grey").iterdir()).unlink()
-    with pytest.raises(ec.UsageError) as refused:
-        data_of(pictures)
-    assert_one_sentence(refused, "'grey'", "at least 2 images")
+def test_a_class_of_one_image_is_rejected(folder, tmp_path):
+    images = save_images(tmp_path / "few", each=2, side=SIDE)
+    next((images / "grey").iterdir()).unlink()
+    with pytest.raises(ec.UsageError) as rejected:
+        data_of(images)
+    assert_one_sentence(rejected, "'grey'", "at least 2 images")
 
 
-def test_pictures_of_one_class_of_several_sizes_or_without_labels_are_refused(folder, tmp_path):
-    one = save_pictures(tmp_path / "one", each=2, side=SIDE, tints=("red",))
-    with pytest.raises(ec.UsageError) as refused:
+def test_images_of_one_class_of_several_sizes_or_without_labels_are_rejected(folder, tmp_path):
+    one = save_images(tmp_path / "one", each=2, side=SIDE, tints=("red",))
+    with pytest.raises(ec.UsageError) as rejected:
         data_of(one)
-    assert_one_sentence(refused, "one class", "'red'")
-    with pytest.raises(ec.UsageError) as refused:
+    assert_one_sentence(rejected, "one class", "'red'")
+    with pytest.raises(ec.UsageError) as rejected:
         data_of(one / "red")
-    assert_one_sentence(refused, "no label")
-    two = save_pictures(tmp_path / "two", each=2, side=SIDE)
-    save_pictures(two, each=2, side=30, tints=("red",))
-    with pytest.raises(ec.UsageError) as refused:
+    assert_one_sentence(rejected, "no label")
+    two = save_images(tmp_path / "two", each=2, side=SIDE)
+    save_images(two, each=2, side=30, tints=("red",))
+    with pytest.raises(ec.UsageError) as rejected:
         data_of(two)
-    assert_one_sentence(refused, "20 × 20", "30 × 30")
+    assert_one_sentence(rejected, "20 × 20", "30 × 30")
 
 
 BAD = {
-    "epochs": (0, 1.5, True), "batch": (1, 0), "rate": (0.0, -1.0, math.nan, math.inf),
+    "epochs": (0, 1.5, True), "batch_size": (1, 0), "lr": (0.0, -1.0, math.nan, math.inf),
     "momentum": (1.0, -0.1), "weight_decay": (-1e-4,), "schedule": ("cosin", ""),
     "milestones": ((0.5, 1.5),), "warmup": (-1.0,), "share": (-0.1, 1.1, math.nan), "flip": (2.0,),
     "crop": (-1, 0.5), "mixup": (-1.0,), "stability": (-1.0,), "stability_width": (2.0,),
@@ -717,11 +719,11 @@ BAD = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(k, v) for k, values in BAD.items() for v in values])
-def test_a_recipe_that_makes_no_sense_is_refused(name, value):
-    with pytest.raises(ec.UsageError) as refused:
+def test_a_recipe_that_makes_no_sense_is_rejected(name, value):
+    with pytest.raises(ec.UsageError) as rejected:
         Recipe(**{name: value}).check()
-    assert str(refused.value).endswith((".", "?"))
-    assert name in str(refused.value)
+    assert str(rejected.value).endswith((".", "?"))
+    assert name in str(rejected.value)
 
 
 def test_a_milestone_may_be_anywhere_and_labels_keep_their_names(folder, data):
@@ -730,6 +732,6 @@ def test_a_milestone_may_be_anywhere_and_labels_keep_their_names(folder, data):
     assert torch.equal(again.labels, 3 - data.labels)
 
 
-def test_a_share_that_corrupts_nothing_is_refused(data, tmp_path):
+def test_a_share_that_corrupts_nothing_is_rejected(data, tmp_path):
     with pytest.raises(ec.UsageError, match="leaves no image of a batch of 8"):
         train(data, tmp_path / "net.pt", "linear", share=0.05)

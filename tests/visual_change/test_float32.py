@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import eyechart as ec
-from hard_pictures import (
-    HARD_PICTURES,
+from hard_images import (
+    HARD_IMAGES,
     corrupted_copies,
     eight_bits,
+    image,
     oblique_grating,
-    photograph,
 )
-from photographs import NAMES
+from real_images import NAMES
 
 # a slope does not vary within windows, and where it runs along an axis its covariance is singular
 WITHOUT_MEANING = ("faintly graded sky", "graded sky", "graded sky with faint noise", "slope")
-MEASURABLE = [name for name in (*HARD_PICTURES, *NAMES) if name not in WITHOUT_MEANING]
+MEASURABLE = [name for name in (*HARD_IMAGES, *NAMES) if name not in WITHOUT_MEANING]
 DTYPES = ("float32", "float64")
 
 # where a slope is even, a band is constant but not zero: its variance is all rounding
@@ -27,19 +27,17 @@ EVENLY_GRADED = {
 
 
 @cache
-def both_types(name, definition="vcr"):
+def both_types(name, ruler="vif"):
     """The change of every corrupted copy of a picture, in float32 and in float64."""
-    clean = HARD_PICTURES[name]() if name in HARD_PICTURES else eight_bits(photograph(name))
+    clean = HARD_IMAGES[name]() if name in HARD_IMAGES else eight_bits(image(name))
     corrupted = np.stack(list(corrupted_copies(clean).values()))[..., None]
-    return [
-        ec.measure_change(clean, corrupted, definition=definition, dtype=dtype) for dtype in DTYPES
-    ]
+    return [ec.measure_change(clean, corrupted, ruler=ruler, dtype=dtype) for dtype in DTYPES]
 
 
-@pytest.mark.parametrize("definition", ["vcr", "sheikh2006"])
+@pytest.mark.parametrize("ruler", ["vif", "sheikh2006"])
 @pytest.mark.parametrize("name", MEASURABLE)
-def test_float32_is_close_to_float64(name, definition):
-    single, double = both_types(name, definition)
+def test_float32_is_close_to_float64(name, ruler):
+    single, double = both_types(name, ruler)
     margin = EVENLY_GRADED.get(name, 1e-6)
     assert single.measurable.all()
     assert not single.ill_conditioned.any()
@@ -50,14 +48,14 @@ def test_float32_is_close_to_float64(name, definition):
 
 @pytest.mark.parametrize("name", EVENLY_GRADED)
 def test_rounding_in_an_even_slope_does_not_decide_the_value(name):
-    clean = HARD_PICTURES[name]()
+    clean = HARD_IMAGES[name]()
     for corrupted in corrupted_copies(clean).values():
         turned = ec.vif(clean.T, corrupted.T)
         assert turned == pytest.approx(ec.vif(clean, corrupted), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", WITHOUT_MEANING)
-def test_pictures_without_meaning_have_none_in_either_type(name):
+def test_images_without_meaning_have_none_in_either_type(name):
     for change in both_types(name):
         assert not change.measurable.any()
         assert np.isnan(change.delta_v).all()
@@ -75,8 +73,8 @@ def test_an_oblique_grating_is_recomputed_in_float64_and_flagged(period, slope):
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_among_other_pictures_only_the_ill_conditioned_one_is_recomputed(place):
-    cleans = [eight_bits(photograph(name)) for name in NAMES[:3]]
+def test_among_other_images_only_the_ill_conditioned_one_is_recomputed(place):
+    cleans = [eight_bits(image(name)) for name in NAMES[:3]]
     cleans[place] = oblique_grating(9.1, 0.3)
     noisy = [corrupted_copies(clean)["noise 10"] for clean in cleans]
     batches = [np.stack(each)[..., None] for each in (cleans, noisy)]

@@ -34,17 +34,17 @@ print((peak() - before) / {COUNT})
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("work", "limit"), [("describe", 4.0e6), ("compare", 0.4e6)])
-def test_a_picture_needs_few_megabytes_beyond_itself(work, limit):
+def test_an_image_needs_few_megabytes_beyond_itself(work, limit):
     command = [sys.executable, "-c", MEASURE, work]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert float(done.stdout) < limit
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("float64", 1.34e6), ("float32", 0.77e6)])
-@pytest.mark.parametrize("definition", ["vcr", "sheikh2006"])
-def test_the_statistics_of_a_picture_are_as_small_as_documented(definition, dtype, limit):
+@pytest.mark.parametrize("ruler", ["vif", "sheikh2006"])
+def test_the_statistics_of_an_image_are_as_small_as_documented(ruler, dtype, limit):
     images = torch.randint(0, 256, (3, 1, 224, 224), dtype=torch.uint8)
-    statistics = ec.clean_statistics(images, definition=definition, dtype=dtype)
+    statistics = ec.clean_statistics(images, ruler=ruler, dtype=dtype)
     held = {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
         for scale in statistics.scales

@@ -14,11 +14,11 @@ from scipy.ndimage import gaussian_filter
 from skimage import data
 
 import eyechart as ec
-from photographs import stimulus
+from real_images import stimulus
 
 DETAILED = ("astronaut", "camera", "chelsea", "coffee", "coins")
-PHOTOGRAPHS = (*DETAILED, "rocket")
-DEFINITIONS = st.sampled_from(["vcr", "sheikh2006", "pixel"])
+IMAGES = (*DETAILED, "rocket")
+DEFINITIONS = st.sampled_from(["vif", "sheikh2006", "pixel"])
 TOLERANCE = {"float64": 1e-9, "float32": 1e-6}
 DTYPES = st.sampled_from(list(TOLERANCE))
 SEEDS = st.integers(0, 2**32 - 1)
@@ -36,7 +36,7 @@ def whole(name):
 
 
 @st.composite
-def photographs(draw, names=PHOTOGRAPHS, low=72, high=200, sides=None):
+def real_images(draw, names=IMAGES, low=72, high=200, sides=None):
     """Most of a photograph, at any size, as uint8 (H, W, C)."""
     photo = whole(draw(st.sampled_from(names)))
     shorter = min(photo.shape[:2])
@@ -53,17 +53,17 @@ def eight_bits(values):
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
-def noisy(picture, sigma, seed=0):
-    field = np.random.default_rng(seed).normal(0, 1, picture.shape)
-    return eight_bits(picture + sigma * field)
+def noisy(image, sigma, seed=0):
+    field = np.random.default_rng(seed).normal(0, 1, image.shape)
+    return eight_bits(image + sigma * field)
 
 
-def blurred(picture, sigma):
-    return eight_bits(gaussian_filter(picture.astype(np.float64), (sigma, sigma, 0)))
+def blurred(image, sigma):
+    return eight_bits(gaussian_filter(image.astype(np.float64), (sigma, sigma, 0)))
 
 
-def squeezed(picture, contrast):
-    return eight_bits(128 + contrast * (picture - 128.0))
+def squeezed(image, contrast):
+    return eight_bits(128 + contrast * (image - 128.0))
 
 
 @contextmanager
@@ -80,47 +80,45 @@ def threads(number):
 
 
 @examples(25)
-@given(photographs(low=45), DEFINITIONS, DTYPES)
-def test_a_picture_keeps_all_of_its_own_information(picture, definition, dtype):
-    result = ec.vif(picture, picture, definition=definition, dtype=dtype)
+@given(real_images(low=45), DEFINITIONS, DTYPES)
+def test_an_image_keeps_all_of_its_own_information(image, ruler, dtype):
+    result = ec.vif(image, image, ruler=ruler, dtype=dtype)
     assert result == pytest.approx(1, abs=TOLERANCE[dtype])
 
 
 @examples(25)
-@given(photographs(), DEFINITIONS, DTYPES, st.integers(-60, 60))
-def test_an_offset_without_clipping_loses_nothing(picture, definition, dtype, offset):
-    clean = squeezed(picture, 0.5)
+@given(real_images(), DEFINITIONS, DTYPES, st.integers(-60, 60))
+def test_an_offset_without_clipping_loses_nothing(image, ruler, dtype, offset):
+    clean = squeezed(image, 0.5)
     shifted = (clean.astype(np.int64) + offset).astype(np.uint8)
-    result = ec.vif(clean, shifted, definition=definition, dtype=dtype)
+    result = ec.vif(clean, shifted, ruler=ruler, dtype=dtype)
     assert result == pytest.approx(1, abs=TOLERANCE[dtype])
 
 
 @examples(20)
-@given(photographs(DETAILED), DEFINITIONS, st.floats(0.3, 0.5), st.floats(1.4, 2))
-def test_more_contrast_gives_vif_above_1_and_no_visual_change(picture, definition, contrast, gain):
-    clean, corrupted = squeezed(picture, contrast), squeezed(picture, contrast * gain)
-    assert ec.vif(clean, corrupted, definition=definition) > 1
-    assert ec.delta_v(clean, corrupted, definition=definition) == 0
+@given(real_images(DETAILED), DEFINITIONS, st.floats(0.3, 0.5), st.floats(1.4, 2))
+def test_more_contrast_gives_vif_above_1_and_no_visual_change(image, ruler, contrast, gain):
+    clean, corrupted = squeezed(image, contrast), squeezed(image, contrast * gain)
+    assert ec.vif(clean, corrupted, ruler=ruler) > 1
+    assert ec.delta_v(clean, corrupted, ruler=ruler) == 0
 
 
 # ---- more of the same
 
 
 @examples(25)
-@given(photographs(low=96), SEEDS, st.floats(0, 60), st.floats(0, 60))
-def test_more_of_the_same_noise_never_raises_vif(picture, seed, sigma, more):
+@given(real_images(low=96), SEEDS, st.floats(0, 60), st.floats(0, 60))
+def test_more_of_the_same_noise_never_raises_vif(image, seed, sigma, more):
     less, most = ec.vif(
-        picture, np.stack([noisy(picture, sigma, seed), noisy(picture, sigma + more, seed)])
+        image, np.stack([noisy(image, sigma, seed), noisy(image, sigma + more, seed)])
     )
     assert most <= less + 1e-3
 
 
 @examples(25)
-@given(photographs(low=96), st.floats(0, 4), st.floats(0, 4))
-def test_more_blur_never_raises_vif(picture, sigma, more):
-    less, most = ec.vif(
-        picture, np.stack([blurred(picture, sigma), blurred(picture, sigma + more)])
-    )
+@given(real_images(low=96), st.floats(0, 4), st.floats(0, 4))
+def test_more_blur_never_raises_vif(image, sigma, more):
+    less, most = ec.vif(image, np.stack([blurred(image, sigma), blurred(image, sigma + more)]))
     assert most <= less + 1e-3
 
 
@@ -131,8 +129,8 @@ def test_more_blur_never_raises_vif(picture, sigma, more):
 def pairs(draw):
     """Some photographs of one size and noisy copies, as two batches (B, H, W, C)."""
     sides = draw(st.tuples(st.integers(45, 200), st.integers(45, 200)))
-    names = [name for name in PHOTOGRAPHS if whole(name).ndim == 3]
-    cleans = draw(st.lists(photographs(names, sides=sides), min_size=2, max_size=6))
+    names = [name for name in IMAGES if whole(name).ndim == 3]
+    cleans = draw(st.lists(real_images(names, sides=sides), min_size=2, max_size=6))
     sigmas = draw(st.lists(st.floats(0, 90), min_size=len(cleans), max_size=len(cleans)))
     corrupted = [noisy(clean, sigma) for clean, sigma in zip(cleans, sigmas, strict=True)]
     return np.stack(cleans), np.stack(corrupted)
@@ -140,8 +138,8 @@ def pairs(draw):
 
 @examples(6)
 @given(pairs(), DEFINITIONS, DTYPES)
-def test_a_batch_and_single_pictures_agree_on_any_number_of_threads(pair, definition, dtype):
-    options = {"definition": definition, "dtype": dtype}
+def test_a_batch_and_single_images_agree_on_any_number_of_threads(pair, ruler, dtype):
+    options = {"ruler": ruler, "dtype": dtype}
     alone = [ec.vif(*each, **options) for each in zip(*pair, strict=True)]
     for number in (1, 2):
         with threads(number):
@@ -151,10 +149,10 @@ def test_a_batch_and_single_pictures_agree_on_any_number_of_threads(pair, defini
 
 
 @examples(12)
-@given(pairs(), st.sampled_from(["vcr", "sheikh2006"]), DTYPES)
-def test_clean_statistics_serve_as_the_clean_pictures_do(pair, definition, dtype):
+@given(pairs(), st.sampled_from(["vif", "sheikh2006"]), DTYPES)
+def test_clean_statistics_serve_as_the_clean_images_do(pair, ruler, dtype):
     clean, corrupted = pair
-    options = {"definition": definition, "dtype": dtype}
+    options = {"ruler": ruler, "dtype": dtype}
     alone = [ec.vif(*each, **options) for each in zip(*pair, strict=True)]
     for number in (1, 2):
         with threads(number):
@@ -166,12 +164,12 @@ def test_clean_statistics_serve_as_the_clean_pictures_do(pair, definition, dtype
 
 @examples(12)
 @given(pairs(), DEFINITIONS, DTYPES)
-def test_one_clean_picture_serves_a_whole_batch(pair, definition, dtype):
+def test_one_clean_image_serves_a_whole_batch(pair, ruler, dtype):
     clean, corrupted = pair[0][0], pair[1]
-    options = {"definition": definition, "dtype": dtype}
+    options = {"ruler": ruler, "dtype": dtype}
     alone = [ec.vif(clean, each, **options) for each in corrupted]
     sources = [clean, clean[None]]
-    if definition != "pixel":
+    if ruler != "pixel":
         sources.append(ec.clean_statistics(clean, **options))
     for source in sources:
         np.testing.assert_allclose(ec.vif(source, corrupted, **options), alone, rtol=1e-6)
@@ -181,11 +179,11 @@ def test_one_clean_picture_serves_a_whole_batch(pair, definition, dtype):
 
 
 @examples(20)
-@given(photographs(), DEFINITIONS, st.floats(0, 60))
-def test_transposing_both_pictures_changes_nothing(picture, definition, sigma):
-    corrupted = noisy(picture, sigma)
-    upright = ec.vif(picture, corrupted, definition=definition)
-    turned = ec.vif(picture.swapaxes(0, 1), corrupted.swapaxes(0, 1), definition=definition)
+@given(real_images(), DEFINITIONS, st.floats(0, 60))
+def test_transposing_both_images_changes_nothing(image, ruler, sigma):
+    corrupted = noisy(image, sigma)
+    upright = ec.vif(image, corrupted, ruler=ruler)
+    turned = ec.vif(image.swapaxes(0, 1), corrupted.swapaxes(0, 1), ruler=ruler)
     assert turned == pytest.approx(upright, abs=1e-9)
 
 
@@ -200,10 +198,10 @@ def test_transposing_both_pictures_changes_nothing(picture, definition, sigma):
     st.sampled_from([noisy, blurred]),
     st.floats(0.5, 20),
 )
-def test_mirroring_both_pictures_changes_little(name, margin, steps, corrupt, sigma):
+def test_mirroring_both_images_changes_little(name, margin, steps, corrupt, sigma):
     clean = stimulus(whole(name)).reshape(224, 224, -1)
     corrupted = corrupt(clean, sigma)
-    mirrored = (picture[:: steps[0], :: steps[1]] for picture in (clean, corrupted))
+    mirrored = (image[:: steps[0], :: steps[1]] for image in (clean, corrupted))
     assert ec.vif(*mirrored) == pytest.approx(ec.vif(clean, corrupted), abs=margin)
 
 
@@ -211,17 +209,17 @@ def test_mirroring_both_pictures_changes_little(name, margin, steps, corrupt, si
 
 
 @st.composite
-def any_two_pictures(draw):
+def any_two_images(draw):
     shape = draw(st.tuples(st.integers(18, 48), st.integers(18, 48)))
     levels = st.sampled_from([0, 1, 127, 128, 254, 255]) | st.integers(0, 255)
-    picture = hnp.arrays(np.uint8, shape, elements=levels, fill=levels)
-    return draw(picture), draw(picture)
+    image = hnp.arrays(np.uint8, shape, elements=levels, fill=levels)
+    return draw(image), draw(image)
 
 
 @examples(60)
-@given(any_two_pictures(), st.sampled_from(["vcr", "sheikh2006"]), DTYPES)
-def test_visual_change_is_between_0_and_1_or_not_a_number(pair, definition, dtype):
-    change = ec.measure_change(*pair, definition=definition, dtype=dtype)
+@given(any_two_images(), st.sampled_from(["vif", "sheikh2006"]), DTYPES)
+def test_visual_change_is_between_0_and_1_or_not_a_number(pair, ruler, dtype):
+    change = ec.measure_change(*pair, ruler=ruler, dtype=dtype)
     assert np.isfinite(change.vif).all()
     assert (change.vif >= 0).all()
     np.testing.assert_array_equal(np.isnan(change.delta_v), ~change.measurable)

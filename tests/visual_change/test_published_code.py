@@ -1,4 +1,4 @@
-"""VIF against published values, OpenCV's grey, and plain NumPy and SciPy implementations."""
+"""VIF against published values, OpenCV's gray, and plain NumPy and SciPy implementations."""
 
 import zlib
 from functools import cache
@@ -10,14 +10,14 @@ import torch
 from skimage import data
 
 import eyechart as ec
-from eyechart.visual_change.grey import to_grey
-from vif_reference import VIF_VALUES, distorted, grey, prepare, vif, vif_of_pixels, vif_of_sheikh
+from eyechart.visual_change.gray import to_gray
+from vif_reference import VIF_VALUES, distorted, gray, prepare, vif, vif_of_pixels, vif_of_sheikh
 
 pytestmark = pytest.mark.usefixtures("with_styles")
 
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
-PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "coins", "rocket")
-GREY_PICTURES = ("camera", "coins", "chelsea")
+IMAGES = ("astronaut", "camera", "chelsea", "coffee", "coins", "rocket")
+GRAY_IMAGES = ("camera", "coins", "chelsea")
 REFERENCES = {"sheikh2006": vif_of_sheikh, "pixel": vif_of_pixels}
 
 
@@ -27,14 +27,14 @@ def camera():
 
 
 @cache
-def grey_picture(name):
+def gray_image(name):
     if name == "camera":
         return camera()
-    return data.coins() if name == "coins" else grey(data.chelsea()).astype(np.uint8)
+    return data.coins() if name == "coins" else gray(data.chelsea()).astype(np.uint8)
 
 
-def changed(picture, kind, amount, seed=12345):
-    return distorted(picture, kind, amount, seed).astype(np.uint8)
+def changed(image, kind, amount, seed=12345):
+    return distorted(image, kind, amount, seed).astype(np.uint8)
 
 
 # ---- published values
@@ -43,7 +43,7 @@ def changed(picture, kind, amount, seed=12345):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("place", range(3))
 def test_vif_has_the_published_values(place, dtype):
-    clean = grey_picture(GREY_PICTURES[place])
+    clean = gray_image(GRAY_IMAGES[place])
     corrupted = np.stack([changed(clean, *how) for how in VIF_VALUES])[..., None]
     expected = [values[place] for values in VIF_VALUES.values()]
     result = ec.vif(clean, corrupted, dtype=dtype)
@@ -51,14 +51,14 @@ def test_vif_has_the_published_values(place, dtype):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_vif_of_colour_has_the_published_value(dtype):
+def test_vif_of_color_has_the_published_value(dtype):
     photo = data.astronaut()[0:224, 120:344]
     result = ec.vif(photo, changed(photo, "noise", 10, seed=7), dtype=dtype)
     assert result == pytest.approx(0.6847859623, abs=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_a_constant_picture_has_nothing_to_lose_and_a_constant_copy_keeps_nothing(dtype):
+def test_a_constant_image_has_nothing_to_lose_and_a_constant_copy_keeps_nothing(dtype):
     constant = np.full_like(camera(), 128)
     assert ec.vif(constant, camera(), dtype=dtype) == 1.0
     assert ec.vif(camera(), constant, dtype=dtype) == pytest.approx(0.0000020487, abs=1e-9)
@@ -77,8 +77,8 @@ def test_a_constant_picture_has_nothing_to_lose_and_a_constant_copy_keeps_nothin
 )
 def test_the_other_definitions_have_the_published_digits(kind, amount, sheikh2006, pixel):
     corrupted = changed(camera(), kind, amount)
-    for definition, expected in (("sheikh2006", sheikh2006), ("pixel", pixel)):
-        result = ec.vif(camera(), corrupted, definition=definition)
+    for ruler, expected in (("sheikh2006", sheikh2006), ("pixel", pixel)):
+        result = ec.vif(camera(), corrupted, ruler=ruler)
         assert result == pytest.approx(expected, abs=0.00051)
 
 
@@ -87,25 +87,25 @@ def test_the_other_definitions_have_the_published_digits(kind, amount, sheikh200
 
 def random_crop(numbers):
     """A crop of a photograph, of any size from 72 to 224 px."""
-    photo = getattr(data, numbers.choice(PHOTOGRAPHS))()
+    photo = getattr(data, numbers.choice(IMAGES))()
     height, width = numbers.integers(72, 225, 2)
     top = numbers.integers(photo.shape[0] - height + 1)
     left = numbers.integers(photo.shape[1] - width + 1)
     return photo[top : top + height, left : left + width]
 
 
-def reference_grey(picture):
-    return grey(picture) if picture.ndim == 3 else picture.astype(np.float64)
+def reference_gray(image):
+    return gray(image) if image.ndim == 3 else image.astype(np.float64)
 
 
 @pytest.mark.parametrize("triples", [1, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ec.list_corruptions())
-def test_vif_is_that_of_the_reference_whatever_photograph_corruption_and_strength(name, triples):
+def test_vif_is_that_of_the_reference_whatever_image_corruption_and_strength(name, triples):
     numbers = np.random.default_rng(zlib.crc32(name.encode()))
     for _ in range(triples):
         clean, severity = random_crop(numbers), numbers.uniform(0.05, 5)
         corrupted = ec.corrupt(clean, name, severity=severity)
-        expected = vif(prepare(reference_grey(clean)), reference_grey(corrupted))
+        expected = vif(prepare(reference_gray(clean)), reference_gray(corrupted))
         assert ec.vif(clean, corrupted) == pytest.approx(expected, abs=1e-8)
 
 
@@ -115,35 +115,35 @@ def test_the_corruptions_above_make_at_least_200_triples():
 
 @pytest.mark.parametrize("how", [("noise", 5), ("noise", 80), ("blur", 1.5), ("gain", 1.3)])
 @pytest.mark.parametrize("name", ["camera", "coffee", "rocket"])
-@pytest.mark.parametrize("definition", REFERENCES)
-def test_the_other_definitions_are_those_of_their_reference(definition, name, how):
+@pytest.mark.parametrize("ruler", REFERENCES)
+def test_the_other_definitions_are_those_of_their_reference(ruler, name, how):
     photo = getattr(data, name)()[100:196, 60:180]
-    clean = reference_grey(photo)
+    clean = reference_gray(photo)
     corrupted = changed(clean, *how)
-    expected = REFERENCES[definition](clean, corrupted.astype(np.float64))
-    result = ec.vif(clean.astype(np.uint8), corrupted, definition=definition)
+    expected = REFERENCES[ruler](clean, corrupted.astype(np.float64))
+    result = ec.vif(clean.astype(np.uint8), corrupted, ruler=ruler)
     assert result == pytest.approx(expected, abs=1e-8)
 
 
-def test_grey_is_that_of_opencv():
+def test_gray_is_that_of_opencv():
     levels = np.arange(0, 256, 3, dtype=np.uint8)
-    colours = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(86, -1, 3)
-    expected = cv2.cvtColor(colours, cv2.COLOR_RGB2GRAY)
-    result = to_grey(torch.from_numpy(colours).permute(2, 0, 1)[None])
+    colors = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(86, -1, 3)
+    expected = cv2.cvtColor(colors, cv2.COLOR_RGB2GRAY)
+    result = to_gray(torch.from_numpy(colors).permute(2, 0, 1)[None])
     np.testing.assert_array_equal(result[0], expected)
 
 
-def test_colour_is_compared_by_its_grey():
+def test_color_is_compared_by_its_gray():
     clean = data.coffee()[:100, :120]
     corrupted = ec.corrupt(clean, "vcr/color_jitter", severity=3)
-    greys = (cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) for picture in (clean, corrupted))
-    assert ec.vif(clean, corrupted) == ec.vif(*greys)
+    grays = (cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (clean, corrupted))
+    assert ec.vif(clean, corrupted) == ec.vif(*grays)
 
 
 # ---- small pictures
 
 
-@pytest.mark.parametrize("definition", ["vcr", "sheikh2006"])
+@pytest.mark.parametrize("ruler", ["vif", "sheikh2006"])
 @pytest.mark.parametrize(
     ("height", "width", "scales"),
     [
@@ -157,12 +157,12 @@ def test_colour_is_compared_by_its_grey():
         (18, 18, 2),
     ],
 )
-def test_small_pictures_use_as_many_scales_as_fit_and_say_so(height, width, scales, definition):
+def test_small_images_use_as_many_scales_as_fit_and_say_so(height, width, scales, ruler):
     clean = camera()[:height, :width]
     corrupted = changed(clean, "noise", 20)
-    change = ec.measure_change(clean, corrupted, definition=definition)
+    change = ec.measure_change(clean, corrupted, ruler=ruler)
     before, after = clean.astype(np.float64), corrupted.astype(np.float64)
-    if definition == "vcr":
+    if ruler == "vif":
         expected = vif(prepare(before, scales), after)
     else:
         expected = vif_of_sheikh(before, after, scales)
@@ -171,25 +171,25 @@ def test_small_pictures_use_as_many_scales_as_fit_and_say_so(height, width, scal
 
 
 @pytest.mark.parametrize(
-    ("definition", "height", "width", "sentence"),
+    ("ruler", "height", "width", "sentence"),
     [
-        ("vcr", 17, 60, "at least 18 px on each side, got 60 × 17"),
+        ("vif", 17, 60, "at least 18 px on each side, got 60 × 17"),
         ("sheikh2006", 60, 17, "at least 18 px on each side, got 17 × 60"),
         ("pixel", 40, 60, "at least 41 px on each side, got 60 × 40"),
     ],
 )
-def test_pictures_that_are_too_small_are_refused_in_a_sentence(definition, height, width, sentence):
+def test_images_that_are_too_small_are_rejected_in_a_sentence(ruler, height, width, sentence):
     clean = camera()[:height, :width]
     with pytest.raises(ec.UsageError) as error:
-        ec.vif(clean, clean, definition=definition)
+        ec.vif(clean, clean, ruler=ruler)
     assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize("side", [41, 42, 43, 57])
-def test_the_pixel_definition_takes_pictures_from_41_px_on(side):
+def test_the_pixel_definition_takes_images_from_41_px_on(side):
     clean = camera()[:side, :60]
     corrupted = changed(clean, "noise", 20)
     expected = vif_of_pixels(clean.astype(np.float64), corrupted.astype(np.float64))
-    change = ec.measure_change(clean, corrupted, definition="pixel")
+    change = ec.measure_change(clean, corrupted, ruler="pixel")
     assert change.vif[0] == pytest.approx(expected, abs=1e-8)
     assert change.scales[0] == 4

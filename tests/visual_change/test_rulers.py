@@ -9,18 +9,18 @@ import torch
 import eyechart as ec
 from eyechart.core.errors import UsageError
 from eyechart.visual_change.registry import RULERS, find_ruler
-from photographs import photographs
-from study_inputs import save_photographs
+from real_images import real_images
+from study_inputs import save_real_images
 
 NAMES = sorted(RULERS)
 
 
 def clean_images(side=64):
     """The middles of four photographs, uint8 (4, 3, side, side)."""
-    corners = [tuple((size - side) // 2 for size in photo.shape[:2]) for photo in photographs()]
+    corners = [tuple((size - side) // 2 for size in photo.shape[:2]) for photo in real_images()]
     crops = [
         photo[top : top + side, left : left + side]
-        for photo, (top, left) in zip(photographs(), corners, strict=True)
+        for photo, (top, left) in zip(real_images(), corners, strict=True)
     ]
     return torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2).contiguous()
 
@@ -97,9 +97,7 @@ def test_a_ruler_gives_what_delta_v_gives(name):
     corrupted = noisy(clean)
     ruler = find_ruler(name)
     change = ruler.compare(ruler.describe(clean), corrupted)
-    torch.testing.assert_close(
-        change, ec.delta_v(clean, corrupted, definition=name), rtol=0, atol=0
-    )
+    torch.testing.assert_close(change, ec.delta_v(clean, corrupted, ruler=name), rtol=0, atol=0)
 
 
 def test_from_its_full_side_on_a_ruler_uses_as_many_scales_as_on_any_image(ruler):
@@ -141,7 +139,7 @@ class Levels:
 class MeanDifference:
     """The mean absolute difference, as a share of full scale."""
 
-    name, version, limits = "mean-difference", 1, "Sees grey levels alone."
+    name, version, limits = "mean-difference", 1, "Sees gray levels alone."
     smallest_side = full_side = 1
 
     def describe(self, clean):
@@ -155,25 +153,25 @@ class MeanDifference:
 def test_another_ruler_needs_only_its_registration(monkeypatch, tmp_path):
     monkeypatch.setattr(RULERS, "_items", {**RULERS._items})
     RULERS.add(MeanDifference.name, MeanDifference())
-    folder = save_photographs(tmp_path / "images", each=1)
-    testset = ec.draw(
+    folder = save_real_images(tmp_path / "images", each=1)
+    testset = ec.sample_testset(
         folder,
         n=16,
         corruptions=["gaussian_noise"],
         stimulus="native",
-        definition="mean-difference",
+        ruler="mean-difference",
     )
     path = tmp_path / "testset.parquet"
     testset.save(path)
-    assert ec.read_testset(path).plan.definition == "mean-difference"
+    assert ec.read_testset(path).plan.ruler == "mean-difference"
     images = clean_images()
-    change = ec.delta_v(images, noisy(images), definition="mean-difference")
+    change = ec.delta_v(images, noisy(images), ruler="mean-difference")
     expected = (noisy(images).double() - images.double()).abs().mean(dim=(1, 2, 3)) / 255
     torch.testing.assert_close(change, expected)
     pair = [image.permute(1, 2, 0).numpy() for image in (images[0], noisy(images)[0])]
-    assert ec.delta_v(*pair, definition="mean-difference") == float(change[0])
+    assert ec.delta_v(*pair, ruler="mean-difference") == float(change[0])
     with pytest.raises(UsageError, match="same size"):
-        ec.delta_v(images, noisy(images)[:, :, 1:], definition="mean-difference")
+        ec.delta_v(images, noisy(images)[:, :, 1:], ruler="mean-difference")
     # the clean images come first
     clean, corrupted = np.split(np.array(testset.table["delta_v"]), 2)
     assert len(clean) == len(corrupted) == 16

@@ -12,11 +12,11 @@ from scipy.ndimage import gaussian_filter
 import eyechart as ec
 from calling import photo_levels
 from eyechart.visual_change.vif import filters, pyramid
-from hard_pictures import ACROSS, DOWN, eight_bits
-from photographs import NAMES, photographs
+from hard_images import ACROSS, DOWN, eight_bits
+from real_images import NAMES, real_images
 from vif_reference import BANDS, FILTERS
 
-PYRAMID_DEFINITIONS = ("vcr", "sheikh2006")
+PYRAMID_DEFINITIONS = ("vif", "sheikh2006")
 DEFINITIONS = (*PYRAMID_DEFINITIONS, "pixel")
 
 
@@ -38,7 +38,7 @@ def tensors(*arrays):
 
 
 @pytest.mark.parametrize("measure", [ec.vif, ec.delta_v])
-def test_batch_tensors_give_a_tensor_with_one_number_per_picture(measure):
+def test_batch_tensors_give_a_tensor_with_one_number_per_image(measure):
     result = measure(*tensors(CLEAN, CORRUPTED))
     assert isinstance(result, torch.Tensor)
     assert result.shape == (3,)
@@ -63,14 +63,14 @@ def test_a_batch_array_gives_an_array():
 
 @pytest.mark.parametrize("kind", [np.array, Image.fromarray])
 @pytest.mark.parametrize("measure", [ec.vif, ec.delta_v])
-def test_a_single_array_or_picture_gives_a_float(measure, kind):
+def test_a_single_array_or_image_gives_a_float(measure, kind):
     result = measure(kind(CLEAN[0]), kind(CORRUPTED[0]))
     assert type(result) is float
     expected = VALUE if measure is ec.vif else 1 - VALUE
     assert result == pytest.approx(expected, rel=1e-12)
 
 
-def test_grey_pictures_come_with_or_without_a_channel():
+def test_gray_images_come_with_or_without_a_channel():
     clean, corrupted = CLEAN[0, ..., 1], CORRUPTED[0, ..., 1]
     result = ec.vif(clean, corrupted)
     assert type(result) is float
@@ -89,7 +89,7 @@ def test_lists_may_mix_sizes_and_kinds_and_give_an_array(sequence):
     np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
-def test_a_list_takes_one_clean_picture_or_statistics_for_all():
+def test_a_list_takes_one_clean_image_or_statistics_for_all():
     expected = [ec.vif(CLEAN[0], corrupted) for corrupted in CORRUPTED]
     for clean in (CLEAN[0], [CLEAN[0]], ec.clean_statistics(CLEAN[0])):
         np.testing.assert_allclose(ec.vif(clean, list(CORRUPTED)), expected, rtol=1e-12)
@@ -101,24 +101,24 @@ def test_statistics_of_a_list_are_those_of_the_batch():
         np.testing.assert_allclose(ec.vif(statistics, CORRUPTED), VALUES, rtol=1e-12)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("ruler", DEFINITIONS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
-def test_pictures_are_left_as_they_were(dtype, definition):
-    pictures = tensors(CLEAN, CORRUPTED)
+def test_images_are_left_as_they_were(dtype, ruler):
+    images = tensors(CLEAN, CORRUPTED)
     if dtype != torch.uint8:
-        pictures = [picture.to(dtype) / 255 for picture in pictures]
-    before = [picture.clone() for picture in pictures]
-    ec.vif(*pictures, definition=definition, differentiable=dtype != torch.uint8)
-    ec.delta_v(*pictures, definition=definition)
-    assert all(torch.equal(*pair) for pair in zip(pictures, before, strict=True))
+        images = [image.to(dtype) / 255 for image in images]
+    before = [image.clone() for image in images]
+    ec.vif(*images, ruler=ruler, differentiable=dtype != torch.uint8)
+    ec.delta_v(*images, ruler=ruler)
+    assert all(torch.equal(*pair) for pair in zip(images, before, strict=True))
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("ruler", DEFINITIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_floats_give_exactly_what_8_bits_give(dtype, definition):
+def test_floats_give_exactly_what_8_bits_give(dtype, ruler):
     floats = [(levels / 255).astype(dtype) for levels in (CLEAN, CORRUPTED)]
-    result = ec.vif(*floats, definition=definition)
-    np.testing.assert_array_equal(result, ec.vif(CLEAN, CORRUPTED, definition=definition))
+    result = ec.vif(*floats, ruler=ruler)
+    np.testing.assert_array_equal(result, ec.vif(CLEAN, CORRUPTED, ruler=ruler))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -127,16 +127,16 @@ def test_the_type_may_be_given_as_torchs(dtype):
     assert ec.vif(CLEAN[0], CORRUPTED[0], dtype=dtype) == ec.vif(CLEAN[0], CORRUPTED[0], dtype=name)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
-def test_the_change_says_all_about_each_picture_in_kind(definition):
-    for pictures, kind in (
+@pytest.mark.parametrize("ruler", DEFINITIONS)
+def test_the_change_says_all_about_each_image_in_kind(ruler):
+    for images, kind in (
         ((CLEAN, CORRUPTED), np.ndarray),
         (tensors(CLEAN, CORRUPTED), torch.Tensor),
     ):
-        change = ec.measure_change(*pictures, definition=definition)
+        change = ec.measure_change(*images, ruler=ruler)
         assert all(isinstance(value, kind) for value in vars(change).values())
         assert {tuple(value.shape) for value in vars(change).values()} == {(3,)}
-        np.testing.assert_array_equal(change.vif, ec.vif(*pictures, definition=definition))
+        np.testing.assert_array_equal(change.vif, ec.vif(*images, ruler=ruler))
         np.testing.assert_array_equal(change.delta_v, 1 - change.vif)
         assert change.measurable.all()
         assert not change.ill_conditioned.any()
@@ -171,10 +171,10 @@ FLOATS = torch.rand(2, 3, 32, 32)
         (STATISTICS, CORRUPTED[:2], {}, "clean holds 3 images and corrupted 2"),
         (STATISTICS, CORRUPTED[:, :50], {}, "corrupted 48 × 50; crop or resize"),
         (STATISTICS, list(CORRUPTED[:, :50]), {}, "corrupted 48 × 50; crop or resize"),
-        (STATISTICS, CORRUPTED, {"definition": "sheikh2006"}, "definition='vcr'"),
-        (STATISTICS, CORRUPTED, {"definition": "pixel"}, "of definition 'vcr', not 'pixel'"),
-        (CLEAN, CORRUPTED, {"definition": "shiekh2006"}, "Did you mean 'sheikh2006'"),
-        (CLEAN, CORRUPTED, {"definition": None}, "definition must be a name"),
+        (STATISTICS, CORRUPTED, {"ruler": "sheikh2006"}, "ruler='vif'"),
+        (STATISTICS, CORRUPTED, {"ruler": "pixel"}, "of the ruler 'vif', not 'pixel'"),
+        (CLEAN, CORRUPTED, {"ruler": "shiekh2006"}, "Did you mean 'sheikh2006'"),
+        (CLEAN, CORRUPTED, {"ruler": None}, "ruler must be a name"),
         (CLEAN, CORRUPTED, {"dtype": "float16"}, "dtype must be float32 or float64, got float16"),
         (CLEAN, CORRUPTED, {"dtype": torch.int32}, "dtype must be float32 or float64"),
         (CLEAN, CORRUPTED, {"differentiable": True}, "needs float tensors"),
@@ -194,7 +194,7 @@ FLOATS = torch.rand(2, 3, 32, 32)
     ],
 )
 @pytest.mark.parametrize("measure", [ec.vif, ec.delta_v])
-def test_what_cannot_be_compared_is_refused_in_one_sentence(
+def test_what_cannot_be_compared_is_rejected_in_one_sentence(
     measure, clean, corrupted, options, sentence
 ):
     with pytest.raises(ec.UsageError) as error:
@@ -207,14 +207,14 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(
     ("clean", "options", "sentence"),
     [
         ([CLEAN[0], CLEAN[1, :40]], {}, "the same size"),
-        (CLEAN, {"definition": "vrc"}, "Did you mean 'vcr'"),
+        (CLEAN, {"ruler": "vrc"}, "Known: pixel, sheikh2006, vif"),
         (CLEAN, {"dtype": "double"}, "dtype must be float32 or float64"),
         (CLEAN[0, :17], {}, "at least 18 px"),
         ([], {}, "clean is empty"),
         (broken(np.nan), {}, "NaN"),
     ],
 )
-def test_pictures_without_statistics_are_refused_in_one_sentence(clean, options, sentence):
+def test_images_without_statistics_are_rejected_in_one_sentence(clean, options, sentence):
     with pytest.raises(ec.UsageError) as error:
         ec.clean_statistics(clean, **options)
     assert sentence in str(error.value)
@@ -225,9 +225,9 @@ def test_pictures_without_statistics_are_refused_in_one_sentence(clean, options,
 
 
 def constant_but_for(levels):
-    picture = np.full((224, 224), 128, np.uint8)
-    picture[100, 90] += levels
-    return picture
+    image = np.full((224, 224), 128, np.uint8)
+    image[100, 90] += levels
+    return image
 
 
 def dither():
@@ -271,27 +271,27 @@ def assert_says_nothing(clean, **options):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("definition", PYRAMID_DEFINITIONS)
+@pytest.mark.parametrize("ruler", PYRAMID_DEFINITIONS)
 @pytest.mark.parametrize("name", SAYS_NOTHING)
-def test_visual_change_of_a_picture_that_says_nothing_is_not_a_number(name, definition, dtype):
-    assert_says_nothing(SAYS_NOTHING[name], definition=definition, dtype=dtype)
+def test_visual_change_of_an_image_that_says_nothing_is_not_a_number(name, ruler, dtype):
+    assert_says_nothing(SAYS_NOTHING[name], ruler=ruler, dtype=dtype)
 
 
 @pytest.mark.parametrize("name", NEARLY_CONSTANT)
-def test_a_nearly_constant_picture_says_nothing_in_pixels_either(name):
-    assert_says_nothing(NEARLY_CONSTANT[name], definition="pixel")
+def test_a_nearly_constant_image_says_nothing_in_pixels_either(name):
+    assert_says_nothing(NEARLY_CONSTANT[name], ruler="pixel")
 
 
 @pytest.mark.parametrize("level", [0, 77, 255])
-@pytest.mark.parametrize("definition", DEFINITIONS)
-def test_vif_of_a_constant_picture_is_1_whatever_became_of_it(definition, level):
+@pytest.mark.parametrize("ruler", DEFINITIONS)
+def test_vif_of_a_constant_image_is_1_whatever_became_of_it(ruler, level):
     clean = np.full((60, 75), level, np.uint8)
     for corrupted in (clean, noisy(clean, 60), np.full_like(clean, 128)):
-        assert ec.vif(clean, corrupted, definition=definition) == 1.0
+        assert ec.vif(clean, corrupted, ruler=ruler) == 1.0
 
 
 def test_a_warning_says_how_many_of_a_batch_say_nothing():
-    cleans = np.stack([photographs()[0].mean(axis=2).astype(np.uint8), dither(), barcode()])
+    cleans = np.stack([real_images()[0].mean(axis=2).astype(np.uint8), dither(), barcode()])
     with pytest.warns(ec.LowInformationWarning, match="NaN for 2 of 3") as caught:
         result = ec.delta_v(cleans[..., None], noisy(cleans)[..., None])
     assert len(caught) == 1
@@ -317,11 +317,11 @@ def strongly_blurred(photo):
 
 
 @pytest.mark.parametrize("change", [np.array, dimmed, strongly_blurred])
-@pytest.mark.parametrize("definition", PYRAMID_DEFINITIONS)
+@pytest.mark.parametrize("ruler", PYRAMID_DEFINITIONS)
 @pytest.mark.parametrize("place", range(4), ids=NAMES)
-def test_photographs_can_be_measured_even_dim_or_blurred_ones(place, definition, change):
-    clean = change(photographs()[place])
-    lost = ec.delta_v(clean, noisy(clean), definition=definition)
+def test_images_can_be_measured_even_dim_or_blurred_ones(place, ruler, change):
+    clean = change(real_images()[place])
+    lost = ec.delta_v(clean, noisy(clean), ruler=ruler)
     assert 0 < lost < 1
 
 
@@ -334,13 +334,13 @@ def small_pair(channels=1):
     return clean, (clean + noise).clamp(0.01, 0.99)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("ruler", DEFINITIONS)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_gradient_is_that_of_finite_differences(channels, definition):
+def test_the_gradient_is_that_of_finite_differences(channels, ruler):
     clean, corrupted = small_pair(channels)
 
     def value(images):
-        return ec.vif(clean, images, definition=definition, differentiable=True)
+        return ec.vif(clean, images, ruler=ruler, differentiable=True)
 
     wanted = corrupted.clone().requires_grad_()
     value(wanted).sum().backward()
@@ -364,7 +364,7 @@ def test_visual_change_falls_as_vif_rises():
     assert torch.equal(slopes[0], -slopes[1])
 
 
-def test_a_batch_has_the_gradient_of_each_picture():
+def test_a_batch_has_the_gradient_of_each_image():
     clean = photo_levels(72, 80, batch=4).to(torch.float64) / 255
     corrupted = torch.from_numpy(noisy(clean.numpy() * 255, 25)) / 255
     together = corrupted.clone().requires_grad_()
@@ -376,12 +376,12 @@ def test_a_batch_has_the_gradient_of_each_picture():
         torch.testing.assert_close(together.grad[place], alone.grad, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
-def test_without_rounding_the_value_is_the_same_for_whole_grey_levels(definition):
+@pytest.mark.parametrize("ruler", DEFINITIONS)
+def test_without_rounding_the_value_is_the_same_for_whole_gray_levels(ruler):
     clean, corrupted = tensors(CLEAN[..., :1], CORRUPTED[..., :1])
     floats = [levels.to(torch.float64) / 255 for levels in (clean, corrupted)]
-    result = ec.vif(*floats, definition=definition, differentiable=True)
-    expected = ec.vif(clean, corrupted, definition=definition)
+    result = ec.vif(*floats, ruler=ruler, differentiable=True)
+    expected = ec.vif(clean, corrupted, ruler=ruler)
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-9)
 
 
@@ -391,7 +391,7 @@ def half_flat(image):
     return image
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("ruler", DEFINITIONS)
 @pytest.mark.parametrize(
     ("change_clean", "change_corrupted"),
     [
@@ -404,12 +404,12 @@ def half_flat(image):
     ],
 )
 @pytest.mark.parametrize("same", [False, True])
-def test_the_gradient_is_finite_where_pictures_are_flat_or_equal(
-    change_clean, change_corrupted, definition, same
+def test_the_gradient_is_finite_where_images_are_flat_or_equal(
+    change_clean, change_corrupted, ruler, same
 ):
     clean, corrupted = small_pair()
     wanted = change_corrupted(clean if same else corrupted).requires_grad_()
-    result = ec.vif(change_clean(clean), wanted, definition=definition, differentiable=True)
+    result = ec.vif(change_clean(clean), wanted, ruler=ruler, differentiable=True)
     result.sum().backward()
     assert result.isfinite().all()
     assert wanted.grad.isfinite().all()
@@ -427,11 +427,11 @@ def test_the_filters_are_those_of_pyrtools():
 
 @pytest.mark.parametrize("size", [(224, 224), (151, 200), (73, 99)])
 def test_the_bands_are_those_of_pyrtools(size):
-    grey = photo_levels(*size, batch=1, channels=1)[:, 0]
+    gray = photo_levels(*size, batch=1, channels=1)[:, 0]
     expected = pt.pyramids.SteerablePyramidSpace(
-        grey[0].numpy().astype(np.float64), height=4, order=5
+        gray[0].numpy().astype(np.float64), height=4, order=5
     )
-    for level, bands in enumerate(pyramid.subbands(grey, 4, torch.float64)):
+    for level, bands in enumerate(pyramid.subbands(gray, 4, torch.float64)):
         height, width = bands.shape[2:]
         for own, orientation, sign in zip(bands[0], (0, 3), (1, -1), strict=True):
             full = sign * expected.pyr_coeffs[level, orientation]
@@ -441,17 +441,17 @@ def test_the_bands_are_those_of_pyrtools(size):
 
 @pytest.mark.parametrize(("size", "scales"), [((224, 224), 4), ((151, 200), 4), ((18, 35), 2)])
 def test_the_bands_without_opencv_are_the_same(monkeypatch, size, scales):
-    grey = photo_levels(*size, channels=1)[:, 0]
-    by_opencv = pyramid.subbands(grey, scales, torch.float64)
+    gray = photo_levels(*size, channels=1)[:, 0]
+    by_opencv = pyramid.subbands(gray, scales, torch.float64)
     monkeypatch.setattr(pyramid, "opencv", lambda: None)
-    by_torch = pyramid.subbands(grey, scales, torch.float64)
+    by_torch = pyramid.subbands(gray, scales, torch.float64)
     for one, two in zip(by_opencv, by_torch, strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("definition", PYRAMID_DEFINITIONS)
-def test_vif_without_opencv_is_the_same(monkeypatch, definition):
-    by_opencv = ec.vif(CLEAN, CORRUPTED, definition=definition)
+@pytest.mark.parametrize("ruler", PYRAMID_DEFINITIONS)
+def test_vif_without_opencv_is_the_same(monkeypatch, ruler):
+    by_opencv = ec.vif(CLEAN, CORRUPTED, ruler=ruler)
     monkeypatch.setattr(pyramid, "opencv", lambda: None)
-    by_torch = ec.vif(CLEAN, CORRUPTED, definition=definition)
+    by_torch = ec.vif(CLEAN, CORRUPTED, ruler=ruler)
     np.testing.assert_allclose(by_torch, by_opencv, rtol=0, atol=1e-10)

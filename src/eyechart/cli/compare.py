@@ -148,7 +148,7 @@ def _print_runs(
     from eyechart.results.ranking_comparison import (
         TWO_BENCHMARKS,
         fixed_against_continuous,
-        pictures_note,
+        images_note,
         two_benchmarks,
     )
 
@@ -163,7 +163,7 @@ def _print_runs(
     if benchmarks:
         print("ImageNet-C compared with ImageNet-NOC, one metric per line")
         pair = [board for board in boards if board.suite in TWO_BENCHMARKS]
-        _print_note(pictures_note(pair))
+        _print_note(images_note(pair))
         _print_rankings(console, benchmarks, markdown)
     return comparison_texts(ranked, discrete, benchmarks), benchmarks
 
@@ -247,8 +247,8 @@ def print_board(
     if by is not None and by != standings.by:
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
     if standings.verdict:
-        pictures = standings.board.pictures(standings.space)
-        _print_note(f"{pictures} images: {standings.verdict}.")
+        images = standings.board.n_images(standings.space)
+        _print_note(f"{images} images: {standings.verdict}.")
     elif count:
         pairs = "1 pair" if count == 1 else f"{count} pairs"
         print(
@@ -270,7 +270,7 @@ def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) ->
     if not discrete.corruptions:
         return
     _print_rankings(console, discrete.corruptions, markdown)
-    print(f"Fraction of 39 bins of Δv with at least {discrete.least} samples:")
+    print(f"Fraction of 39 bins of Δv with at least {discrete.min_per_bin} samples:")
     console.print(coverage_table(discrete, markdown))
 
 

@@ -35,7 +35,7 @@ LAYOUT_INSTEAD = {
 class CorruptSettings:
     """The images to corrupt, the corruption, and the output format."""
 
-    pictures: Annotated[
+    images: Annotated[
         tuple[Path, ...],
         Option(
             help="Image files or folders.",
@@ -208,7 +208,7 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
             f"Give one --corruption, got {len(names)}; several are written with --layout."
         )
     settings = check_settings(replace(settings, corruption=names[0]))
-    images, left_out = search(options.pictures, out)
+    images, left_out = search(options.images, out)
     jobs = plan(images, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
     _say_left_out(left_out)
@@ -231,9 +231,9 @@ def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     for name in unready:
         print(f"Skipped {name}, which needs a trained network.", file=sys.stderr)
     if settings.layout == layouts.ARRAYS:
-        _write_arrays(options.pictures, parts, out)
+        _write_arrays(options.images, parts, out)
         return
-    images, left_out = search(options.pictures, out)
+    images, left_out = search(options.images, out)
     layouts.check_classes(images)
     layouts.claim_folders(out, parts)
     _say_left_out(left_out)
@@ -242,19 +242,19 @@ def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     _work(work, done, out.name, len(images) * len(parts), out)
 
 
-def _write_arrays(pictures: Sequence[Path], parts: "Sequence[Settings]", out: Path) -> None:
+def _write_arrays(images: Sequence[Path], parts: "Sequence[Settings]", out: Path) -> None:
     from functools import partial
 
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.suites.array_layout import load_stack, write_arrays
 
-    if len(pictures) != 1:
+    if len(images) != 1:
         raise UsageError(
-            f"--layout cifar-c takes one folder, list or .npy file, got {len(pictures)}."
+            f"--layout cifar-c takes one folder, list or .npy file, got {len(images)}."
         )
     try:
         with ProgressBars() as bars:
-            stack = load_stack(pictures[0], parts[0].stimulus or "", partial(bars.begin, "images"))
+            stack = load_stack(images[0], parts[0].stimulus or "", partial(bars.begin, "images"))
             step = bars.begin(out.name, len(stack.images) * len(parts))
             written = write_arrays(stack, parts, out, step)
     except KeyboardInterrupt:

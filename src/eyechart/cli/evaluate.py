@@ -73,7 +73,7 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         bins = fit.n_bins - (fit.binning == "paper")
         rows = max(coverage.rows for coverage in evaluation.coverage.values())
         print(
-            f"Demo: {rows} samples per corruption and {bins} bins of at least {fit.least:g}"
+            f"Demo: {rows} samples per corruption and {bins} bins of at least {fit.min_per_bin:g}"
             f" samples; the defaults for your images are {N_SAMPLES:,} and {BINS}."
         )
     for warning in evaluation.warnings:

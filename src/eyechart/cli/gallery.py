@@ -18,7 +18,7 @@ GALLERY_SUFFIXES = (".png", ".html")
 class GallerySettings:
     """The image, the corruptions and the files of a gallery."""
 
-    picture: Annotated[
+    image: Annotated[
         Path, Option(help="An image file.", group="Data", metavar="IMAGE", is_argument=True)
     ]
     suite: Annotated[str, Option(help="Suite name or YAML file.", group="Corruptions")] = SUITE
@@ -38,13 +38,13 @@ class GallerySettings:
         """Raise a UsageError unless the image is a file and the outputs can be written."""
         from eyechart.core.randomness import check_seed
 
-        if self.picture.is_dir():
-            raise UsageError(f"Give one image file, got the folder {self.picture}.")
+        if self.image.is_dir():
+            raise UsageError(f"Give one image file, got the folder {self.image}.")
         for target in self.out:
             if target.suffix.lower() not in GALLERY_SUFFIXES:
                 raise UsageError(f"--out must end in .png or .html, got {target}.")
             check_file_to_write(target)
-            if target.exists() and self.picture.exists() and target.samefile(self.picture):
+            if target.exists() and self.image.exists() and target.samefile(self.image):
                 raise UsageError(f"{target} is the image itself: choose another file for --out.")
         check_seed(self.seed)
 
@@ -58,19 +58,19 @@ def gallery(settings: GallerySettings) -> None:
     """Draw an image under every corruption, as .png or .html."""
     from eyechart.core.files import atomic_file
     from eyechart.images.identity import file_digest
-    from eyechart.images.image_files import read_picture, write_picture
+    from eyechart.images.image_files import read_image, write_image
     from eyechart.reports.figures.gallery_sheet import draw_sheet
     from eyechart.reports.html.page import render_gallery
     from eyechart.reports.series.gallery import make_gallery
     from eyechart.suites.suite import load_suite
 
     settings.check()
-    picture = settings.picture
+    image = settings.image
     sheet = make_gallery(
-        read_picture(picture),
+        read_image(image),
         load_suite(settings.suite),
-        name=picture.name,
-        key=file_digest(picture),
+        name=image.name,
+        key=file_digest(image),
         columns=settings.columns,
         size=settings.size,
         seed=settings.seed,
@@ -78,7 +78,7 @@ def gallery(settings: GallerySettings) -> None:
     for target in settings.out:
         try:
             if target.suffix.lower() == ".png":
-                write_picture(draw_sheet(sheet), target)
+                write_image(draw_sheet(sheet), target)
             else:
                 with atomic_file(target) as temporary:
                     # names of files and suites may hold characters that UTF-8 cannot encode

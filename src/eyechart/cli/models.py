@@ -77,7 +77,7 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.models.find import load_model, refuse_unused
+    from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
     from eyechart.pipeline.model_check import check_model, passes
 
@@ -89,13 +89,13 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     loaded = [load(spec) for spec in chosen.models]
     failures: list[str] = []
     with ProgressBars() as bars:
-        pictures = _pictures(chosen.images, bars)
+        images = _images(chosen.images, bars)
         for model in loaded:
-            model(pictures.batch([0]))
-        refuse_unused(maps, loaded)
+            model(images.batch([0]))
+        reject_unused(maps, loaded)
         for model in loaded:
-            step = bars.begin(model.name, passes(model, pictures, settings.n))
-            checked = check_model(model, pictures, settings, step)
+            step = bars.begin(model.name, passes(model, images, settings.n))
+            checked = check_model(model, images, settings, step)
             _report(checked)
             failures += _failures(checked)
     if chosen.images is None:
@@ -104,18 +104,18 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
         raise Stop(" ".join(failures), FAILED)
 
 
-def _pictures(images: Path | None, bars: "ProgressBars") -> "ImageSet":
+def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     """Return the labeled images, or the demo images; unlabeled ones are not read."""
-    from eyechart.images.demo import SOURCE, demo_pictures
+    from eyechart.images.demo import SOURCE, demo_images
     from eyechart.images.image_list import find_images
-    from eyechart.images.imageset import load_pictures
+    from eyechart.images.imageset import load_listed
 
-    listed = demo_pictures() if images is None else find_images(images)
-    labelled = [picture for picture in listed if picture.label is not None]
-    if not labelled:
+    listed = demo_images() if images is None else find_images(images)
+    labeled = [image for image in listed if image.label is not None]
+    if not labeled:
         raise UsageError(f"No image in {images} has a label: give labeled images.")
-    step = bars.begin("images", len(labelled))
-    return load_pictures(labelled, SOURCE if images is None else str(images), "224", step)
+    step = bars.begin("images", len(labeled))
+    return load_listed(labeled, SOURCE if images is None else str(images), "224", step)
 
 
 def _report(checked: "ModelCheck") -> None:
@@ -123,13 +123,16 @@ def _report(checked: "ModelCheck") -> None:
     print(f"  input: {checked.model.preprocessing}")
     print(f"  outputs: {_outputs(checked.model)}")
     print(f"  top-1: {_top1(checked)}")
-    for source, promise in checked.promises.items():
-        print(f"  published accuracy ({source}): {promise:.1%}; {_kept(checked, promise)}")
-    if not checked.promises:
+    for source, published_accuracy in checked.published_accuracies.items():
+        print(
+            f"  published accuracy ({source}): {published_accuracy:.1%};"
+            f" {_kept(checked, published_accuracy)}"
+        )
+    if not checked.published_accuracies:
         print("  published accuracy: unknown; give --expect, or top1 in a card")
     tried = len(checked.trials)
     print(
-        f"  other preprocessing, {tried} variants on {checked.trials[0].pictures} images:", end=" "
+        f"  other preprocessing, {tried} variants on {checked.trials[0].n_images} images:", end=" "
     )
     if not checked.better:
         best = max(checked.trials, key=lambda trial: trial.after)
@@ -142,7 +145,7 @@ def _report(checked: "ModelCheck") -> None:
     else:
         print(
             ", ".join(
-                f"{trial.name} {trial.after / trial.pictures:.1%}" for trial in checked.better
+                f"{trial.name} {trial.after / trial.n_images:.1%}" for trial in checked.better
             )
         )
 
@@ -156,33 +159,33 @@ def _outputs(model: "Model") -> str:
 
 
 def _top1(checked: "ModelCheck") -> str:
-    least, most = checked.interval
-    share = f"{checked.top1:.1%} of {checked.pictures} images"
-    return f"{share} (95 % interval {least:.1%} to {most:.1%})"
+    low, high = checked.interval
+    share = f"{checked.top1:.1%} of {checked.n_images} images"
+    return f"{share} (95 % interval {low:.1%} to {high:.1%})"
 
 
-def _kept(checked: "ModelCheck", promise: float) -> str:
-    least, most = checked.interval
-    if checked.breaks(promise):
+def _kept(checked: "ModelCheck", published_accuracy: float) -> str:
+    low, high = checked.interval
+    if checked.breaks(published_accuracy):
         return "not reached"
-    if least > promise:
+    if low > published_accuracy:
         return "exceeded; these images may be easier"
-    return "reached" if most >= promise else "reached within one point"
+    return "reached" if high >= published_accuracy else "reached within one point"
 
 
 def _failures(checked: "ModelCheck") -> list[str]:
     """Return a sentence for each failed check."""
     failures = []
-    for source, promise in checked.promises.items():
-        if checked.breaks(promise):
+    for source, published_accuracy in checked.published_accuracies.items():
+        if checked.breaks(published_accuracy):
             failures.append(
                 f"{checked.model.name}: top-1 is {_top1(checked)}, below the published"
-                f" {promise:.1%} ({source}): check its preprocessing and its label map."
+                f" {published_accuracy:.1%} ({source}): check its preprocessing and its label map."
             )
     for best in checked.better[:1]:
         failures.append(
             f"{checked.model.name}: {best.name}, {best.after} instead of {best.before} of"
-            f" {best.pictures} images are correct (p {_small(best.p_value)}): write  {best.advice}"
+            f" {best.n_images} images are correct (p {_small(best.p_value)}): write  {best.advice}"
             "  into its card."
         )
     return failures

@@ -12,7 +12,7 @@ from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
-from eyechart.testsets.testset_settings import LEAST, DrawSettings
+from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
 if TYPE_CHECKING:
     from eyechart.testsets.coverage import SampleCoverage
@@ -33,12 +33,12 @@ def _testset() -> None:
 
 @app.command("make")
 @examples(
-    "eyechart testset make photos --n 2000 --out photos.parquet",
-    "eyechart testset make photos --suite imagenet-c --corruption fog",
+    "eyechart testset make --images photos --n 2000 --out photos.parquet",
+    "eyechart testset make --images photos --suite imagenet-c --corruption fog",
 )
 @derived_options
 def make(
-    settings: DrawSettings,
+    settings: SampleSettings,
     out: Annotated[
         Path,
         typer.Option(
@@ -101,10 +101,10 @@ def describe(testset: Manifest) -> None:
 
     described = read_testset(testset)
     plan, header = described.plan, described.header
-    pictures = len(described.table["digest"].unique())
-    print(f"{testset}: {len(described)} samples of {pictures} images ({header.images})")
+    images = len(described.table["digest"].unique())
+    print(f"{testset}: {len(described)} samples of {images} images ({header.images})")
     print(f"suite {plan.suite}, sampling {plan.sampling}, n {plan.n}, seed {plan.seed}")
-    print(f"stimulus {header.stimulus}, visual change {plan.definition}, labels {plan.labels}")
+    print(f"stimulus {header.stimulus}, visual change {plan.ruler}, labels {plan.labels}")
     if plan.jpeg is not None:
         print(f"corrupted images stored as JPEG of quality {plan.jpeg}")
     print(f"drawn by eyechart {header.versions['eyechart']}, schema {VERSION}")
@@ -117,21 +117,21 @@ def describe(testset: Manifest) -> None:
 @app.command("coverage")
 @examples(
     "eyechart testset coverage testset.parquet",
-    "eyechart testset coverage testset.parquet --least 50",
+    "eyechart testset coverage testset.parquet --min-per-bin 50",
 )
 def coverage(
     testset: Manifest,
-    least: Annotated[
+    min_per_bin: Annotated[
         int, typer.Option(help="Minimum count for a bin to be covered.", min=1)
-    ] = LEAST,
+    ] = MIN_PER_BIN,
 ) -> None:
     """Print how much of the range of visual change each corruption covers."""
     from eyechart.testsets.testset import read_testset
 
-    _print_coverage(read_testset(testset).coverage(least), least)
+    _print_coverage(read_testset(testset).coverage(min_per_bin), min_per_bin)
 
 
-def _print_coverage(coverages: "list[SampleCoverage]", least: int = LEAST) -> None:
+def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PER_BIN) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -155,7 +155,8 @@ def _print_coverage(coverages: "list[SampleCoverage]", least: int = LEAST) -> No
     console = console if console.is_terminal else Console(width=120)
     console.print(table)
     print(
-        f"A bin is covered by at least {least} samples. 39 bins: as in the published tables; 40: as"
+        f"A bin is covered by at least {min_per_bin} samples. 39 bins: as in the published"
+        " tables; 40: as"
         " in the text of the paper; reached: bins with at least one sample."
     )
 
@@ -185,11 +186,10 @@ class RenderSettings:
     images: Annotated[
         Path | None,
         Option(
-            help="Images that it was drawn from.",
+            help="Images that it was drawn from; 20 demo images if omitted.",
             group="Data",
-            metavar="[IMAGES]",
+            metavar="PATH",
             path="folder or file",
-            is_argument=True,
         ),
     ] = None
     corruptions: Annotated[
@@ -208,8 +208,8 @@ class RenderSettings:
 
 @app.command("render")
 @examples(
-    "eyechart testset render testset.parquet photos --out rendered",
-    "eyechart testset render testset.parquet photos --corruption fog",
+    "eyechart testset render testset.parquet --images photos --out rendered",
+    "eyechart testset render testset.parquet --images photos --corruption fog",
 )
 @derived_options
 def render(settings: RenderSettings) -> None:
@@ -224,10 +224,10 @@ def render(settings: RenderSettings) -> None:
     chosen = read_testset(settings.testset).only(settings.corruptions)
     where, out = find_device(settings.device), settings.out
     with ProgressBars() as bars:
-        pictures = find_source(settings.images, chosen.header.stimulus).load(Plan(), bars)
+        images = find_source(settings.images, chosen.header.stimulus).load(Plan(), bars)
         step = bars.begin("images", len(chosen))
         try:
-            count = render_testset(chosen, pictures, where, out, step)
+            count = render_testset(chosen, images, where, out, step)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: finished images are in {out}; run the same command again to resume."

@@ -83,11 +83,11 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
     from eyechart.visual_change.pairs import find_pairs
     from eyechart.visual_change.vif.maps import find_mapped
 
-    find_vif(settings.definition)
+    find_vif(settings.ruler)
     find_dtype(settings.dtype)
     find_device(settings.device)
     if files.map_to is not None:
-        find_mapped(settings.definition)
+        find_mapped(settings.ruler)
     pairs, alone = find_pairs(files.clean, files.corrupted)
     maps = None if files.map_to is None else _maps(files, files.map_to, pairs)
     if files.table is not None:
@@ -127,7 +127,7 @@ def _work(
                     if append is not None and not outcome.kept:
                         append(outcome.row)
                     if maps is not None:
-                        _draw(outcome.pair, outcome.row, maps[outcome.pair], settings.definition)
+                        _draw(outcome.pair, outcome.row, maps[outcome.pair], settings.ruler)
                 elif single:
                     raise UsageError(outcome.why)
                 outcomes.append(outcome)
@@ -169,15 +169,15 @@ def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[I
     return maps
 
 
-def _draw(pair: "ImagePair", row: "Row", target: Path, definition: str) -> None:
-    from eyechart.images.image_files import read_picture, write_picture
+def _draw(pair: "ImagePair", row: "Row", target: Path, ruler: str) -> None:
+    from eyechart.images.image_files import read_image, write_image
     from eyechart.reports.figures.change_map import draw_map
-    from eyechart.visual_change.pairs import grey_of
+    from eyechart.visual_change.pairs import gray_of
     from eyechart.visual_change.vif.maps import find_mapped, loss_map
 
-    clean, corrupted = read_picture(pair.clean), read_picture(pair.corrupted)
-    statistics = find_mapped(definition).describe_grey(grey_of(clean))
-    lost = loss_map(statistics, grey_of(corrupted))[0].numpy()
+    clean, corrupted = read_image(pair.clean), read_image(pair.corrupted)
+    statistics = find_mapped(ruler).describe_gray(gray_of(clean))
+    lost = loss_map(statistics, gray_of(corrupted))[0].numpy()
     # the font of drawings has no Greek letters
     change = f"{row.delta_v:.3f}" if row.measurable else "not measurable"
     notes = "".join(f", {note}" for note in _kinds(row))
@@ -186,7 +186,7 @@ def _draw(pair: "ImagePair", row: "Row", target: Path, definition: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         sheet = draw_map(clean, corrupted, drawn, headline, row.name)
-        write_picture(sheet, target, note=MAP_NOTE)
+        write_image(sheet, target, note=MAP_NOTE)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 
@@ -224,7 +224,7 @@ def _kinds(row: "Row") -> list[str]:
     from eyechart.visual_change.registry import DEFAULT_RULER
     from eyechart.visual_change.vif.pyramid import MOST_SCALES
 
-    kinds = [] if row.definition == DEFAULT_RULER else [row.definition]
+    kinds = [] if row.ruler == DEFAULT_RULER else [row.ruler]
     if row.scales != MOST_SCALES:
         kinds.append(f"{row.scales} scales instead of {MOST_SCALES}")
     return kinds

@@ -66,7 +66,7 @@ def corrupt(
     Random parts follow NumPy's global state: call `np.random.seed` first for reproducible results.
 
     Args:
-        image: uint8 of shape (H, W), (H, W, 1) or (H, W, 3), at least 32 × 32 px; grey images come
+        image: uint8 of shape (H, W), (H, W, 1) or (H, W, 3), at least 32 × 32 px; gray images come
             back with three channels, which differ under colored corruptions.
         severity: 1, 2, 3, 4 or 5.
         corruption_name: one of `get_corruption_names("all")`; it takes precedence over the number.

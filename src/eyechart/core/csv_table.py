@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
@@ -36,7 +37,7 @@ class CsvRow:
     def __contains__(self, column: str) -> bool:
         return column in self.cells
 
-    def refusal(self, problem: str) -> UsageError:
+    def rejection(self, problem: str) -> UsageError:
         """Return the error for a problem in this row, with the file and the row number."""
         return UsageError(f"{self.path}, row {self.number}: {problem}.")
 
@@ -59,7 +60,7 @@ class CsvRow:
         if below and -1 <= value < 0:
             value = 0.0
         if not 0 <= value <= 1:
-            raise self.refusal(f"{column} must be a number from 0 to 1, got '{text}'")
+            raise self.rejection(f"{column} must be a number from 0 to 1, got '{text}'")
         return value
 
     def whole(self, column: str) -> int:
@@ -70,18 +71,22 @@ class CsvRow:
         except ValueError:
             value = -1.0
         if not (value >= 0 and value.is_integer()):
-            raise self.refusal(f"{column} must be a whole number, got '{text}'")
+            raise self.rejection(f"{column} must be a whole number, got '{text}'")
         return int(value)
 
     def filled(self, column: str) -> str:
         """Return the text in a column; raise if it is empty."""
         if not self[column]:
-            raise self.refusal(f"{column} is empty")
+            raise self.rejection(f"{column} is empty")
         return self[column]
 
 
 def read_rows(
-    path: Path, columns: Sequence[str] = (), *, is_ragged: bool = False
+    path: Path,
+    columns: Sequence[str] = (),
+    *,
+    is_ragged: bool = False,
+    former: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[CsvRow]:
     """Yield the rows of a CSV file (.csv or .csv.gz) that has at least these columns.
 
@@ -90,6 +95,7 @@ def read_rows(
         columns: the names of the required columns, in lower case.
         is_ragged: whether rows may be shorter or longer than the header: missing cells are then
             empty, and additional ones are ignored.
+        former: former names of columns, which are still read, with the names that they have now.
 
     Yields:
         The rows, numbered as in an editor (the header is row 1).
@@ -100,7 +106,7 @@ def read_rows(
     lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
     count = 0
     try:
-        head = [name.strip().lower() for name in next(lines, [])]
+        head = _current([name.strip().lower() for name in next(lines, [])], former)
         missing = [name for name in columns if name not in head]
         if missing:
             raise UsageError(
@@ -125,6 +131,11 @@ def read_rows(
         ) from None
     if not count:
         raise UsageError(f"{path} has no rows.")
+
+
+def _current(head: Sequence[str], former: Mapping[str, str]) -> list[str]:
+    """Return the names of columns, with former names replaced where the current one is absent."""
+    return [former[name] if former.get(name, name) not in head else name for name in head]
 
 
 def column_names(path: Path) -> set[str]:

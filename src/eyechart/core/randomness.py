@@ -240,7 +240,7 @@ class ImageRandom:
     def poisson(self, stream: str, levels: Tensor, photons: NDArray[np.float64]) -> Tensor:
         """Return Poisson counts with mean levels / 255 · photons[b], shaped like `levels` (B, …).
 
-        `levels` holds integer grey levels 0 … 255, of any integer type. One uniform number per
+        `levels` holds integer gray levels 0 … 255, of any integer type. One uniform number per
         value goes through the inverse distribution function, so that the counts of an image can
         only grow with its number of photons.
         """

@@ -66,7 +66,7 @@ class Registry(Generic[Item]):
 
     def add(self, name: str, item: Item) -> Item:
         """Add `item` under `name` and return it; raise if the name is already registered."""
-        self._refuse_twice(name)
+        self._reject_twice(name)
         self._items[name] = item
         return item
 
@@ -75,10 +75,10 @@ class Registry(Generic[Item]):
 
         This way help texts can list names without importing slow modules.
         """
-        self._refuse_twice(name)
+        self._reject_twice(name)
         self._items[name] = _Source(address)
 
-    def _refuse_twice(self, name: str) -> None:
+    def _reject_twice(self, name: str) -> None:
         if name in self._items:
             raise ValueError(f"{self.kind} '{name}' is registered twice.")
 

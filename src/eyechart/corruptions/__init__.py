@@ -2,7 +2,7 @@
 
 from eyechart.corruptions import (
     blur,
-    colour,
+    color,
     digital,
     elastic,
     geometry,
@@ -28,7 +28,7 @@ __all__ = [
     "Parameter",
     "Values",
     "blur",
-    "colour",
+    "color",
     "digital",
     "elastic",
     "geometry",

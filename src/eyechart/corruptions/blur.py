@@ -20,7 +20,7 @@ from eyechart.corruptions.kernels.filters import (
 from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels
 from eyechart.corruptions.kernels.median import median_filter
 from eyechart.corruptions.kernels.resampling import along_both, box_matrix
-from eyechart.corruptions.kernels.shuffle import copy_from_neighbours, swap_neighbours
+from eyechart.corruptions.kernels.shuffle import copy_from_neighbors, swap_neighbors
 
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
 
@@ -51,7 +51,7 @@ def glass_blur(
     """
     # the published code works on uint8 between the two blurs
     blurred = to_unit(truncate_levels(smooth(images, sigma)))
-    return smooth(copy_from_neighbours(blurred, random, reach, passes), sigma)
+    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma)
 
 
 @corruption(
@@ -63,7 +63,7 @@ def glass_blur(
 )
 def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values) -> Tensor:
     """Blur, swap neighboring pixels at random, and blur again."""
-    return smooth(swap_neighbours(smooth(images, sigma), random, reach), sigma)
+    return smooth(swap_neighbors(smooth(images, sigma), random, reach), sigma)
 
 
 @corruption(
@@ -277,7 +277,7 @@ def box_blur(images: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
 
 @corruption("vcr/median_blur", "blur", KERNEL, takes="levels")
 def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
-    """Replace each value by the median of a square window around it, on 8-bit grey levels."""
+    """Replace each value by the median of a square window around it, on 8-bit gray levels."""
     return median_filter(levels, kernel)
 
 

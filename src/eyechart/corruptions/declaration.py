@@ -16,7 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import Registry
 
-FAMILIES = ("noise", "blur", "weather", "colour", "digital", "occlusion", "geometry")
+FAMILIES = ("noise", "blur", "weather", "color", "digital", "occlusion", "geometry")
 
 Values = NDArray[np.float64]
 """One value per image, as a NumPy array on the CPU."""

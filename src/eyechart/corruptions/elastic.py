@@ -34,7 +34,7 @@ def elastic_transform(
     across = wrinkles[:, 0] + torch.arange(width, device=images.device)
     places = _affine_places(random, shift, height, width)
     moved = sample_bilinear(fine_levels(images), *places, "mirror")
-    # back to steps of 1/64 grey level, as `sample_bilinear` requires
+    # back to steps of 1/64 gray level, as `sample_bilinear` requires
     moved = moved.mul_(64).round_().mul_(1 / 64)
     return sample_bilinear(moved, down, across, "reflect") * UNIT
 
@@ -43,9 +43,9 @@ def _affine_places(
     random: ImageRandom, shift: Values, height: int, width: int
 ) -> tuple[Tensor, Tensor]:
     """Return the source coordinates of each pixel under the affine map, to 1/32 px."""
-    centre = np.array([height // 2, width // 2])
+    center = np.array([height // 2, width // 2])
     arm = min(height, width) // 3
-    corners = np.array([centre + arm, [centre[0] + arm, centre[1] - arm], centre - arm])
+    corners = np.array([center + arm, [center[0] + arm, center[1] - arm], center - arm])
     moves = random.uniform("corners", (3, 2)).cpu().numpy().astype(np.float64) * 2 - 1
     moved = corners + moves * shift[:, None, None]
     # from the output back to the input, as sampling needs it

@@ -38,9 +38,9 @@ def gaussian_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Ten
 def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tensor:
     """Replace every value by a Poisson count of photons, relative to the count of full white.
 
-    Values are first rounded to the nearest of 256 grey levels.
+    Values are first rounded to the nearest of 256 gray levels.
     """
-    # beyond 1e6 photons the noise is far below one grey level
+    # beyond 1e6 photons the noise is far below one gray level
     photons = photons.clip(max=1e6)
     # the Poisson tables grow with the number of photons; beyond 2,000 the normal limit is used
     is_poisson = photons <= 2000
@@ -118,19 +118,19 @@ def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tens
     "vcr/grey_uniform_noise",
     "noise",
     Parameter("width", 0, 1, "fraction of full scale", "noise is uniform on ±width", clean=0),
-    Parameter("contrast", 0, 1, "share", "remaining contrast about mid-grey", clean=1),
-    Parameter("colour", 0, 1, "share", "remaining color", clean=1),
+    Parameter("contrast", 0, 1, "share", "remaining contrast about mid-gray", clean=1),
+    Parameter("color", 0, 1, "share", "remaining color", clean=1),
     random=True,
 )
-def grey_uniform_noise(
-    images: Tensor, random: ImageRandom, *, width: Values, contrast: Values, colour: Values
+def gray_uniform_noise(
+    images: Tensor, random: ImageRandom, *, width: Values, contrast: Values, color: Values
 ) -> Tensor:
     """Reduce color and contrast, and add uniform noise on ±width, equal in all channels.
 
     With contrast 0.3 and no color it is the uniform noise of Geirhos et al. (2018).
     """
-    grey, share = luma(images), per_image(contrast, images)
-    faded = (images - grey).mul_(per_image(colour, images)).add_(grey)
+    gray, share = luma(images), per_image(contrast, images)
+    faded = (images - gray).mul_(per_image(color, images)).add_(gray)
     # one plane of noise for all channels
     noise = random.uniform16("noise", (1, *images.shape[2:])).mul_(2).sub_(1)
     faded.mul_(share).add_((1 - share) * 0.5)

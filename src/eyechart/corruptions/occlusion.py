@@ -23,7 +23,7 @@ DISK = np.sqrt(121 / np.pi) / 6
 Offsets = NDArray[np.int64]
 """(P, 2): rows and columns relative to a center."""
 
-GREY = Parameter("grey", 0, 1, "fraction of full scale", "grey value that covers", drawn=True)
+GRAY = Parameter("grey", 0, 1, "fraction of full scale", "grey value that covers", drawn=True)
 
 
 def _count(objects: str) -> Parameter:
@@ -131,7 +131,7 @@ def present(count: Values, device: torch.device) -> Tensor:
     return numbers < torch.from_numpy(count).to(device)[:, None]
 
 
-GREYS = 2**24
+GRAYS = 2**24
 
 
 def _round_objects(
@@ -141,19 +141,19 @@ def _round_objects(
     radius: Values,
     shape: Callable[..., Offsets],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return pixel indices (B, n, P) of disks or diamonds, whether each is present, and greys."""
+    """Return pixel indices (B, n, P) of disks or diamonds, whether each is present, and grays."""
     height, width = images.shape[-2:]
     # as published: the margin is rounded up at the top and left, and one less at the other ends
     margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
     is_present = present(count, images.device)
-    drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GREYS)
-    rows, columns, grey = (values[:, : is_present.shape[1]] for values in drawn)
+    drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GRAYS)
+    rows, columns, gray = (values[:, : is_present.shape[1]] for values in drawn)
     pixels = put_down([shape(float(one)) for one in radius], rows, columns, (height, width))
-    return pixels, is_present, grey.to(torch.float32) / GREYS
+    return pixels, is_present, gray.to(torch.float32) / GRAYS
 
 
-def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) -> Tensor:
-    """Return the images with each object in its grey, later ones over earlier ones."""
+def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, grays: Tensor) -> Tensor:
+    """Return the images with each object in its gray, later ones over earlier ones."""
     batch, _, height, width = images.shape
     number = torch.arange(1, is_present.shape[1] + 1, device=images.device) * is_present
     number = number[:, :, None].expand_as(pixels).flatten(1)
@@ -162,9 +162,9 @@ def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) ->
     canvas = torch.zeros(batch, height * width + 1, dtype=torch.int64, device=images.device)
     canvas.scatter_reduce_(1, pixels.flatten(1), number, "amax")
     last = canvas[:, :-1]
-    grey = greys.gather(1, (last - 1).clamp_(min=0))
-    last, grey = (plane.reshape(batch, 1, height, width) for plane in (last, grey))
-    return torch.where(last > 0, grey, images)
+    gray = grays.gather(1, (last - 1).clamp_(min=0))
+    last, gray = (plane.reshape(batch, 1, height, width) for plane in (last, gray))
+    return torch.where(last > 0, gray, images)
 
 
 @corruption(
@@ -175,7 +175,7 @@ def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) ->
     random=True,
 )
 def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Draw disks, each in a random grey."""
+    """Draw disks, each in a random gray."""
     if not count.any():
         return images.clone()
     return _paint(images, *_round_objects(images, random, count, radius, disk))
@@ -189,7 +189,7 @@ def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     random=True,
 )
 def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Draw diamonds, each in a random grey."""
+    """Draw diamonds, each in a random gray."""
     if not count.any():
         return images.clone()
     return _paint(images, *_round_objects(images, random, count, radius, diamond))
@@ -260,11 +260,11 @@ DASH = Parameter(
 )
 
 
-@corruption("noc/artifacts", "occlusion", _count("dotted lines"), DASH, GREY, random=True)
+@corruption("noc/artifacts", "occlusion", _count("dotted lines"), DASH, GRAY, random=True)
 def artifacts(
     images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
 ) -> Tensor:
-    """Draw short horizontal dotted lines, all in one grey."""
+    """Draw short horizontal dotted lines, all in one gray."""
     if not count.any():
         return images.clone()
     height, width = images.shape[-2:]
@@ -272,11 +272,11 @@ def artifacts(
     return torch.where(covered[:, None], per_image(grey, images), images)
 
 
-@corruption("noc/vertical_artifacts", "occlusion", _count("dotted lines"), DASH, GREY, random=True)
+@corruption("noc/vertical_artifacts", "occlusion", _count("dotted lines"), DASH, GRAY, random=True)
 def vertical_artifacts(
     images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
 ) -> Tensor:
-    """Draw short vertical dotted lines, all in one grey."""
+    """Draw short vertical dotted lines, all in one gray."""
     if not count.any():
         return images.clone()
     height, width = images.shape[-2:]
@@ -295,12 +295,12 @@ def _position(name: str, meaning: str) -> Parameter:
     Parameter("side", 0, LONGEST, "px", "side of the square", clean=0, integer=True),
     _position("top", "how far down the square lies"),
     _position("left", "how far to the right the square lies"),
-    GREY,
+    GRAY,
 )
 def obstruction(
     images: Tensor, random: ImageRandom, *, side: Values, top: Values, left: Values, grey: Values
 ) -> Tensor:
-    """Cover one square, at a random position, with one grey."""
+    """Cover one square, at a random position, with one gray."""
     height, width = images.shape[-2:]
     # the square always fits
     side = np.minimum(side, min(height, width))
@@ -322,10 +322,10 @@ def obstruction(
     "noc/border",
     "occlusion",
     Parameter("thickness", 0, LONGEST, "px", "thickness of the frame", clean=0, integer=True),
-    GREY,
+    GRAY,
 )
 def border(images: Tensor, random: ImageRandom, *, thickness: Values, grey: Values) -> Tensor:
-    """Cover the edges of the image with a frame of one grey."""
+    """Cover the edges of the image with a frame of one gray."""
     height, width = images.shape[-2:]
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)

@@ -16,7 +16,7 @@ from eyechart.corruptions.declaration import Parameter, Values, corruption
 STRIDE = 4
 """The factor by which the features are smaller than the image."""
 
-LEAST_SIDE = 64
+MIN_SIDE = 64
 """Smaller images are enlarged first: a style needs some room."""
 
 FULL = 0.2
@@ -71,15 +71,13 @@ class StyleTransfer(nn.Module):
             nn.Sigmoid(),
         )
 
-    def forward(
-        self, pictures: Tensor, means: Tensor, deviations: Tensor, amount: Tensor
-    ) -> Tensor:
+    def forward(self, images: Tensor, means: Tensor, deviations: Tensor, amount: Tensor) -> Tensor:
         """Return stylized images (B, 3, H, W) in [0, 1]; sides must be multiples of four.
 
         `means` and `deviations` are those of the style's features, (B, C). `amount`, (B,), is 0 for
         the original features and 1 for those of the style.
         """
-        features = self.encoder(pictures)
+        features = self.encoder(images)
         share = amount.reshape(-1, 1, 1, 1)
         styled = with_statistics(features, means, deviations)
         painted: Tensor = self.decoder((1 - share) * features + share * styled)
@@ -125,7 +123,7 @@ def style_transfer(
     """Repaint the image in the style of another one (adaptive instance normalization)."""
     device = images.device
     network = styles.network.to(device)
-    colour = images.expand(-1, 3, -1, -1)
+    color = images.expand(-1, 3, -1, -1)
     result = images.clone()
     # one at a time: a convolution of a batch need not give the same bits as that of one image
     for row in range(len(images)):
@@ -136,7 +134,7 @@ def style_transfer(
             moments[style_index : style_index + 1].to(device)
             for moments in (styles.means, styles.deviations)
         )
-        painted = _repainted(network, colour[row : row + 1], means, deviations, float(amount[row]))
+        painted = _repainted(network, color[row : row + 1], means, deviations, float(amount[row]))
         if images.shape[1] == 1:
             painted = painted.mean(dim=1, keepdim=True)
         share = min(1.0, float(amount[row]) / FULL)
@@ -146,18 +144,18 @@ def style_transfer(
 
 @torch.no_grad()
 def _repainted(
-    network: StyleTransfer, picture: Tensor, means: Tensor, deviations: Tensor, amount: float
+    network: StyleTransfer, image: Tensor, means: Tensor, deviations: Tensor, amount: float
 ) -> Tensor:
     """Return one stylized image at its original size."""
-    height, width = picture.shape[2:]
-    scale = max(1.0, LEAST_SIDE / min(height, width))
+    height, width = image.shape[2:]
+    scale = max(1.0, MIN_SIDE / min(height, width))
     size = round(height * scale), round(width * scale)
     if scale > 1:
-        picture = interpolate(picture, size, mode="bilinear", antialias=False)
+        image = interpolate(image, size, mode="bilinear", antialias=False)
     # the encoder halves both sides twice
     below, right = -size[0] % STRIDE, -size[1] % STRIDE
-    framed = pad(picture, (0, right, 0, below), mode="replicate")
-    share = torch.tensor([amount], dtype=torch.float32, device=picture.device)
+    framed = pad(image, (0, right, 0, below), mode="replicate")
+    share = torch.tensor([amount], dtype=torch.float32, device=image.device)
     # without TF32, so that all devices produce the same image
     with torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False):
         painted: Tensor = network(framed, means, deviations, share)[:, :, : size[0], : size[1]]

@@ -142,7 +142,7 @@ def _number(share: float, count: int) -> int:
 
 
 def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
-    """Return uint8 color textures as float32 in [0, 1], grey if the images are grey."""
+    """Return uint8 color textures as float32 in [0, 1], gray if the images are gray."""
     pane = to_unit(levels)
     return pane if images.shape[1] == 3 else luma(pane)
 
@@ -217,7 +217,7 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
 
 
 def _from_grid(levels: Tensor) -> Tensor:
-    """Round grey levels, float64 in units of 1 / GRID, to uint8; modifies its argument."""
+    """Round gray levels, float64 in units of 1 / GRID, to uint8; modifies its argument."""
     # round to the grid first: the last bits depend on torch's threads, and halves are common
     levels.round_().add_(GRID / 2).mul_(1 / GRID)
     return levels.to(torch.uint8)  # truncates
@@ -230,8 +230,8 @@ VALUES_AT_ONCE = 1 << 15
 def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int]) -> Tensor:
     """Return a part of the bilinear result of `_resize`, at the cost of that part only."""
     top, left, bottom, right = box
-    above, below, share = _neighbours(texture.shape[1], size[0], top, bottom)
-    before, after, along = _neighbours(texture.shape[2], size[1], left, right)
+    above, below, share = _neighbors(texture.shape[1], size[0], top, bottom)
+    before, after, along = _neighbors(texture.shape[2], size[1], left, right)
     # horizontally first: only a few rows of an enlarged texture are needed
     rows = texture[:, int(above[0]) : int(below[-1]) + 1].to(torch.float64).mul_(GRID)
     wide = rows.index_select(2, before).lerp_(rows.index_select(2, after), along)
@@ -246,7 +246,7 @@ def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, i
     return out
 
 
-def _neighbours(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+def _neighbors(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the two `old` pixels around each `new` one, and the weight of the second."""
     position = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
     position.clamp_(min=0)
@@ -295,14 +295,14 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
         noise = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
         used += 3 * rows * columns
         first, second, third = noise.reshape(-1, 3, rows, columns).unbind(dim=1)
-        centre = _mean_of_four(
+        center = _mean_of_four(
             grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
         )
-        centre += first
-        above = _mean_of_four(grid, grid.roll(-1, 2), centre, centre.roll(1, 1)) + second
-        beside = _mean_of_four(grid, grid.roll(-1, 1), centre, centre.roll(1, 2)) + third
+        center += first
+        above = _mean_of_four(grid, grid.roll(-1, 2), center, center.roll(1, 1)) + second
+        beside = _mean_of_four(grid, grid.roll(-1, 1), center, center.roll(1, 2)) + third
         finer = torch.stack(
-            (torch.stack((grid, above), dim=3), torch.stack((beside, centre), dim=3)), dim=2
+            (torch.stack((grid, above), dim=3), torch.stack((beside, center), dim=3)), dim=2
         )
         grid = finer.reshape(-1, 2 * rows, 2 * columns)
     # over the whole torus, before it is cropped to the image
@@ -383,6 +383,6 @@ def _mud(images: Tensor, wet: Tensor, softness: Values) -> Tensor:
     return images * (1 - cover) + cover * _tint((63, 42, 20), images)
 
 
-def _tint(colour: tuple[int, int, int], images: Tensor) -> Tensor:
-    tint = to_unit(torch.tensor(colour, device=images.device).reshape(1, 3, 1, 1))
+def _tint(color: tuple[int, int, int], images: Tensor) -> Tensor:
+    tint = to_unit(torch.tensor(color, device=images.device).reshape(1, 3, 1, 1))
     return tint if images.shape[1] == 3 else luma(tint)

@@ -27,7 +27,7 @@ class Bins:
     hits: FloatArray
 
     @property
-    def centres(self) -> FloatArray:
+    def centers(self) -> FloatArray:
         """The center of each bin."""
         return (self.edges[1:] + self.edges[:-1]) / 2
 
@@ -38,10 +38,10 @@ class Bins:
         with np.errstate(invalid="ignore"):
             return self.hits / self.counts
 
-    def usable(self, least: float) -> NDArray[np.bool_]:
-        """Return which bins hold at least `least` samples."""
+    def usable(self, min_per_bin: float) -> NDArray[np.bool_]:
+        """Return which bins hold at least `min_per_bin` samples."""
         # an empty bin is never usable, even if no minimum is asked for
-        return self.counts >= max(least, np.finfo(float).tiny)
+        return self.counts >= max(min_per_bin, np.finfo(float).tiny)
 
     def rows(self) -> "tuple[Bins, ...]":
         """Return the sets one by one, if there are many."""
@@ -52,9 +52,9 @@ class Bins:
         """Return the same bins with all others than `kept` emptied."""
         return Bins(self.edges, self.counts * kept, self.hits * kept)
 
-    def coverage(self, least: float) -> float:
-        """Return the share of bins that hold at least `least` samples."""
-        return float(self.usable(least).mean())
+    def coverage(self, min_per_bin: float) -> float:
+        """Return the share of bins that hold at least `min_per_bin` samples."""
+        return float(self.usable(min_per_bin).mean())
 
 
 def bin_edges(binning: str, bins: int) -> FloatArray:

@@ -24,9 +24,9 @@ from eyechart.curves.method_registry import METHODS
 from eyechart.curves.methods import refit
 from eyechart.curves.pieces import stacked
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
-from eyechart.stats.bootstrap import check_replicates
+from eyechart.stats.bootstrap import check_bootstrap
 from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interval
-from eyechart.testsets.testset_settings import LEAST
+from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 FEWEST_BINS = 2
 
@@ -47,7 +47,7 @@ class Curve:
     Attributes:
         pieces: the curve as a piecewise polynomial.
         bins: the samples it was fitted to.
-        least: the minimum count of a usable bin.
+        min_per_bin: the minimum count of a usable bin.
         smoothing: the smoothing parameter.
         left: the anchor at Δv = 0, or None.
         right: the anchor at Δv = 1, or None.
@@ -61,7 +61,7 @@ class Curve:
     Example:
         >>> import eyechart as ec
         >>> delta_v = np.linspace(0, 1, 2000)
-        >>> curve = ec.fit_curve(delta_v, delta_v < 0.5, replicates=20)
+        >>> curve = ec.fit_curve(delta_v, delta_v < 0.5, n_bootstrap=20)
         >>> bool(curve(0.1) > curve(0.9))
         True
         >>> low, high = curve.interval(0.95)
@@ -71,7 +71,7 @@ class Curve:
 
     pieces: PPoly
     bins: Bins
-    least: float
+    min_per_bin: float
     smoothing: float
     left: float | None
     right: float | None
@@ -113,7 +113,7 @@ class Curve:
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
         """Which bins hold enough samples to be used."""
-        return self.bins.usable(self.least)
+        return self.bins.usable(self.min_per_bin)
 
     @cached_property
     def observed(self) -> list[tuple[float, float]]:
@@ -141,7 +141,7 @@ class Curve:
             self,
             smoothing=smoothing,
             pieces=METHODS[self.method].fit(
-                self.bins, self.least, smoothing, self.left, self.right
+                self.bins, self.min_per_bin, smoothing, self.left, self.right
             ),
             replicates=refit(
                 self.method,
@@ -259,15 +259,17 @@ def fit_curve(fit: CurveFit) -> Curve:
         >>> import numpy as np
         >>> import eyechart as ec
         >>> delta_v = np.linspace(0, 1, 2000)
-        >>> curve = ec.fit_curve(delta_v, delta_v < 0.5, replicates=20)
+        >>> curve = ec.fit_curve(delta_v, delta_v < 0.5, n_bootstrap=20)
         >>> round(curve.area, 2)
         0.5
     """
     if as_text(fit.method, "method") not in METHODS:
         raise unknown_name("method", fit.method, METHODS)
-    replicates, seed = check_replicates(fit.replicates, fit.seed)
+    n_bootstrap, seed = check_bootstrap(fit.n_bootstrap, fit.seed)
     # with weights a minimum count need not be an integer
-    least = as_number(LEAST if fit.least is None else fit.least, "least")
+    min_per_bin = as_number(
+        MIN_PER_BIN if fit.min_per_bin is None else fit.min_per_bin, "min_per_bin"
+    )
     smoothing = fit.smoothing
     if smoothing is not None:
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
@@ -275,34 +277,39 @@ def fit_curve(fit: CurveFit) -> Curve:
     samples = fit.samples()
     edges = bin_edges(fit.binning, BINS if fit.bins is None else fit.bins)
     counted = count_bins(samples.delta_v, samples.hits, edges, samples.weights)
-    usable = counted.usable(least)
+    usable = counted.usable(min_per_bin)
     if usable.sum() < FEWEST_BINS:
         raise UsageError(
-            f"Fewer than {FEWEST_BINS} bins hold {least:g} samples: give more samples, fewer bins"
-            " or a smaller least."
+            f"Fewer than {FEWEST_BINS} bins hold {min_per_bin:g} samples: give more samples,"
+            " fewer bins"
+            " or a smaller min_per_bin."
         )
-    drawn = resample_bins(samples, edges, replicates, seed)
+    drawn = resample_bins(samples, edges, n_bootstrap, seed)
     start, end = _anchors(samples, drawn)
     # replicates use the bins that the samples make usable, whatever their own counts are: the
     # interval then belongs to one estimate
     redrawn = drawn.bins.only(usable)
     # smoothing is chosen once, on the samples, and held fixed for the replicates
     method = METHODS[fit.method]
-    chosen = method.choose_smoothing(counted, least, start, end) if smoothing is None else smoothing
+    chosen = (
+        method.choose_smoothing(counted, min_per_bin, start, end)
+        if smoothing is None
+        else smoothing
+    )
     return Curve(
-        pieces=method.fit(counted, least, chosen, start, end),
+        pieces=method.fit(counted, min_per_bin, chosen, start, end),
         bins=counted,
-        least=least,
+        min_per_bin=min_per_bin,
         smoothing=chosen,
         left=start,
         right=end,
         left_out=samples.left_out,
         replicates=refit(
-            fit.method, redrawn, SEEN, chosen, _replicate_anchors(samples, drawn, replicates)
+            fit.method, redrawn, SEEN, chosen, _replicate_anchors(samples, drawn, n_bootstrap)
         ),
         replicate_bins=redrawn.rows(),
         density=density,
-        draws=draws_of(samples.names, replicates, seed),
+        draws=draws_of(samples.names, n_bootstrap, seed),
         method=fit.method,
     )
 
@@ -324,11 +331,11 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
 
 
 def _replicate_anchors(
-    samples: CurveSamples, drawn: ReplicateBins, replicates: int
+    samples: CurveSamples, drawn: ReplicateBins, n_bootstrap: int
 ) -> tuple[FloatArray | None, FloatArray | None]:
     """Return where the curves of the replicates start and end."""
     starts, ends = (
-        means if fixed is None else np.full(replicates, fixed)
+        means if fixed is None else np.full(n_bootstrap, fixed)
         for fixed, means in zip(samples.fixed, drawn.replicate_anchors, strict=True)
     )
     if starts is not None and ends is not None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of
 from eyechart.curves.method_registry import DEFAULT_METHOD, METHODS
-from eyechart.testsets.testset_settings import LEAST
+from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 if TYPE_CHECKING:
     from eyechart.curves.density import AnyDensity
 
-BINS, REPLICATES = 40, 1000
+BINS, N_BOOTSTRAP = 40, 1000
 """Default numbers of bins and of bootstrap replicates."""
 
 BINNINGS = ("paper", "equal")
@@ -51,10 +51,10 @@ class CurveSettings:
             is_advanced=True,
         ),
     ] = None
-    least: Annotated[
+    min_per_bin: Annotated[
         float | None,
         Option(
-            help=f"Minimum count per bin; {LEAST} if omitted.",
+            help=f"Minimum count per bin; {MIN_PER_BIN} if omitted.",
             group=GROUP,
             is_advanced=True,
             typed=int | None,
@@ -89,6 +89,6 @@ class CurveSettings:
             typed=str,
         ),
     ] = "uniform"
-    replicates: Annotated[int, Option(help="Number of bootstrap replicates.", group=GROUP)] = (
-        REPLICATES
+    n_bootstrap: Annotated[int, Option(help="Number of bootstrap replicates.", group=GROUP)] = (
+        N_BOOTSTRAP
     )

@@ -210,7 +210,7 @@ def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 
 
 def area_bounds(
-    pieces: PPoly, bins: Bins, least: float, anchored: tuple[bool, bool], density: Density
+    pieces: PPoly, bins: Bins, min_per_bin: float, anchored: tuple[bool, bool], density: Density
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest possible area of each curve, whatever lies in its gaps.
 
@@ -219,7 +219,7 @@ def area_bounds(
     Args:
         pieces: The curves.
         bins: The bins that they were fitted to, one row each.
-        least: The minimum count of a usable bin.
+        min_per_bin: The minimum count of a usable bin.
         anchored: Whether the curves have an anchor at 0 and at 1.
         density: The weight of each visual change.
     """
@@ -231,7 +231,7 @@ def area_bounds(
     running = np.concatenate([np.zeros_like(running[:1]), running])
     areas = np.diff(running[np.searchsorted(places, edges)], axis=0)
     values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
-    usable = np.moveaxis(bins.usable(least), -1, 0)
+    usable = np.moveaxis(bins.usable(min_per_bin), -1, 0)
     # without an anchor nothing is known before the first usable bin: the curve may be 1 there
     before = values[0] if anchored[0] else np.ones_like(values[0])
     low, high, reached = (np.zeros_like(before) for _ in range(3))

@@ -51,23 +51,23 @@ criteria that differ by less than the second are equal."""
 
 
 def by_least_squares(
-    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+    bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return the non-increasing quadratic least-squares spline, weighted by the bins' counts."""
-    return to_pieces(fit_spline(bins, least, smoothing, left, right))
+    return to_pieces(fit_spline(bins, min_per_bin, smoothing, left, right))
 
 
 def by_quantiles(
-    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+    bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return the non-increasing quadratic median spline (COBS), solved as a linear program.
 
     It minimizes the weighted absolute deviations plus `smoothing` times the largest |s''|.
     """
-    return to_pieces(_quantile_spline(bins, least, smoothing, left, right))
+    return to_pieces(_quantile_spline(bins, min_per_bin, smoothing, left, right))
 
 
-def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | None) -> float:
+def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
     """Return the smoothing of the median spline with the lowest Schwarz criterion (He, Ng 1999).
 
     SIC = log(F / n) + k log(n) / 2n over 25 strengths, where F is half the sum of the weighted
@@ -76,16 +76,16 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
     Interpolating fits have no criterion, and fits with k above √n are used only if there are no
     others.
     """
-    usable = bins.usable(least)
-    weights, centres = np.sqrt(bins.counts[usable]), bins.centres[usable]
-    rows, target = bin_rows(bins, least)
+    usable = bins.usable(min_per_bin)
+    weights, centers = np.sqrt(bins.counts[usable]), bins.centers[usable]
+    rows, target = bin_rows(bins, min_per_bin)
     n = len(target)
     # quantile regression sums half the absolute deviations, and weights are not 1 on average
-    strengths = 2 * weights.mean() * centres.var() * SIC_GRID
+    strengths = 2 * weights.mean() * centers.var() * SIC_GRID
     spread = np.abs(bins.rates[usable] - bins.rates[usable].mean()).mean()
     criteria, exact = np.full(len(strengths), np.inf), np.zeros(len(strengths), dtype=np.int64)
     for number, strength in enumerate(strengths):
-        coefficients = _quantile_spline(bins, least, strength, left, right)
+        coefficients = _quantile_spline(bins, min_per_bin, strength, left, right)
         deviations = np.abs(target - rows @ coefficients)
         exact[number] = max(DEGREE + 1, (deviations < ON_CURVE * weights * spread).sum())
         fidelity = deviations.sum() / 2
@@ -102,13 +102,13 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
 
 
 def _quantile_spline(
-    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+    bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> FloatArray:
     """Return the coefficients of the non-increasing median spline, from a linear program."""
-    rows, target = bin_rows(bins, least)
+    rows, target = bin_rows(bins, min_per_bin)
     count, rough = len(target), second_derivatives() @ falling()
     # unknowns: steps of the coefficients, deviations up and down, largest second derivative
-    weights = np.sqrt(bins.counts[bins.usable(least)])
+    weights = np.sqrt(bins.counts[bins.usable(min_per_bin)])
     cost = np.concatenate([np.zeros(COEFFICIENTS), weights, weights, [smoothing]])
     identity = np.eye(count)
     fit = np.hstack(
@@ -138,11 +138,11 @@ def _quantile_spline(
 
 
 def by_steps(
-    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+    bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return straight lines between the bins' rates after isotonic regression (PAVA)."""
-    usable = bins.usable(least)
-    middles = bins.centres[usable]
+    usable = bins.usable(min_per_bin)
+    middles = bins.centers[usable]
     rates = isotonic_regression(bins.rates[usable], weights=bins.counts[usable], increasing=False).x
     low = 0.0 if right is None else right
     # clipping to the anchors keeps the curve non-increasing
@@ -157,14 +157,14 @@ def _straight_lines(places: FloatArray, values: FloatArray) -> PPoly:
     return PPoly(np.vstack([np.diff(values) / np.diff(places), values[:-1]]), places)
 
 
-def _no_smoothing(bins: Bins, least: float, left: float | None, right: float | None) -> float:
+def _no_smoothing(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
     return 0.0
 
 
 def _many_least_squares(
-    bins: Bins, least: float, smoothing: float, left: Anchors, right: Anchors
+    bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
 ) -> tuple[PPoly, ...]:
-    return unstacked(to_pieces(fit_splines(bins, least, smoothing, left, right)))
+    return unstacked(to_pieces(fit_splines(bins, min_per_bin, smoothing, left, right)))
 
 
 LEAST_SQUARES = CurveMethod(by_least_squares, choose_smoothing, _many_least_squares)
@@ -173,17 +173,17 @@ PAVA = CurveMethod(by_steps, _no_smoothing)
 
 
 def refit(
-    method: str, bins: Bins, least: float, smoothing: float, anchors: tuple[Anchors, Anchors]
+    method: str, bins: Bins, min_per_bin: float, smoothing: float, anchors: tuple[Anchors, Anchors]
 ) -> tuple[PPoly, ...]:
     """Return the curves of many sets of bins; `anchors` holds the left and right ones of each."""
     left, right = anchors
     how = METHODS[method]
     if how.fit_many is not None:
-        return how.fit_many(bins, least, smoothing, left, right)
+        return how.fit_many(bins, min_per_bin, smoothing, left, right)
     return tuple(
         how.fit(
             row,
-            least,
+            min_per_bin,
             smoothing,
             None if left is None else float(left[number]),
             None if right is None else float(right[number]),

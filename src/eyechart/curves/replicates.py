@@ -24,7 +24,7 @@ class Draws:
     """
 
     seed: int
-    replicates: int
+    n_bootstrap: int
     clusters: str | None
 
     def pairs_with(self, other: "Draws") -> bool:
@@ -44,19 +44,19 @@ class ReplicateBins:
     replicate_anchors: tuple[FloatArray | None, FloatArray | None]
 
 
-def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
+def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
     """Return what the weights of these replicates depend on, from the names of all clusters."""
     if names is None:
-        return Draws(seed, replicates, None)
+        return Draws(seed, n_bootstrap, None)
     # the kind of name counts: "1" and 1 are different clusters
     text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
-    return Draws(seed, replicates, blake2b(text.encode(), digest_size=16).hexdigest())
+    return Draws(seed, n_bootstrap, blake2b(text.encode(), digest_size=16).hexdigest())
 
 
 def resample_bins(
-    samples: CurveSamples, edges: FloatArray, n_replicates: int, seed: int
+    samples: CurveSamples, edges: FloatArray, n_bootstrap: int, seed: int
 ) -> ReplicateBins:
-    """Return the bins of `n_replicates` bootstrap replicates of the samples.
+    """Return the bins of `n_bootstrap` bootstrap replicates of the samples.
 
     Samples of one cluster are drawn together; without clusters each sample is its own. How often a
     cluster is drawn depends only on the seed and on its position among all clusters, including
@@ -65,7 +65,7 @@ def resample_bins(
     # without clusters and weights only counts per cell matter
     binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))
     if samples.clusters is None and binary and samples.weights is None:
-        return _by_cells(samples, edges, n_replicates, seed)
+        return _by_cells(samples, edges, n_bootstrap, seed)
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     bin_of = bin_index(samples.delta_v, edges)
     if samples.clusters is None or samples.names is None:
@@ -86,9 +86,9 @@ def resample_bins(
         None if end is None else np.bincount(unit, end * weights, n_units).astype(np.float64)
         for end in samples.anchors
     ]
-    counts = np.empty((n_replicates, 2 * n_bins))
-    ends = np.empty((2, n_replicates))
-    for part, drawn in weight_blocks(n_units, n_replicates, seed):
+    counts = np.empty((n_bootstrap, 2 * n_bins))
+    ends = np.empty((2, n_bootstrap))
+    for part, drawn in weight_blocks(n_units, n_bootstrap, seed):
         counts[part] = (cells @ drawn.T).T
         for side, sums in enumerate(anchor_sums):
             if sums is not None:
@@ -103,7 +103,7 @@ def resample_bins(
 
 
 def _by_cells(
-    samples: CurveSamples, edges: FloatArray, n_replicates: int, seed: int
+    samples: CurveSamples, edges: FloatArray, n_bootstrap: int, seed: int
 ) -> ReplicateBins:
     """Return the same from counts per cell (bin, hit, both anchors), which is much faster."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
@@ -114,8 +114,8 @@ def _by_cells(
         cell = cell * 2 + right
     last = 1 if right is None else 2
     counts = np.bincount(cell.astype(np.int64), minlength=4 * last * n_bins)
-    drawn = draw_cell_counts(counts, n_replicates, seed)
-    table = drawn.reshape(n_replicates, n_bins, 2, 2, last).astype(np.float64)
+    drawn = draw_cell_counts(counts, n_bootstrap, seed)
+    table = drawn.reshape(n_bootstrap, n_bins, 2, 2, last).astype(np.float64)
     bins = Bins(edges, table.sum(axis=(2, 3, 4)), table[:, :, 1].sum(axis=(2, 3)))
     lefts = table[:, :, :, 1].sum(axis=(1, 2, 3)) / n_samples
     rights = table[..., last - 1].sum(axis=(1, 2, 3)) / n_samples

@@ -27,20 +27,24 @@ SMOOTHINGS = np.logspace(-3, 1, 9)
 
 
 def fit_spline(
-    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+    bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> FloatArray:
     """Return the coefficients of the non-increasing spline through usable bins and anchors."""
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
-    coefficients: FloatArray = fit_splines(one, least, smoothing, ends[0], ends[1])[0]
+    coefficients: FloatArray = fit_splines(one, min_per_bin, smoothing, ends[0], ends[1])[0]
     return coefficients
 
 
 def fit_splines(
-    bins: Bins, least: float, smoothing: float, left: FloatArray | None, right: FloatArray | None
+    bins: Bins,
+    min_per_bin: float,
+    smoothing: float,
+    left: FloatArray | None,
+    right: FloatArray | None,
 ) -> FloatArray:
     """Return the coefficients of the splines through many sets of bins, one row each."""
-    usable = bins.usable(least)
+    usable = bins.usable(min_per_bin)
     counts = np.where(usable, bins.counts, 0.0)
     # a bin that is not usable becomes a row of zeros, which has no effect
     weights = np.sqrt(counts)
@@ -69,21 +73,25 @@ def fit_splines(
     if left is None and too_high.any():
         some = Bins(bins.edges, bins.counts[too_high], bins.hits[too_high])
         end = None if right is None else right[too_high]
-        coefficients[too_high] = fit_splines(some, least, smoothing, np.ones(len(some.counts)), end)
+        coefficients[too_high] = fit_splines(
+            some, min_per_bin, smoothing, np.ones(len(some.counts)), end
+        )
     return coefficients
 
 
-def choose_smoothing(bins: Bins, least: float, left: float | None, right: float | None) -> float:
+def choose_smoothing(
+    bins: Bins, min_per_bin: float, left: float | None, right: float | None
+) -> float:
     """Return the smoothing with the smallest generalized cross-validation error.
 
     The effective number of parameters is that of the unconstrained fit, an upper bound.
     """
     errors = []
-    rows, target = bin_rows(bins, least)
+    rows, target = bin_rows(bins, min_per_bin)
     count = len(target)
     for smoothing in SMOOTHINGS:
-        coefficients = fit_spline(bins, least, smoothing, left, right)
-        system, _ = _rows(bins, least, smoothing)
+        coefficients = fit_spline(bins, min_per_bin, smoothing, left, right)
+        system, _ = _rows(bins, min_per_bin, smoothing)
         # a small ridge keeps the system invertible
         normal = system.T @ system + 1e-9 * np.eye(COEFFICIENTS)
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
@@ -105,15 +113,15 @@ def _basis_pieces() -> FloatArray:
     return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
 
 
-def _rows(bins: Bins, least: float, smoothing: float) -> tuple[FloatArray, FloatArray]:
-    rows, target = bin_rows(bins, least)
+def _rows(bins: Bins, min_per_bin: float, smoothing: float) -> tuple[FloatArray, FloatArray]:
+    rows, target = bin_rows(bins, min_per_bin)
     rough = np.sqrt(smoothing / INTERVALS) * second_derivatives()
     return np.vstack([rows, rough]), np.append(target, np.zeros(len(rough)))
 
 
-def bin_rows(bins: Bins, least: float) -> tuple[FloatArray, FloatArray]:
+def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:
     """Return the basis averaged over each usable bin, and its rate, both times √count."""
-    usable = bins.usable(least)
+    usable = bins.usable(min_per_bin)
     weight = np.sqrt(bins.counts[usable])
     averages = _averages(tuple(bins.edges))[usable]
     return averages * weight[:, None], bins.rates[usable] * weight

@@ -91,7 +91,7 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
         citation=" ".join(
             dict.fromkeys(reference.citation for reference in references if reference.citation)
         ),
-        licence="; ".join(dict.fromkeys(part.licence for part in parts if part.licence)),
+        license="; ".join(dict.fromkeys(part.license for part in parts if part.license)),
         judgements=judgements,
     )
 

@@ -56,26 +56,26 @@ def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArr
 def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> FloatArray:
     # Images of the same name in two merged studies are different images.
     clean_responses: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for row in np.flatnonzero(is_clean(responses) & (responses.picture != "")).tolist():
-        if responses.answer[row]:
-            image = (str(responses.study[row]), str(responses.picture[row]))
-            clean_response = (str(responses.subject[row]), str(responses.answer[row]))
-            clean_responses.setdefault(image, []).append(clean_response)
+    for row in np.flatnonzero(is_clean(responses) & (responses.image != "")).tolist():
+        if responses.response[row]:
+            study_image = (str(responses.study[row]), str(responses.image[row]))
+            clean_response = (str(responses.subject[row]), str(responses.response[row]))
+            clean_responses.setdefault(study_image, []).append(clean_response)
     result = np.full(len(responses), np.nan)
     for row in range(len(responses)):
-        study, picture = str(responses.study[row]), str(responses.picture[row])
+        study, image = str(responses.study[row]), str(responses.image[row])
         subject = str(responses.subject[row])
         other_responses = sorted(
             response
-            for participant, response in clean_responses.get((study, picture), ())
+            for participant, response in clean_responses.get((study, image), ())
             # A clean response would trivially agree with itself.
             if participant != subject
         )
         if other_responses:
             # Ties and random choices depend on image and participant only, not on the order of
             # rows.
-            drawn = hash64("clean answer", seed, picture, subject)
-            result[row] = responses.answer[row] == _chosen(other_responses, rule, drawn)
+            drawn = hash64("clean answer", seed, image, subject)
+            result[row] = responses.response[row] == _chosen(other_responses, rule, drawn)
     return result
 
 

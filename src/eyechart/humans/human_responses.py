@@ -18,16 +18,23 @@ Texts = NDArray[np.str_]
 Columns = dict[str, Any]
 """Arrays by field name of `HumanResponses`."""
 
-KIND, VERSION = "answers", "1"
+KIND, VERSION = "responses", "2"
+FORMER_KIND, FORMER_VERSION = "answers", "1"
+FORMER_NAMES = {
+    "picture": "image", "answer": "response", "clean_answer": "clean_response", "said": "response",
+    "license": "license",
+}  # fmt: skip
+"""Columns and facts of files of version 1, with their names now: human data is read forever."""
+
 TEXTS = (
-    "corruption", "condition", "subject", "picture", "label", "answer", "clean_answer", "study",
+    "corruption", "condition", "subject", "image", "label", "response", "clean_response", "study",
     "stimulus_set",
 )  # fmt: skip
 LATER = ("study", "stimulus_set")
 """Columns that files of earlier versions lack; their values are unknown."""
 
 NUMBERS = ("delta_v", "correct", "consistent")
-FACTS = ("source", "choices", "label_space", "citation", "licence")
+FACTS = ("source", "choices", "label_space", "citation", "license")
 
 CLEAN = "clean"
 """`corruption` of responses to clean images that belong to no single experiment."""
@@ -66,10 +73,10 @@ class HumanResponses:
         corruption: Corruption in eyechart, or name of an experiment.
         condition: Strength as named by the experiment.
         subject: Participant.
-        picture: Original image, whatever was done to it.
+        image: Original image, whatever was done to it.
         label: True category.
-        answer: Response; "" if none was given.
-        clean_answer: Response to the same image when clean.
+        response: Response; "" if none was given.
+        clean_response: Response to the same image when clean.
         study: Which of several merged studies the row belongs to.
         stimulus_set: Published experiment that the image is a stimulus of, from the file name.
         delta_v: Visual change Δv in [0, 1].
@@ -80,17 +87,17 @@ class HumanResponses:
         choices: Number of choices that participants had.
         label_space: Label space of the labels.
         citation: Citation of the data.
-        licence: Licence of the data.
+        license: License of the data.
         judgements: Same/different judgements stored with the responses.
     """
 
     corruption: Texts
     condition: Texts
     subject: Texts
-    picture: Texts
+    image: Texts
     label: Texts
-    answer: Texts
-    clean_answer: Texts
+    response: Texts
+    clean_response: Texts
     study: Texts
     stimulus_set: Texts
     delta_v: FloatArray
@@ -101,7 +108,7 @@ class HumanResponses:
     choices: int
     label_space: str
     citation: str = ""
-    licence: str = ""
+    license: str = ""
     judgements: tuple[Judgement, ...] = ()
 
     def __post_init__(self) -> None:
@@ -137,13 +144,13 @@ def make_responses(
 ) -> HumanResponses:
     """Return responses with the given columns; all other columns are unknown.
 
-    `correct` and `consistent` follow from `answer`, `label` and `clean_answer` unless given. A
+    `correct` and `consistent` follow from `response`, `label` and `clean_response` unless given. A
     missing response is incorrect.
 
     Example:
         >>> responses = make_responses(
         ...     2, source="demo", choices=16, label_space="entry16", label=["cat", "dog"],
-        ...     answer=["cat", "bear"],
+        ...     response=["cat", "bear"],
         ... )
         >>> responses.correct.tolist()
         [1.0, 0.0]
@@ -152,9 +159,9 @@ def make_responses(
         name: np.asarray(known.pop(name, np.full(count, "")), dtype=np.str_) for name in TEXTS
     }
     columns["trials"] = np.asarray(known.pop("trials", np.ones(count)), dtype=np.int64)
-    for name, truth in (("correct", columns["label"]), ("consistent", columns["clean_answer"])):
+    for name, truth in (("correct", columns["label"]), ("consistent", columns["clean_response"])):
         # Without a label or clean response, correctness is unknown rather than false.
-        agrees = np.where(truth != "", columns["answer"] == truth, np.nan)
+        agrees = np.where(truth != "", columns["response"] == truth, np.nan)
         columns[name] = np.asarray(known.pop(name, agrees), dtype=np.float64)
     delta_v = known.pop("delta_v", np.full(count, np.nan))
     columns["delta_v"] = np.asarray(delta_v, dtype=np.float64)
@@ -193,16 +200,20 @@ def read_responses(path: Path) -> HumanResponses:
         UsageError: If the file is of another kind or version, or damaged.
     """
     header = read_header(path)
-    if header.get("eyechart.kind") != KIND:
+    if header.get("eyechart.kind") not in (KIND, FORMER_KIND):
         raise UsageError(
             f"{path} holds no responses of eyechart: create it with `eyechart humans import`."
         )
     version = header.get("eyechart.version")
-    if version != VERSION:
+    if version not in (VERSION, FORMER_VERSION):
         raise UsageError(f"{path} is of version {version}, not {VERSION}: import the data again.")
     table = read_parquet(path)
+    table = table.rename_columns([FORMER_NAMES.get(name, name) for name in table.column_names])
     try:
-        facts = json.loads(header["eyechart.facts"])
+        facts = {
+            FORMER_NAMES.get(name, name): value
+            for name, value in json.loads(header["eyechart.facts"]).items()
+        }
         stored = facts.pop("judgements")
         # Judgements of early files lack the ground truth, without which there is no accuracy.
         if any(len(values) != len(fields(Judgement)) for values in stored):
@@ -240,14 +251,14 @@ def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
 
 def _is_ours(path: Path) -> bool:
     try:
-        return read_header(path).get("eyechart.kind") == KIND
+        return read_header(path).get("eyechart.kind") in (KIND, FORMER_KIND)
     except (UsageError, UnicodeDecodeError):
         return False
 
 
 def clusters_of(responses: HumanResponses) -> NDArray[np.str_]:
     """Return the bootstrap cluster of each response: its image, or the participant if unknown."""
-    return np.where(responses.picture != "", responses.picture, responses.subject)
+    return np.where(responses.image != "", responses.image, responses.subject)
 
 
 def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:

@@ -46,7 +46,7 @@ class HumanSettings:
             f" {one_of(CLEAN_RESPONSES)}.",
             group="Human reference",
             is_advanced=True,
-            flags=("--clean-responses", "--clean-answers"),
+            flags=("--clean-responses",),
         ),
     ] = None
 
@@ -75,7 +75,7 @@ class ComparisonSettings(HumanSettings):
             typed=list[str],
         ),
     ] = "published"
-    match_choices: Annotated[
+    chance_correct: Annotated[
         bool,
         Option(
             help="Also compare with humans who did not have 16 choices, corrected for chance.",

@@ -74,4 +74,4 @@ class ImportSettings:
         str | None, Option(help="Label space, if not the 16 categories.", group=GROUP)
     ] = None
     citation: Annotated[str, Option(help="Citation of the data.", group=GROUP)] = ""
-    licence: Annotated[str, Option(help="Licence of the data.", group=GROUP)] = ""
+    license: Annotated[str, Option(help="License of the data.", group=GROUP)] = ""

@@ -13,7 +13,7 @@ from eyechart.humans.importers import FORMATS
 from eyechart.humans.same_different import read_single_judgements
 from eyechart.labels.categories import CATEGORIES
 
-NO_ANSWER = ("", "na", "nan", "none")
+NO_RESPONSE = ("", "na", "nan", "none")
 
 
 @takes_fields_of(ImportSettings)
@@ -27,7 +27,7 @@ def import_responses(settings: ImportSettings) -> HumanResponses:
         () if settings.judgements is None else tuple(read_single_judgements(settings.judgements))
     )
     return replace(
-        responses, citation=settings.citation, licence=settings.licence, judgements=judgements
+        responses, citation=settings.citation, license=settings.license, judgements=judgements
     )
 
 
@@ -41,7 +41,7 @@ def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
     """Return True; raise a UsageError if the table names another corruption than the option."""
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
-        raise row.refusal(
+        raise row.rejection(
             f"corruption is {corruption}, not {options.corruption}: leave out --corruption, which"
             " is for tables without that column"
         )
@@ -57,7 +57,7 @@ def _column(row: CsvRow, name: str) -> str:
     return row.filled(name)
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """Labels and responses of a table, with the number of choices and the label space."""
 
     labels: list[str]
@@ -72,7 +72,7 @@ def read_labels(
     raw_responses: Sequence[str],
     options: ImportSettings,
     clean: Sequence[str] = (),
-) -> Labelled:
+) -> Labeled:
     """Return labels and responses with the number of choices and the label space.
 
     `clean`: responses to the clean images, if the table has them.
@@ -85,19 +85,19 @@ def read_labels(
         for row, *texts in zip(rows, labels, responses, clean or responses, strict=True):
             for text in texts:
                 if text and text not in CATEGORIES:
-                    raise row.refusal(f"'{text}' is none of the 16 categories; give --choices")
-        return Labelled(labels, responses, 16, "entry16")
+                    raise row.rejection(f"'{text}' is none of the 16 categories; give --choices")
+        return Labeled(labels, responses, 16, "entry16")
     if options.choices is None:
         strange = next(row for row in rows if row[column] not in CATEGORIES)
-        raise strange.refusal(
+        raise strange.rejection(
             f"'{strange[column]}' is none of the 16 categories: give the number of choices"
             " (choices)"
         )
     space = options.label_space or f"{options.choices} choices"
-    return Labelled(labels, responses, options.choices, space)
+    return Labeled(labels, responses, options.choices, space)
 
 
 def response_of(text: str) -> str:
     """Return a response in the form in which responses are compared; "" for none."""
     # Tables of model-vs-human write "na" for missed trials.
-    return "" if text.lower() in NO_ANSWER else text
+    return "" if text.lower() in NO_RESPONSE else text

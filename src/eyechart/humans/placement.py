@@ -24,9 +24,9 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_responses import CLEAN, HumanResponses, join_responses, make_responses
 from eyechart.images.identity import content_keys
-from eyechart.images.image_files import find_pictures, read_picture
+from eyechart.images.image_files import find_image_files, read_image
 from eyechart.images.stimulus import STIMULI
-from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.measure import clean_statistics, measure_change
 from eyechart.visual_change.registry import DEFAULT_RULER
 
@@ -35,13 +35,13 @@ Transformation = Callable[[FloatArray, float, FloatArray], FloatArray]
 LEVELS = np.linspace(0, 1, 41)
 """Probabilities of the quantiles by which a distribution of Δv is stored."""
 
-HUMAN_DEFINITION = DEFAULT_RULER
+HUMAN_RULER = DEFAULT_RULER
 """Definition of visual change that all human responses are placed by. There is no placement for
 other definitions, and therefore no human comparison.
 """
 
-MEAN_GREY = 0.4423
-"""Grey value beyond the image border in the experiment's low-pass filter."""
+MEAN_GRAY = 0.4423
+"""Gray value beyond the image border in the experiment's low-pass filter."""
 
 NOISE_CONTRAST = 0.3
 """Contrast before noise was added, reduced so that few values are clipped."""
@@ -50,13 +50,13 @@ CITATION = (
     "Geirhos, Temme, Rauber, Schütt, Bethge, Wichmann (2018): Generalisation in humans and deep"
     " neural networks. NeurIPS."
 )
-GREY = "bw"
+GRAY = "bw"
 """Condition of the color experiment that shows clean greyscale images."""
 
 FIRST = "# Visual change of the conditions of Geirhos et al. 2018 (contrast, low-pass filtering,"
 ABOUT = """\
-# uniform noise), by eyechart's VIF on {count} photographs (shorter side 256, middle 224 px, grey).
-# Columns are quantiles over photographs.
+# uniform noise), by eyechart's VIF on {count} images (shorter side 256, center 224 px, gray).
+# Columns are quantiles over images.
 """
 
 
@@ -69,17 +69,17 @@ class Experiment:
     transformation: Transformation
 
 
-def _lower_contrast(grey: FloatArray, contrast: float, _: FloatArray) -> FloatArray:
-    return (1 - contrast) / 2 + contrast * grey
+def _lower_contrast(gray: FloatArray, contrast: float, _: FloatArray) -> FloatArray:
+    return (1 - contrast) / 2 + contrast * gray
 
 
-def _low_pass(grey: FloatArray, sigma: float, _: FloatArray) -> FloatArray:
-    filtered = gaussian_filter(grey, sigma, mode="constant", cval=MEAN_GREY) if sigma else grey
+def _low_pass(gray: FloatArray, sigma: float, _: FloatArray) -> FloatArray:
+    filtered = gaussian_filter(gray, sigma, mode="constant", cval=MEAN_GRAY) if sigma else gray
     return np.asarray(filtered)
 
 
-def _add_noise(grey: FloatArray, width: float, uniform: FloatArray) -> FloatArray:
-    return _lower_contrast(grey, NOISE_CONTRAST, uniform) + width * (2 * uniform - 1)
+def _add_noise(gray: FloatArray, width: float, uniform: FloatArray) -> FloatArray:
+    return _lower_contrast(gray, NOISE_CONTRAST, uniform) + width * (2 * uniform - 1)
 
 
 EXPERIMENTS = {
@@ -131,19 +131,19 @@ def find_placement(experiment: str) -> Placement:
     return _packaged()[experiment]
 
 
-def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -> NDArray[np.uint8]:
+def apply_condition(gray: NDArray[np.uint8], experiment: str, strength: float) -> NDArray[np.uint8]:
     """Return a greyscale image (H, W) as shown in a condition, rounded to 8 bits.
 
     Noise depends only on the image and the condition.
     """
     # Computed in float and rounded once, to the 8 bits of the displayed image.
     changed = EXPERIMENTS[experiment].transformation(
-        grey / 255.0, strength, _noise(grey, experiment, strength)
+        gray / 255.0, strength, _noise(gray, experiment, strength)
     )
     return (np.clip(changed, 0, 1) * 255 + 0.5).astype(np.uint8)
 
 
-def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], FloatArray]:
+def measure_conditions(grays: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], FloatArray]:
     """Return Δv of greyscale images (H, W) in every condition, one value per image."""
     keys = [
         (name, strength)
@@ -151,9 +151,9 @@ def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
         for strength in experiment.strengths
     ]
     rows = []
-    for grey in greys:
-        corrupted = np.stack([apply_condition(grey, *key) for key in keys])[..., None]
-        change = measure_change(clean_statistics(grey), corrupted)
+    for gray in grays:
+        corrupted = np.stack([apply_condition(gray, *key) for key in keys])[..., None]
+        change = measure_change(clean_statistics(gray), corrupted)
         rows.append(np.asarray(change.delta_v, dtype=np.float64))
     if not rows:
         raise UsageError("A placement needs at least one image.")
@@ -162,8 +162,8 @@ def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
 
 def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
     """Return the placement of every experiment, and the number of images it was measured on."""
-    image_files = find_pictures(images)
-    measured = measure_conditions(_greys([image_file.path for image_file in image_files]))
+    image_files = find_image_files(images)
+    measured = measure_conditions(_grays([image_file.path for image_file in image_files]))
     # Δv is NaN for images below the information floor.
     if any(np.isnan(values).all() for values in measured.values()):
         raise UsageError("None of the images has enough structure to measure Δv: give photos.")
@@ -207,7 +207,7 @@ def geirhos_responses() -> HumanResponses:
         if experiment in EXPERIMENTS:
             placement = find_placement(experiment)
             delta_v = placement.spread(strength_of(condition), trials)
-        elif condition == GREY:
+        elif condition == GRAY:
             # Greyscale images without further change are the clean images of all three experiments.
             experiment, delta_v = CLEAN, np.zeros(trials)
         else:
@@ -219,7 +219,7 @@ def geirhos_responses() -> HumanResponses:
                 choices=16,
                 label_space="entry16",
                 citation=CITATION,
-                licence="CC BY 4.0",
+                license="CC BY 4.0",
                 corruption=np.full(trials, experiment),
                 condition=np.full(trials, condition),
                 # Participant numbers start again in each experiment; these are different humans.
@@ -241,16 +241,16 @@ def _packaged() -> dict[str, Placement]:
     return {name: Placement(name, by_strength) for name, by_strength in quantiles.items()}
 
 
-def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
+def _grays(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
     for path in paths:
         # Participants saw greyscale images at 224 px.
-        yield to_grey(STIMULI["224"](read_picture(path))[None])[0].numpy()
+        yield to_gray(STIMULI["224"](read_image(path))[None])[0].numpy()
 
 
-def _noise(grey: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
+def _noise(gray: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
     """Return uniform numbers in [0, 1] in the shape of the image."""
-    keys = content_keys(torch.from_numpy(grey.copy())[None])
+    keys = content_keys(torch.from_numpy(gray.copy())[None])
     # Different but reproducible noise in each condition.
     salt = hash64(experiment, f"{strength:g}")
-    uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", grey.shape)
+    uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", gray.shape)
     return uniform[0].numpy().astype(np.float64)

@@ -33,17 +33,17 @@ from eyechart.humans.same_different import judgements_file
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
 from eyechart.labels.categories import CATEGORIES
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
-from eyechart.testsets.testset_settings import LEAST
+from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 METRICS = ("accuracy", "consistency")
 FitOptions = dict[str, Any]
 """Arguments of `fit_curve` by name."""
 
 PACKAGED = ("geirhos",)
-EXPORT, ANSWERS = "export", "answers.parquet"
+EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.parquet"
 """Folder of the export within a study's folder, and its file of responses."""
 
-PER_LEAST, FEWEST_BINS = 1.5, 5
+PER_MIN, FEWEST_BINS = 1.5, 5
 """If most responses fall into bins below the minimum count and no number of bins is requested, bins
 are chosen to hold about 1.5 times the minimum, but at least 5 bins.
 """
@@ -238,18 +238,18 @@ class Reference:
             return self.name, "", 0
         return self.name, experiment, self.n_participants(experiment)
 
-    def meeting(self, choices: int, match_choices: bool = False) -> "Reference":
+    def meeting(self, choices: int, chance_correct: bool = False) -> "Reference":
         """Return the reference to compare with predictions among this number of choices.
 
         If the number of choices differs, the reference is corrected for chance with
-        `match_choices`; the other side must then be corrected too (`corrected_curve`).
+        `chance_correct`; the other side must then be corrected too (`corrected_curve`).
 
         Raises:
-            UsageError: If the number of choices differs and `match_choices` is False.
+            UsageError: If the number of choices differs and `chance_correct` is False.
         """
         if choices == self.choices:
             return self
-        if not match_choices:
+        if not chance_correct:
             raise UsageError(
                 f"Humans had {self.choices} choices in {self.name}, not {choices}: ask for a"
                 " correction for chance (match_choices) or use another reference."
@@ -272,8 +272,8 @@ class Reference:
 
     def size_in_words(self, experiment: str) -> str:
         """Return the numbers of participants and responses as text."""
-        answers, n = f"{self.count(experiment):,} responses", self.n_participants(experiment)
-        return f"{n:,} {'human' if n == 1 else 'humans'}, {answers}" if n else answers
+        responses, n = f"{self.count(experiment):,} responses", self.n_participants(experiment)
+        return f"{n:,} {'human' if n == 1 else 'humans'}, {responses}" if n else responses
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
         """Return the rates of an experiment by condition, or by bin if conditions have no names."""
@@ -304,7 +304,7 @@ class Reference:
         # Rows of counts stand for several responses each.
         rate = float(np.average(_hits(clean, metric), weights=clean.trials))
         responses = self._rows(experiment)
-        is_own = bool((clean.corruption == experiment).all()) or _same_pictures(responses, clean)
+        is_own = bool((clean.corruption == experiment).all()) or _same_images(responses, clean)
         return LeftEnd(rate, is_own)
 
     def _rows(self, experiment: str) -> HumanResponses:
@@ -326,7 +326,7 @@ class Reference:
         # In merged files, clean images of other studies do not count.
         apart = (self.judged.corruption == CLEAN) & np.isin(self.judged.study, responses.study)
         beside = self.judged.only(apart & ~np.isnan(_hits(self.judged, metric)))
-        if len(within) and len(beside) and _same_pictures(responses, beside):
+        if len(within) and len(beside) and _same_images(responses, beside):
             return join_responses([within, beside])
         return within if len(within) else beside
 
@@ -345,8 +345,11 @@ class Reference:
             options["smoothing"] = BY_CONDITION.get(fit.get("method", DEFAULT_METHOD))
         options |= fit
         if options.get("bins") is None:
-            binning, least = options.get("binning", "paper"), options.get("least", LEAST)
-            options["bins"] = _bins_for(responses.delta_v[rows], binning, least)
+            binning, min_per_bin = (
+                options.get("binning", "paper"),
+                options.get("min_per_bin", MIN_PER_BIN),
+            )
+            options["bins"] = _bins_for(responses.delta_v[rows], binning, min_per_bin)
         # Arrays are resolved anchors already; names and numbers are resolved here.
         if isinstance(options.get("right_anchor"), str | float | int):
             start = _mean_anchor(options["anchor"], responses.delta_v[rows])
@@ -397,7 +400,8 @@ def study_name(folder: Path) -> str:
 
 def _exported(folder: Path) -> Path:
     """Return the file of responses in the folder of a study or an export."""
-    for file in (folder / ANSWERS, folder / EXPORT / ANSWERS):
+    names = (RESPONSES, FORMER_RESPONSES)
+    for file in (place / name for name in names for place in (folder, folder / EXPORT)):
         if file.is_file():
             return file
     if judgements_file(folder) is not None:
@@ -420,18 +424,18 @@ def _geirhos() -> Reference:
     return Reference("geirhos", geirhos_responses())
 
 
-def _same_pictures(responses: HumanResponses, clean: HumanResponses) -> bool:
+def _same_images(responses: HumanResponses, clean: HumanResponses) -> bool:
     """Whether any responses are to the same images, as far as these are known."""
-    return bool(np.isin(clean.picture, responses.picture[responses.picture != ""]).any())
+    return bool(np.isin(clean.image, responses.image[responses.image != ""]).any())
 
 
-def _bins_for(delta_v: FloatArray, binning: str, least: float) -> int:
+def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
     """Return the number of bins of models, or fewer if most responses would be in sparse bins."""
     # Few responses in 40 bins would leave most of them below the minimum count, and unused.
     counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
-    if counts[counts < least].sum() <= counts.sum() / 2:
+    if counts[counts < min_per_bin].sum() <= counts.sum() / 2:
         return BINS
-    return max(FEWEST_BINS, int(len(delta_v) // (PER_LEAST * least)))
+    return max(FEWEST_BINS, int(len(delta_v) // (PER_MIN * min_per_bin)))
 
 
 def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:

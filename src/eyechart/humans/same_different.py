@@ -16,12 +16,12 @@ from scipy.stats import binomtest, norm
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.humans.human_responses import DIFFERENT, SAME, Judgement
+from eyechart.humans.human_responses import DIFFERENT, FORMER_NAMES, SAME, Judgement
 from eyechart.stats.intervals import CONFIDENCE, clustered_interval
 from eyechart.stats.p_values import SIGNIFICANT, holm, sign_flip
 
 FILE = "judgements.csv"
-COLUMNS = ("a", "b", "subject", "shown", "said")
+COLUMNS = ("a", "b", "subject", "shown", "response")
 """Columns of a study's file of judgements."""
 
 IMPORTED = ("a", "b", "shown_same", "same")
@@ -45,7 +45,7 @@ Accuracy near chance is not enough: with few responses the interval is wide, and
 undecided.
 """
 
-LEAST_PEOPLE, LEAST_ANSWERS = 6, 30
+MIN_OBSERVERS, MIN_RESPONSES = 6, 30
 """Minimum numbers of participants and responses. With five participants who all lean to one side,
 the sign-flip test gives p = 2/2⁵ = 0.06 at best.
 """
@@ -63,7 +63,7 @@ class PairResult:
         a: First corruption.
         b: Second corruption.
         n_judgements: Number of responses.
-        n_unanswered: Number of trials without a response.
+        n_missing: Number of trials without a response.
         n_participants: Number of participants.
         n_correct: Number of correct responses.
         interval: 95 % interval of the accuracy.
@@ -80,7 +80,7 @@ class PairResult:
     a: str
     b: str
     n_judgements: int
-    n_unanswered: int
+    n_missing: int
     n_participants: int
     n_correct: int
     interval: tuple[float, float]
@@ -100,7 +100,7 @@ class PairResult:
     @property
     def verdict(self) -> str:
         """Verdict on the pair from the test over participants and the interval."""
-        if self.n_participants < LEAST_PEOPLE or self.n_judgements < LEAST_ANSWERS:
+        if self.n_participants < MIN_OBSERVERS or self.n_judgements < MIN_RESPONSES:
             return TOO_FEW
         # The upper limit decides: similarity is shown by a narrow interval, not by a large p-value.
         is_alike = self.interval[1] < ALIKE
@@ -114,14 +114,14 @@ class PairResult:
 def read_single_judgements(path: Path) -> list[Judgement]:
     """Return the judgements in a CSV file, one per row.
 
-    Columns are those of a study (a, b, subject, shown, said), or a, b, shown_same, same. What was
-    shown is required, because accuracy decides whether a pair is told apart: a participant who
+    Columns are those of a study (a, b, subject, shown, response), or a, b, shown_same, same. What
+    was shown is required, because accuracy decides whether a pair is told apart: a participant who
     always responds "same" tells nothing apart.
     """
     columns = column_names(path)
     # A study's own columns win; other tables must have a, b and same.
-    if {"shown", "said"} & columns or not {"a", "b", "same"} <= columns:
-        return [_judgement(row) for row in read_rows(path, COLUMNS)]
+    if {"shown", "said", "response"} & columns or not {"a", "b", "same"} <= columns:
+        return [_judgement(row) for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
     if "shown_same" not in columns:
         raise UsageError(
             f"{path} does not say what was shown: add the column shown_same, 1 where both images"
@@ -132,17 +132,17 @@ def read_single_judgements(path: Path) -> list[Judgement]:
 
 def _judgement(row: CsvRow) -> Judgement:
     if row["shown"] not in (SAME, DIFFERENT):
-        raise row.refusal(f"shown must be same or different, got '{row['shown']}'")
-    if row["said"] not in (SAME, DIFFERENT, ""):
-        raise row.refusal(f"said must be same, different or empty, got '{row['said']}'")
+        raise row.rejection(f"shown must be same or different, got '{row['shown']}'")
+    if row["response"] not in (SAME, DIFFERENT, ""):
+        raise row.rejection(f"response must be same, different or empty, got '{row['response']}'")
     first, second = sorted((row.filled("a"), row.filled("b")))
-    return Judgement(first, second, row.filled("subject"), row["shown"], row["said"])
+    return Judgement(first, second, row.filled("subject"), row["shown"], row["response"])
 
 
 def _imported(row: CsvRow) -> Judgement:
     first, second = sorted((row.filled("a"), row.filled("b")))
     if first == second:
-        raise row.refusal(f"a and b must be two corruptions, got {first} twice")
+        raise row.rejection(f"a and b must be two corruptions, got {first} twice")
     subject = row.cells.get("subject", "")
     response = _yes_no(row, "same") if row["same"] else ""
     return Judgement(first, second, subject, _yes_no(row, "shown_same"), response)
@@ -151,11 +151,11 @@ def _imported(row: CsvRow) -> Judgement:
 def _yes_no(row: CsvRow, column: str) -> str:
     text = row[column].lower()
     if text not in YES_NO:
-        raise row.refusal(f"{column} must be 1 or 0, got '{row[column]}'")
+        raise row.rejection(f"{column} must be 1 or 0, got '{row[column]}'")
     return YES_NO[text]
 
 
-def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
+def analyze(judgements: Iterable[Judgement]) -> list[PairResult]:
     """Return the result of every pair, sorted by name, with p-values corrected over all pairs."""
     by_pair = sorted(judgements, key=lambda judgement: (judgement.a, judgement.b))
     groups = groupby(by_pair, lambda judgement: (judgement.a, judgement.b))
@@ -171,19 +171,21 @@ def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
 
 
 def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
-    answered = [judgement for judgement in judgements if judgement.response]
-    if not answered:
+    responded = [judgement for judgement in judgements if judgement.response]
+    if not responded:
         return None
     # Each response of an unknown participant counts as a participant, as if responses were
     # independent.
-    names = [judgement.subject or f"answer {number}" for number, judgement in enumerate(answered)]
+    names = [
+        judgement.subject or f"response {number}" for number, judgement in enumerate(responded)
+    ]
     participants, owner = np.unique(names, return_inverse=True)
     counts = np.bincount(owner)
     # Counts per participant, the unit of the sign-flip test and of the interval.
-    correct = np.bincount(owner, [judgement.correct for judgement in answered]).astype(np.int64)
-    n_judgements, n_correct = len(answered), int(correct.sum())
-    of_same = _said_different([one for one in answered if one.truth == SAME])
-    of_different = _said_different([one for one in answered if one.truth == DIFFERENT])
+    correct = np.bincount(owner, [judgement.correct for judgement in responded]).astype(np.int64)
+    n_judgements, n_correct = len(responded), int(correct.sum())
+    of_same = _n_different([one for one in responded if one.truth == SAME])
+    of_different = _n_different([one for one in responded if one.truth == DIFFERENT])
     alarms, hits = (
         # Log-linear correction: rates of 0 and 1 would have infinite z-scores.
         norm.ppf((count + 0.5) / (asked + 1))
@@ -196,7 +198,7 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
         a,
         b,
         n_judgements=n_judgements,
-        n_unanswered=len(judgements) - n_judgements,
+        n_missing=len(judgements) - n_judgements,
         n_participants=len(participants),
         n_correct=n_correct,
         interval=clustered_interval(correct, counts, CONFIDENCE),
@@ -210,12 +212,12 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     )
 
 
-def _said_different(judgements: Sequence[Judgement]) -> tuple[int, int]:
+def _n_different(judgements: Sequence[Judgement]) -> tuple[int, int]:
     return sum(judgement.response == DIFFERENT for judgement in judgements), len(judgements)
 
 
-def _rate(said_different: tuple[int, int]) -> float:
-    count, total = said_different
+def _rate(n_different: tuple[int, int]) -> float:
+    count, total = n_different
     return 1 - count / total if total else float("nan")
 
 

@@ -1,19 +1,19 @@
-"""The 20 labelled demo images that are used when no image source is given."""
+"""The 20 labeled demo images that are used when no image source is given."""
 
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 
 NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
 # Stored in results and compared when their images are shown again, so it keeps its wording.
-SOURCE = "20 demo photographs"
+SOURCE = "20 demo images"
 
 
-def demo_pictures() -> list[Picture]:
-    """Return the ImageNet images that ship with foolbox, labelled with ImageNet class indices.
+def demo_images() -> list[ListedImage]:
+    """Return the ImageNet images that ship with foolbox, labeled with ImageNet class indices.
 
     Only the package's files are read; foolbox itself is not imported.
     """
@@ -25,4 +25,4 @@ def demo_pictures() -> list[Picture]:
         )
     folder = Path(spec.origin).parent / "data"
     matches = [(path, NAME.fullmatch(path.name)) for path in sorted(folder.glob("imagenet_*.jpg"))]
-    return [Picture(path, path.name, match[1]) for path, match in matches if match]
+    return [ListedImage(path, path.name, match[1]) for path, match in matches if match]

@@ -31,7 +31,7 @@ skipped silently.
 LOG = logging.getLogger("eyechart.images")
 """What users should know about their images; the command line prints it, see `cli/shared`."""
 
-GREY_MODES = ("1", "L", "LA", "La")
+GRAY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
 ENDS = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
@@ -50,7 +50,7 @@ class ImageFile:
     relative: Path
 
 
-def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
+def find_image_files(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
     """Return the image files among `paths` and, sorted, those in the folders among them.
 
     Files that are named individually are accepted whatever their suffix. Hidden files and
@@ -77,7 +77,7 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
     return images
 
 
-def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
+def images_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
     """Return the image files in a folder, sorted; the list may be empty."""
     return _split_by_format(folder, leave_out)[0]
 
@@ -118,11 +118,11 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
     """Return the files with these suffixes, sorted, without hidden files and the output folder."""
     skipped = None if leave_out is None else leave_out.resolve()
 
-    def refuse(error: OSError) -> None:
+    def reject(error: OSError) -> None:
         raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.")
 
     paths = []
-    for parent, folders, names in os.walk(folder, onerror=refuse):
+    for parent, folders, names in os.walk(folder, onerror=reject):
         current = Path(parent)
         if skipped is not None:
             # Assigning in place prunes the walk: os.walk does not descend into removed folders.
@@ -135,7 +135,7 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
     return sorted(paths)
 
 
-def read_picture(path: Path) -> Image.Image:
+def read_image(path: Path) -> Image.Image:
     """Return the image upright, in mode L if the file is grayscale and RGB otherwise.
 
     Transparency is dropped, palettes are expanded, and 16-bit values are scaled to 8 bits.
@@ -144,11 +144,11 @@ def read_picture(path: Path) -> Image.Image:
         UsageError: If the file is missing, damaged, too large or not an image.
     """
     try:
-        with Image.open(path) as picture:
+        with Image.open(path) as image:
             # Decode everything here: a truncated file is only noticed while decoding.
-            picture.load()
+            image.load()
             # `exif_transpose` returns a copy, so the image outlives its file handle.
-            return _eight_bit(ImageOps.exif_transpose(picture), path)
+            return _eight_bit(ImageOps.exif_transpose(image), path)
     except UnidentifiedImageError:
         raise UsageError(f"{path} is not an image in a known format.") from None
     except (PermissionError, FileNotFoundError, IsADirectoryError) as error:
@@ -163,26 +163,26 @@ def read_picture(path: Path) -> Image.Image:
         raise UsageError(f"{path} is damaged or truncated: {reason}.") from None
 
 
-def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:
-    if picture.mode in ("L", "RGB"):
-        return picture
-    if picture.mode in GREY_MODES:
-        return picture.convert("L")
-    if picture.mode == "I" or picture.mode.startswith("I;16"):
+def _eight_bit(image: Image.Image, path: Path) -> Image.Image:
+    if image.mode in ("L", "RGB"):
+        return image
+    if image.mode in GRAY_MODES:
+        return image.convert("L")
+    if image.mode == "I" or image.mode.startswith("I;16"):
         # Pillow's conversion would clip everything above 255.
-        levels = np.asarray(picture).astype(np.int64)
+        levels = np.asarray(image).astype(np.int64)
         if levels.min() < 0 or levels.max() > 65_535:
             raise UsageError(f"{path} has values beyond 16 bits; convert it to 8 bits first.")
         # 65,535 / 257 = 255, so this maps the full 16-bit range to 8 bits and rounds to nearest.
         return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
     # The range of float images is unknown, so there is no safe conversion.
-    if picture.mode == "F":
+    if image.mode == "F":
         raise UsageError(f"{path} holds floating-point values; convert it to 8 bits first.")
-    return picture.convert("RGB")
+    return image.convert("RGB")
 
 
-def write_picture(
-    picture: Image.Image, path: Path, *, quality: int | None = None, note: str = ""
+def write_image(
+    image: Image.Image, path: Path, *, quality: int | None = None, note: str = ""
 ) -> None:
     """Write an image atomically as PNG, or as JPEG if `quality` is given.
 
@@ -200,15 +200,15 @@ def write_picture(
         if note:
             options["comment"] = f"{NOTE} {note}".encode()
     with atomic_file(path) as temporary:
-        picture.save(temporary, **options)
+        image.save(temporary, **options)
 
 
 def read_note(path: Path) -> str | None:
-    """Return the note that `write_picture` stored in an image file, or None if there is none."""
+    """Return the note that `write_image` stored in an image file, or None if there is none."""
     try:
-        with Image.open(path) as picture:
-            text = picture.info.get(NOTE)
-            comment = picture.info.get("comment", b"")
+        with Image.open(path) as image:
+            text = image.info.get(NOTE)
+            comment = image.info.get("comment", b"")
     except UNREADABLE:
         return None
     if isinstance(text, str):
@@ -227,8 +227,8 @@ def is_damaged(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        with Image.open(path) as picture:
-            end = ENDS.get(picture.format or "", b"")
+        with Image.open(path) as image:
+            end = ENDS.get(image.format or "", b"")
         with path.open("rb") as file:
             # For formats without a known end marker, nothing is read and nothing compared.
             file.seek(-len(end), os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Labelled images: class folders, or a CSV or Parquet file that lists them."""
+"""Labeled images: class folders, or a CSV or Parquet file that lists them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.images.image_files import find_pictures
+from eyechart.images.image_files import find_image_files
 from eyechart.labels.categories import CATEGORIES
 
 MANIFESTS = (".csv", ".parquet")
@@ -18,7 +18,7 @@ MISSING = ("", "-1")
 
 
 @dataclass(frozen=True)
-class Picture:
+class ListedImage:
     """An image file with its name in the dataset and, if known, its label and category.
 
     Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
@@ -39,7 +39,7 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
+def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
     """Return the images in a folder, or those that a CSV or Parquet file lists.
 
     In a folder, the first-level subfolder is the label and the second-level one, if any, the
@@ -52,16 +52,16 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
                 " the columns path and label."
             )
         return _listed(source)
-    pictures = []
-    for file in find_pictures([source], leave_out):
+    images = []
+    for file in find_image_files([source], leave_out):
         # The two Nones pad the path, so that images in shallow folders get no label or subclass.
         label, subclass, *_ = (*map(printable, file.relative.parts[:-1]), None, None)
         name = printable(file.relative.as_posix())
-        pictures.append(Picture(file.path, name, label, subclass=subclass))
-    return pictures
+        images.append(ListedImage(file.path, name, label, subclass=subclass))
+    return images
 
 
-def _listed(source: Path) -> list[Picture]:
+def _listed(source: Path) -> list[ListedImage]:
     rows = _read_manifest(source)
     if not rows:
         raise UsageError(f"{source} lists no images.")
@@ -70,7 +70,7 @@ def _listed(source: Path) -> list[Picture]:
     if path is None:
         raise UsageError(f"{source} must have a column named path; it has {', '.join(columns)}.")
     label, category = _first(LABEL_COLUMNS, columns), _first(CATEGORY_COLUMNS, columns)
-    pictures = []
+    images = []
     rows_by_name: dict[str, int] = {}
     for row in rows:
         name, number = row[path], row.number
@@ -82,8 +82,8 @@ def _listed(source: Path) -> list[Picture]:
             raise UsageError(f"{source} names no image in row {number}: fill in its {path}.")
         # imagenet_index −1 marks a WordNet id that is not one of ImageNet's 1,000 classes.
         has_label = "imagenet_index" not in row or row["imagenet_index"] not in MISSING
-        pictures.append(
-            Picture(
+        images.append(
+            ListedImage(
                 source.parent / name,
                 printable(name),
                 _value(row, label) if has_label else None,
@@ -92,7 +92,7 @@ def _listed(source: Path) -> list[Picture]:
                 _value(row, "subclass"),
             )
         )
-    return pictures
+    return images
 
 
 def _category(row: CsvRow, name: str | None) -> str | None:

@@ -49,7 +49,7 @@ def to_batch(images: object) -> tuple[Batch, Restore]:
     if isinstance(images, np.ndarray):
         return _from_array(images)
     if isinstance(images, Image.Image):
-        return _from_picture(images)
+        return _from_image(images)
     if isinstance(images, str | Path):
         raise UsageError(
             "images must be images, not file names: open the file with"
@@ -123,7 +123,7 @@ def check_batch(batch: Batch) -> None:
         raise UsageError("images is empty: give at least one image.")
     if batch.shape[1] not in (1, 3):
         raise UsageError(
-            f"images must have 1 (grey) or 3 (RGB) channels, got {batch.shape[1]};"
+            f"images must have 1 (gray) or 3 (RGB) channels, got {batch.shape[1]};"
             " tensors are (B, C, H, W), arrays (B, H, W, C)."
         )
     height, width = batch.shape[-2:]
@@ -139,7 +139,7 @@ def check_batch(batch: Batch) -> None:
                 raise UsageError("images contain NaN; clean them first.")
             advice = "divide by 255 or pass uint8"
             if low < 0:
-                advice = "undo their normalisation"
+                advice = "undo their normalization"
             # Slightly above 1 is rounding or overshoot; values far above are likely 0…255.
             elif high <= 2 or np.isinf(high):
                 advice = "clip them"
@@ -212,16 +212,14 @@ def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
     return batch, restore
 
 
-def _from_picture(picture: Image.Image) -> tuple[Batch, Restore]:
-    if picture.mode not in ("RGB", "L"):
-        deep = picture.mode == "F" or picture.mode.startswith("I")
+def _from_image(image: Image.Image) -> tuple[Batch, Restore]:
+    if image.mode not in ("RGB", "L"):
+        deep = image.mode == "F" or image.mode.startswith("I")
         advice = "scale its values to 8 bits" if deep else "call .convert('RGB')"
-        raise UsageError(
-            f"A PIL image must be in mode RGB or L, got {picture.mode}; {advice} first."
-        )
+        raise UsageError(f"A PIL image must be in mode RGB or L, got {image.mode}; {advice} first.")
     try:
-        pixels = np.array(picture)
+        pixels = np.array(image)
     except (OSError, ValueError) as error:
         raise UsageError(f"The PIL image cannot be read: {error}.") from None
     batch, restore = _from_array(pixels)
-    return batch, lambda result: Image.fromarray(restore(result), mode=picture.mode)
+    return batch, lambda result: Image.fromarray(restore(result), mode=image.mode)

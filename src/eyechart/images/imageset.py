@@ -1,7 +1,7 @@
 """Image sets: images decoded to stimuli once, identified by digests, cached in free memory."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,9 +14,9 @@ from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
-from eyechart.images.identity import file_digest
-from eyechart.images.image_files import read_picture, unread_notes
-from eyechart.images.image_list import Picture, find_images
+from eyechart.images.identity import file_digest, named_keys
+from eyechart.images.image_files import read_image, unread_notes
+from eyechart.images.image_list import ListedImage, find_images
 from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 
@@ -43,7 +43,7 @@ class ImageSet:
     Attributes:
         source: Where the images come from.
         stimulus: How each image is resized and cropped.
-        pictures: File, name and label of each image.
+        listed: File, name and label of each image.
         digests: SHA-256 of each file; of the image's name if there are no clean images.
         sizes: Height and width of each stimulus in px.
         damaged: The images that were left out.
@@ -69,7 +69,7 @@ class ImageSet:
 
     source: str
     stimulus: Stimulus
-    pictures: tuple[Picture, ...]
+    listed: tuple[ListedImage, ...]
     digests: tuple[str, ...]
     sizes: tuple[tuple[int, int], ...]
     damaged: tuple[Damaged, ...] = ()
@@ -79,7 +79,7 @@ class ImageSet:
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.listed)
 
     def __repr__(self) -> str:
         return f"<ImageSet of {len(self)} images from {self.source}, {self.stimulus.name}>"
@@ -87,12 +87,12 @@ class ImageSet:
     @property
     def labels(self) -> tuple[str | None, ...]:
         """The label of each image as the dataset spells it, None if it has none."""
-        return tuple(picture.label for picture in self.pictures)
+        return tuple(image.label for image in self.listed)
 
     @property
     def categories(self) -> tuple[str | None, ...]:
         """The everyday category of each image, None if the dataset does not state it."""
-        return tuple(picture.category for picture in self.pictures)
+        return tuple(image.category for image in self.listed)
 
     @property
     def digest(self) -> str:
@@ -102,15 +102,23 @@ class ImageSet:
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify the images with their order, names and labels."""
-        named = zip(self.pictures, self.digests, strict=True)
+        named = zip(self.listed, self.digests, strict=True)
         parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in named)
         return f"{hash64(*parts):016x}"
+
+    def keys(self, places: Iterable[int] | None = None) -> Tensor:
+        """Return the 64-bit keys of the images (all by default) that random numbers depend on.
+
+        They follow from the files' digests, so that an image is corrupted alike in every dataset.
+        """
+        wanted = range(len(self)) if places is None else list(places)
+        return named_keys([self.digests[position] for position in wanted], len(wanted))
 
     def take(self, places: Sequence[int]) -> "ImageSet":
         """Return a subset: the images at these positions."""
         return replace(
             self,
-            pictures=tuple(self.pictures[index] for index in places),
+            listed=tuple(self.listed[index] for index in places),
             digests=tuple(self.digests[index] for index in places),
             sizes=tuple(self.sizes[index] for index in places),
             kept={new: self.kept[old] for new, old in enumerate(places) if old in self.kept},
@@ -128,7 +136,7 @@ class ImageSet:
         return torch.stack([self.kept[p] if p in self.kept else again[p] for p in places])
 
     def _read_again(self, index: int) -> Tensor:
-        path = self.pictures[index].path
+        path = self.listed[index].path
         try:
             digest = file_digest(path)
         except OSError as error:
@@ -136,7 +144,7 @@ class ImageSet:
         # Samples are keyed by digest, so a file that changed would silently become another image.
         if digest != self.digests[index]:
             raise UsageError(f"{path} changed while it was in use: start again.")
-        return self.stimulus(read_picture(path))
+        return self.stimulus(read_image(path))
 
 
 def load_images(
@@ -173,11 +181,11 @@ def load_images(
     if leave_out is not None:
         leave_out = Path(as_path(leave_out, "leave_out", "the path of a folder"))
     listed, notes = find_images(Path(source), leave_out), unread_notes(Path(source), leave_out)
-    return load_pictures(listed, str(source), stimulus, notes=notes)
+    return load_listed(listed, str(source), stimulus, notes=notes)
 
 
-def load_pictures(
-    listed: Sequence[Picture],
+def load_listed(
+    listed: Sequence[ListedImage],
     source: str,
     stimulus: str = "224",
     advance: Advance = no_advance,
@@ -193,26 +201,26 @@ def load_pictures(
         notes: Sentences on the source, kept with the image set.
     """
     how = find_stimulus(stimulus)
-    good: list[tuple[Picture, str, tuple[int, int]]] = []
+    good: list[tuple[ListedImage, str, tuple[int, int]]] = []
     damaged: list[Damaged] = []
     kept: dict[int, Tensor] = {}
     room = free_memory(torch.device("cpu")) * KEPT_SHARE
 
-    def read(picture: Picture) -> tuple[Picture, str, Tensor | str]:
+    def read(image: ListedImage) -> tuple[ListedImage, str, Tensor | str]:
         try:
-            stimulus = how(read_picture(picture.path))
+            stimulus = how(read_image(image.path))
             if min(stimulus.shape[1:]) < SMALLEST_SIDE:
-                raise UsageError(f"{picture.path} is smaller than {SMALLEST_SIDE} px.")
-            return picture, file_digest(picture.path), stimulus
+                raise UsageError(f"{image.path} is smaller than {SMALLEST_SIDE} px.")
+            return image, file_digest(image.path), stimulus
         except UsageError as error:
-            return picture, "", str(error)
+            return image, "", str(error)
 
     with ThreadPoolExecutor(READERS) as pool:
         # Small blocks bound the decoded images in flight: pool.map submits its whole input at once.
         for start in range(0, len(listed), 4 * READERS):
-            for picture, digest, outcome in pool.map(read, listed[start : start + 4 * READERS]):
+            for image, digest, outcome in pool.map(read, listed[start : start + 4 * READERS]):
                 if isinstance(outcome, str):
-                    damaged.append(Damaged(picture.name, outcome))
+                    damaged.append(Damaged(image.name, outcome))
                     # Fail at once rather than after decoding a large dataset that cannot be used.
                     if len(damaged) > MOST_DAMAGED * len(listed):
                         raise UsageError(
@@ -225,7 +233,7 @@ def load_pictures(
                     if room > 0:
                         kept[len(good)] = outcome
                     height, width = outcome.shape[1:]
-                    good.append((picture, digest, (height, width)))
+                    good.append((image, digest, (height, width)))
                 advance(1, "")
-    pictures, digests, sizes = zip(*good, strict=True)
-    return ImageSet(source, how, pictures, digests, sizes, tuple(damaged), kept, notes=notes)
+    images, digests, sizes = zip(*good, strict=True)
+    return ImageSet(source, how, images, digests, sizes, tuple(damaged), kept, notes=notes)

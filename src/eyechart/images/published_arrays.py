@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import SMALLEST_SIDE
 
@@ -30,7 +30,7 @@ class PublishedArrays:
     """Images in arrays (5 N, H, W, 3), sorted by severity; `places` selects some of the N."""
 
     arrays: Mapping[str, Levels]
-    pictures: tuple[Picture, ...]
+    listed: tuple[ListedImage, ...]
     size: tuple[int, int]
     count: int
     places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -43,9 +43,9 @@ class PublishedArrays:
 
     def take(self, places: Sequence[int]) -> "PublishedArrays":
         """Return a subset: the images at these positions."""
-        pictures = tuple(self.pictures[index] for index in places)
+        images = tuple(self.listed[index] for index in places)
         return PublishedArrays(
-            self.arrays, pictures, self.size, self.count, self.places[np.asarray(places)]
+            self.arrays, images, self.size, self.count, self.places[np.asarray(places)]
         )
 
 
@@ -70,15 +70,15 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
         return (files, []) if files else None
     # Beside known corruptions, other arrays count only if they hold images: the rest is reported.
     unknown = {name: path for name, path in files.items() if name not in known}
-    more = {name: path for name, path in unknown.items() if has_labels and _has_pictures(path)}
+    more = {name: path for name, path in unknown.items() if has_labels and _has_images(path)}
     unused = [path.name for name, path in unknown.items() if name not in more]
     return (arrays | more, unused) if arrays else None
 
 
-def _has_pictures(path: Path) -> bool:
+def _has_images(path: Path) -> bool:
     """Return whether a file is an array of images."""
     try:
-        open_pictures(path)
+        open_images(path)
     except UsageError:
         return False
     return True
@@ -90,7 +90,7 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
     Raises:
         UsageError: If the arrays differ in shape, or do not hold five severities with labels.
     """
-    arrays = {name: open_pictures(path) for name, path in files.items()}
+    arrays = {name: open_images(path) for name, path in files.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
     first = next(iter(shapes))
     for name, shape in shapes.items():
@@ -106,14 +106,14 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
             f" {rows} in all: download it again."
         )
     count = rows // len(SEVERITIES)
-    pictures = tuple(
-        Picture(root / LABELS, str(number), label)
+    images = tuple(
+        ListedImage(root / LABELS, str(number), label)
         for number, label in enumerate(_named(root / CLASSES, _labels(root / LABELS, rows)))
     )
-    return PublishedArrays(arrays, pictures, (height, width), count, np.arange(count))
+    return PublishedArrays(arrays, images, (height, width), count, np.arange(count))
 
 
-def open_pictures(path: Path) -> Levels:
+def open_images(path: Path) -> Levels:
     """Return the images of a file as a memory-mapped array, uint8 (N, H, W, 3)."""
     array = _open(path)
     if array.dtype != np.uint8:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
-from eyechart.images.image_files import IMAGE_SUFFIXES, read_picture
-from eyechart.images.image_list import Picture, printable
+from eyechart.images.image_files import IMAGE_SUFFIXES, read_image
+from eyechart.images.image_list import ListedImage, printable
 from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import STIMULI
 
@@ -39,17 +39,17 @@ class PublishedFolder:
     """Images in ImageNet-C's folder layout.
 
     `folders`: the folder of each corruption. `named`: by corruption and severity, the files whose
-    name differs from the one in `pictures`, by the latter.
+    name differs from the one in `listed`, by the latter.
     """
 
     folders: Mapping[str, Path]
-    pictures: tuple[Picture, ...]
+    listed: tuple[ListedImage, ...]
     size: tuple[int, int]
     named: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
 
     def path(self, corruption: str, severity: int, index: int) -> Path:
         """Return the file of an image at a severity of a corruption."""
-        name = self.pictures[index].path.as_posix()
+        name = self.listed[index].path.as_posix()
         file = self.named.get((corruption, severity), {}).get(name, name)
         return self.folders[corruption] / str(severity) / file
 
@@ -69,18 +69,18 @@ class PublishedFolder:
 
     def _read(self, path: Path) -> Tensor | str:
         try:
-            picture = STIMULI["native"](read_picture(path))
+            image = STIMULI["native"](read_image(path))
         except UsageError as error:
             return str(error)
-        height, width = picture.shape[1:]
+        height, width = image.shape[1:]
         if (height, width) != self.size:
             size_text, all_others = f"{width} × {height}", f"{self.size[1]} × {self.size[0]}"
             return f"{path} is {size_text} px, others are {all_others} px (width × height)."
-        return picture
+        return image
 
     def take(self, places: Sequence[int]) -> "PublishedFolder":
         """Return a subset: the images at these positions."""
-        return replace(self, pictures=tuple(self.pictures[index] for index in places))
+        return replace(self, listed=tuple(self.listed[index] for index in places))
 
 
 def find_folders(
@@ -127,10 +127,10 @@ def _is_tree(folder: Path) -> bool:
         return False
     inside = _folders(folder)
     classes = [_folders(level) for level in inside if level.name in LEVELS]
-    return len(classes) == len(inside) and any(classes) and not any(map(_has_pictures, inside))
+    return len(classes) == len(inside) and any(classes) and not any(map(_has_images, inside))
 
 
-def _has_pictures(folder: Path) -> bool:
+def _has_images(folder: Path) -> bool:
     """Return whether there is an image directly in the folder, not in a subfolder."""
     return any(path.suffix.lower() in IMAGE_SUFFIXES for path in folder.iterdir())
 
@@ -186,13 +186,13 @@ def list_published(
     first = first or {}
     stems = _all_stems(root, first, listed)
     _check_whole(root, stems, first, listed, absent)
-    pictures = tuple(
-        Picture(Path(f"{name}/{file}"), printable(f"{name}/{file}"), printable(name))
+    images = tuple(
+        ListedImage(Path(f"{name}/{file}"), printable(f"{name}/{file}"), printable(name))
         for name in sorted(stems)
         for file in stems[name].values()
     )
     named = {key: _differing(names, stems) for key, names in listed.items() if names}
-    published = PublishedFolder(folders, pictures, (0, 0), named)
+    published = PublishedFolder(folders, images, (0, 0), named)
     return replace(published, size=_size(root, published))
 
 
@@ -296,12 +296,12 @@ def _check_whole(
 def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
     """Return height and width in px of the first image that can be read."""
     why = ""
-    for index in range(min(TRIED, len(published.pictures))):
+    for index in range(min(TRIED, len(published.listed))):
         path = published.path(next(iter(published.folders)), SEVERITIES[0], index)
         try:
-            picture = read_picture(path)
+            image = read_image(path)
         except UsageError as error:
             why = str(error)
         else:
-            return picture.height, picture.width
+            return image.height, image.width
     raise UsageError(f"The first images of {root} cannot be read, the last because: {why}")

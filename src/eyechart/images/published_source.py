@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 
 SEVERITIES = (1, 2, 3, 4, 5)
 """The severities at which every image is available."""
@@ -21,11 +21,11 @@ SEVERITIES = (1, 2, 3, 4, 5)
 class Readings:
     """The result of reading some samples.
 
-    `good`: which samples could be read; `pictures`: their images, uint8 (K, 3, H, W); `why`: the
+    `good`: which samples could be read; `images`: their images, uint8 (K, 3, H, W); `why`: the
     reason, as a sentence, for each sample that could not be read.
     """
 
-    pictures: Tensor
+    images: Tensor
     good: NDArray[np.bool_]
     why: tuple[str, ...] = ()
 
@@ -34,7 +34,7 @@ class Corrupted(Protocol):
     """The same images under several corruptions at severities 1…5, all of one size."""
 
     @property
-    def pictures(self) -> tuple[Picture, ...]:
+    def listed(self) -> tuple[ListedImage, ...]:
         """File, name and label of each image."""
 
     @property

@@ -27,20 +27,20 @@ class Stimulus:
     crop: int | None
     size: tuple[int, int] | None = None
 
-    def __call__(self, picture: Image.Image) -> Tensor:
+    def __call__(self, image: Image.Image) -> Tensor:
         """Return the image as uint8 (3, H, W)."""
-        colour = picture.convert("RGB")
+        color = image.convert("RGB")
         if self.size is not None:
-            colour = colour.resize(self.size, Image.Resampling.BILINEAR)
+            color = color.resize(self.size, Image.Resampling.BILINEAR)
         elif self.resize is not None:
-            share = self.resize / min(colour.size)
+            share = self.resize / min(color.size)
             # Rounding may leave a side below the crop, hence the lower bound.
-            width, height = (max(self.crop or 1, round(side * share)) for side in colour.size)
-            colour = colour.resize((width, height), Image.Resampling.BILINEAR)
+            width, height = (max(self.crop or 1, round(side * share)) for side in color.size)
+            color = color.resize((width, height), Image.Resampling.BILINEAR)
             if self.crop is not None:
                 left, top = (width - self.crop) // 2, (height - self.crop) // 2
-                colour = colour.crop((left, top, left + self.crop, top + self.crop))
-        levels = np.ascontiguousarray(np.asarray(colour).transpose(2, 0, 1))
+                color = color.crop((left, top, left + self.crop, top + self.crop))
+        levels = np.ascontiguousarray(np.asarray(color).transpose(2, 0, 1))
         return torch.from_numpy(levels)
 
     @property

@@ -44,7 +44,7 @@ def native_labels(
     unknown = [name for name in names if name not in table]
     if unknown:
         count = sum(label in unknown for label in labels)
-        pictures = "1 image has a label" if count == 1 else f"{count} images have labels"
+        images = "1 image has a label" if count == 1 else f"{count} images have labels"
         must = (
             f"all be ImageNet's WordNet ids, or all output numbers 0 to {classes - 1}, or"
             f" {classes} names"
@@ -52,7 +52,7 @@ def native_labels(
         if class_names is not None:
             must = f"be among the names of its outputs ({class_names[0]}, {class_names[1]}, …)"
         raise UsageError(
-            f"{pictures} unknown to a model of {classes} classes, such as {unknown[0]!r}: labels"
+            f"{images} unknown to a model of {classes} classes, such as {unknown[0]!r}: labels"
             f" must {must}; a manifest can leave labels empty."
         )
     return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)

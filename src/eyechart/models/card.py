@@ -65,7 +65,7 @@ class Card:
         if self.outputs is not None:
             model.use_map(self.outputs)
         if self.top1 is not None:
-            model.promise = self.top1
+            model.published_accuracy = self.top1
         if self.name is not None:
             model.name = self.name
         return model
@@ -118,11 +118,12 @@ def _is_share(value: object) -> bool:
 
 
 def _channels(value: object, key: str, path: Path) -> Channels:
-    least = "numbers above 0 and at most 1" if key == "std" else "numbers from 0 to 1"
+    allowed = "numbers above 0 and at most 1" if key == "std" else "numbers from 0 to 1"
     numbers = value if isinstance(value, list) else []
     if len(numbers) != 3 or not all(map(_is_share, numbers)) or (key == "std" and 0 in numbers):
         raise UsageError(
-            f"{key} in {path} must be three {least} (red, green, blue, as fractions of full scale),"
+            f"{key} in {path} must be three {allowed} (red, green, blue, as fractions of full"
+            " scale),"
             f" got {value!r}."
         )
     return (float(numbers[0]), float(numbers[1]), float(numbers[2]))

@@ -139,7 +139,7 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
             # The classes differ from those of the base, so what is known of its outputs is void.
             fit_last_layer(model.module, checkpoint.weights, len(checkpoint.class_names))
             model.class_names, model.classes = checkpoint.class_names, len(checkpoint.class_names)
-            model.label_map, model.promise = None, None
+            model.label_map, model.published_accuracy = None, None
         _fill(model.module, checkpoint, name)
         model.name = name
         model.identity = identity_of(model.module)

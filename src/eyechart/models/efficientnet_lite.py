@@ -50,13 +50,13 @@ STEM, HEAD = 32, 1280
 class Size:
     """How a variant is scaled: channels, repeats, and the side of its input in px.
 
-    `promise`: the published top-1 accuracy on ImageNet's validation set, 0…1.
+    `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
     """
 
     width: float
     depth: float
     side: int
-    promise: float
+    published_accuracy: float
 
 
 SIZES = {
@@ -84,9 +84,9 @@ class EfficientNetLite(nn.Module):
         self.head = _layer(before, HEAD, kernel=1)
         self.classifier = nn.Linear(HEAD, CLASSES)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return the logits."""
-        features = self.head(self.blocks(self.stem(pictures)))
+        features = self.head(self.blocks(self.stem(images)))
         return self.classifier(features.mean(dim=(2, 3)))  # type: ignore[no-any-return]
 
 
@@ -170,16 +170,16 @@ def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) 
         dict(zip(network.state_dict(), weights.values(), strict=True)), strict=True
     )
     # The published preprocessing is (level − 127) / 128.
-    grey, spread = 127 / 255, 128 / 255
+    gray, spread = 127 / 255, 128 / 255
     return Model(
         name,
         prepared(folded(network), device, dtype),
         device,
         identity=hashlib.sha256(content).hexdigest(),
         classes=CLASSES,
-        preprocessing=Preprocessing(size.side, (grey, grey, grey), (spread, spread, spread)),
+        preprocessing=Preprocessing(size.side, (gray, gray, gray), (spread, spread, spread)),
         dtype=dtype,
-        promise=size.promise,
+        published_accuracy=size.published_accuracy,
     )
 
 

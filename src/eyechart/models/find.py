@@ -18,7 +18,7 @@ from eyechart.models.card import CARD_SUFFIXES, Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
 from eyechart.models.imports import is_importable
 from eyechart.models.label_map import LabelMap, find_map, map_of
-from eyechart.models.model import Answer, Model
+from eyechart.models.model import Forward, Model
 from eyechart.models.objects import from_object, name_of
 from eyechart.models.request import Request
 from eyechart.models.torch_files import TORCH_SUFFIXES, load_file
@@ -41,7 +41,7 @@ for _name in SIZES:
 
 
 def load_model(
-    spec: str | nn.Module | Answer,
+    spec: str | nn.Module | Forward,
     device: torch.device | str = "cpu",
     half: bool | None = None,
     *,
@@ -101,7 +101,7 @@ def load_model(
     return model
 
 
-def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
+def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
     # The caller may still use this object, so it is copied.
     if not isinstance(spec, str):
         return from_object(spec, name_of(spec), request, is_new=False)
@@ -221,7 +221,7 @@ def _check_prefix(prefix: str, name: str) -> None:
     )
 
 
-def refuse_unused(maps: Sequence[LabelMap], models: Sequence[Model]) -> None:
+def reject_unused(maps: Sequence[LabelMap], models: Sequence[Model]) -> None:
     """Raise a UsageError for a label map that no model uses, once all models have been called."""
     for label_map in maps:
         if not any(model.label_map is label_map for model in models):

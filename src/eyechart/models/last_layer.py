@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.models.model import in_one_line, is_out_of_memory
-from eyechart.models.probabilities import refuse_probabilities
+from eyechart.models.probabilities import reject_probabilities
 
 SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 """The attributes of a convolution besides its numbers of channels."""
@@ -53,7 +53,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
             f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
         )
     # With a softmax at the end, the layer found would not compute what training needs.
-    refuse_probabilities(scores)
+    reject_probabilities(scores)
     candidates = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
     if not candidates:
         raise UsageError(

@@ -15,7 +15,7 @@ from eyechart.labels.categories import CLASSES
 from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing
 
-Answer = Callable[[Tensor], object]
+Forward = Callable[[Tensor], object]
 """A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
 
 
@@ -23,28 +23,29 @@ class Model:
     """An image classifier with its name and preprocessing.
 
     `identity`: a SHA-256 of its weights, equal for equal models; "" if nothing can be known (a
-    plain function). `classes`: number of its classes, None until the first call. `promise`: the
-    published top-1 accuracy on ImageNet's validation set, 0…1. `class_names`: the classes of its
-    outputs, None if they are ImageNet's. `fixed_side`: whether it only accepts the input size of
-    its preprocessing. `trained_on`: names of the corruptions that it is known to be trained on.
+    plain function). `classes`: number of its classes, None until the first call.
+    `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
+    `class_names`: the classes of its outputs, None if they are ImageNet's. `fixed_side`: whether it
+    only accepts the input size of its preprocessing. `trained_on`: names of the corruptions that it
+    is known to be trained on.
     """
 
     def __init__(
         self,
         name: str,
-        answer: Answer,
+        forward: Forward,
         device: torch.device | str = "cpu",
         *,
         identity: str = "",
         classes: int | None = None,
         preprocessing: Preprocessing | None = None,
         dtype: torch.dtype = torch.float32,
-        promise: float | None = None,
+        published_accuracy: float | None = None,
         class_names: tuple[str, ...] | None = None,
         fixed_side: bool = False,
     ) -> None:
         self.name = name
-        self.promise = promise
+        self.published_accuracy = published_accuracy
         self.class_names = class_names
         self.identity = identity
         self.classes = classes
@@ -56,9 +57,9 @@ class Model:
         self.device = torch.device(device)
         self.dtype = dtype
         self.preprocessing = preprocessing or Preprocessing()
-        self._answer = answer
+        self._forward = forward
         # The memory layout in which `prepared` stores a module's weights.
-        module = isinstance(answer, nn.Module)
+        module = isinstance(forward, nn.Module)
         self._layout = torch.channels_last if module else torch.contiguous_format
 
     @property
@@ -74,7 +75,7 @@ class Model:
     @property
     def module(self) -> nn.Module | None:
         """The wrapped torch module, None if it is something else."""
-        return self._answer if isinstance(self._answer, nn.Module) else None
+        return self._forward if isinstance(self._forward, nn.Module) else None
 
     def use_precision(self, dtype: torch.dtype) -> None:
         """Convert the module, which must be one, to another precision."""
@@ -104,31 +105,31 @@ class Model:
             images: Images of any type that `corrupt` accepts, before normalization, which is part
                 of the model.
             wait: Whether to wait for a GPU and check that the scores are finite. With False the
-                caller has to check them, and raise `refuse()` if they are not.
+                caller has to check them, and raise `reject()` if they are not.
 
         Returns:
             The model's scores, logits or probabilities: see `log_probabilities`.
         """
-        pictures, wait = to_rgb_levels(images), as_flag(wait, "wait")
+        levels, wait = to_rgb_levels(images), as_flag(wait, "wait")
         with torch.inference_mode():
-            ready = self.preprocessing(pictures.to(self.device))
+            ready = self.preprocessing(levels.to(self.device))
             ready = ready.to(self.dtype, memory_format=self._layout)
-            scores = self._checked(self._run(ready), len(pictures))
+            scores = self._checked(self._run(ready), len(levels))
             if wait and not bool(scores.isfinite().all()):
-                raise self.refuse()
+                raise self.reject()
             return scores
 
-    def refuse(self) -> UsageError:
+    def reject(self) -> UsageError:
         """Return the error for scores that are not finite."""
         half = self.dtype != torch.float32
-        hint = "try full precision" if half else "check its weights and its normalisation"
+        hint = "try full precision" if half else "check its weights and its normalization"
         return UsageError(
             f"Model '{self.name}' must return finite class scores, got NaN or infinity: {hint}."
         )
 
     def _run(self, ready: Tensor) -> object:
         try:
-            return self._answer(ready)
+            return self._forward(ready)
         except UsageError:
             raise
         except (Exception, SystemExit) as error:
@@ -152,8 +153,8 @@ class Model:
     def _run_contiguous(self, ready: Tensor) -> object:
         # Many networks call x.view(…), which fails on channels-last: switch layouts for good.
         self._layout = torch.contiguous_format
-        if isinstance(self._answer, nn.Module):
-            lay_out(self._answer, self._layout)
+        if isinstance(self._forward, nn.Module):
+            lay_out(self._forward, self._layout)
         return self._run(ready.contiguous())
 
     def _checked(self, scores: object, count: int) -> Tensor:

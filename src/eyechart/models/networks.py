@@ -83,9 +83,9 @@ class ResNet9(nn.Module):
         self.third_skip = nn.Sequential(_step(8 * width, 8 * width), _step(8 * width, 8 * width))
         self.head = nn.Linear(8 * width, classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        x = functional.max_pool2d(self.first(self.stem(pictures)), 2)
+        x = functional.max_pool2d(self.first(self.stem(images)), 2)
         x = x + self.first_skip(x)
         x = functional.max_pool2d(self.second(x), 2)
         x = functional.max_pool2d(self.third(x), 2)
@@ -141,9 +141,9 @@ class ResNet18(nn.Module):
         self.body = nn.Sequential(*blocks)
         self.head = nn.Linear(inner, classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        scores: Tensor = self.head(self.body(pictures).mean(dim=(2, 3)))
+        scores: Tensor = self.head(self.body(images).mean(dim=(2, 3)))
         return scores
 
 
@@ -195,9 +195,9 @@ class ImageNetResNet(nn.Module):
         self.body = nn.Sequential(*blocks)
         self.head = nn.Linear(inner, classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        scores: Tensor = self.head(self.body(self.stem(pictures)).mean(dim=(2, 3)))
+        scores: Tensor = self.head(self.body(self.stem(images)).mean(dim=(2, 3)))
         return scores
 
 
@@ -251,9 +251,9 @@ class WideResNet(nn.Module):
         self.body = nn.Sequential(*blocks, nn.BatchNorm2d(inner), nn.ReLU(inplace=True))
         self.head = nn.Linear(inner, classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        scores: Tensor = self.head(self.body(pictures).mean(dim=(2, 3)))
+        scores: Tensor = self.head(self.body(images).mean(dim=(2, 3)))
         return scores
 
 
@@ -316,9 +316,9 @@ class Multigrid(nn.Module):
         self.depth, self.layers = depth, nn.ModuleList(layers)
         self.head = nn.Linear(sum(inner), classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return class scores (B, K)."""
-        first = self.stem(pictures)
+        first = self.stem(images)
         grids = [first, _halved(first), _halved(_halved(first))]
         for number, layer in enumerate(self.layers):
             if number and number % self.depth == 0:

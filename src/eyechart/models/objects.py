@@ -2,11 +2,10 @@
 
 from copy import deepcopy
 
-import torch
 from torch import nn
 
 from eyechart.core.errors import UsageError
-from eyechart.models.model import Model, identity_of, in_one_line, prepared
+from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
 from eyechart.models.request import Request
 
 
@@ -30,9 +29,9 @@ def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -
         module = target if is_new else deepcopy(target)
         identity = identity_of(module)
         return Model(name, prepared(module, device, dtype), device, identity=identity, dtype=dtype)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise UsageError(
             f"Model '{name}' cannot be copied to {device}: {in_one_line(error)};"
             " give a function that calls it instead."

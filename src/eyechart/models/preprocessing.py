@@ -26,9 +26,9 @@ class Preprocessing:
     channels: str = "rgb"
     """The order in which the model takes the channels: one of `ORDERS`."""
 
-    def __call__(self, pictures: Tensor) -> Tensor:
+    def __call__(self, images: Tensor) -> Tensor:
         """Return 8-bit images (B, 3, H, W) as the model's float32 input, (x/255 − mean)/std."""
-        return self.on_unit(pictures.float() / 255)
+        return self.on_unit(images.float() / 255)
 
     def on_unit(self, ready: Tensor) -> Tensor:
         """Return float images in 0…1 as the model's input."""

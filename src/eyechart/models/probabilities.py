@@ -29,7 +29,7 @@ def log_probabilities(scores: Tensor) -> Tensor:
     return torch.where(are_probabilities, logarithms, scores.log_softmax(dim=1))
 
 
-def refuse_probabilities(scores: Tensor, name: str = "The network") -> None:
+def reject_probabilities(scores: Tensor, name: str = "The network") -> None:
     """Raise a UsageError if scores are probabilities: cross-entropy needs logits."""
     if bool(_are_probabilities(scores.float())):
         raise UsageError(

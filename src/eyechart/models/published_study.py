@@ -40,7 +40,7 @@ ZOOS = ("timm", "torchvision", "hf", "clip", "dinov2")
 """The model zoos whose names say how a model was trained."""
 
 SUPERVISED = ("timm", "torchvision")
-"""The model zoos whose other models were trained on labelled images."""
+"""The model zoos whose other models were trained on labeled images."""
 
 
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")

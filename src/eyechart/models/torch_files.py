@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import LoadBase, checkpoint_of, is_checkpoint, model_of
-from eyechart.models.model import Answer, Model, in_one_line, is_out_of_memory, prepared
+from eyechart.models.model import Forward, Model, in_one_line, is_out_of_memory, prepared
 from eyechart.models.objects import from_object
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
@@ -43,8 +43,8 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
         kind = _kind(path)
         if kind == "script":
             dtype = torch.bfloat16 if request.half else torch.float32
-            answer = prepared(_load_script(path, device), device, dtype)
-            return Model(name, answer, device, identity=identity, dtype=dtype)
+            forward = prepared(_load_script(path, device), device, dtype)
+            return Model(name, forward, device, identity=identity, dtype=dtype)
         if kind == "exported":
             return _load_exported(path, name, identity, request)
         return _load_pickle(path, name, request, load_base)
@@ -150,10 +150,10 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
         )
     # Dynamic dimensions are symbols, not integers.
     side = next((length for length in (height, width) if isinstance(length, int)), None)
-    least, most = _batch_limits(program, example.shape[0])
+    min_batch, max_batch = _batch_limits(program, example.shape[0])
     return Model(
         name,
-        Batches(program.module(), least, most),
+        Batches(program.module(), min_batch, max_batch),
         request.device,
         identity=identity,
         preprocessing=Preprocessing(side),
@@ -206,22 +206,22 @@ def _batch_limits(program: ExportedProgram, size: int | torch.SymInt) -> tuple[i
     if limits is None:
         return 1, None
     # An open end is a symbol for infinity, not an integer.
-    least = int(limits.lower) if limits.lower.is_Integer else 1
-    return least, int(limits.upper) if limits.upper.is_Integer else None
+    min_batch = int(limits.lower) if limits.lower.is_Integer else 1
+    return min_batch, int(limits.upper) if limits.upper.is_Integer else None
 
 
 class Batches:
     """A program with limits on the batch size, made to accept any number of images."""
 
-    def __init__(self, program: Answer, least: int, most: int | None) -> None:
-        self.program, self.least, self.most = program, max(least, 1), most
+    def __init__(self, program: Forward, min_batch: int, max_batch: int | None) -> None:
+        self.program, self.min_batch, self.max_batch = program, max(min_batch, 1), max_batch
 
-    def __call__(self, pictures: Tensor) -> object:
+    def __call__(self, images: Tensor) -> object:
         """Return the scores of any number of images, (B, K)."""
         results = []
-        for part in torch.split(pictures, self.most or max(len(pictures), 1)):
+        for part in torch.split(images, self.max_batch or max(len(images), 1)):
             # Fill up a small batch with copies of the last image, whose scores are dropped again.
-            missing = max(self.least - len(part), 0)
+            missing = max(self.min_batch - len(part), 0)
             filled = torch.cat([part, part[-1:].expand(missing, -1, -1, -1)])
             result = self.program(filled)
             if not isinstance(result, Tensor) or result.shape[:1] != filled.shape[:1]:

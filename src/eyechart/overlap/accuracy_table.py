@@ -25,7 +25,7 @@ from eyechart.overlap.matrix import (
     robustness_scores,
     seed_deviation,
 )
-from eyechart.overlap.overlap_settings import LEAST_GAIN
+from eyechart.overlap.overlap_settings import MIN_GAIN
 
 FILE = "accuracies.csv"
 HITS_FOLDER = "tests"
@@ -83,23 +83,23 @@ class AccuracyTable:
         single = self.values[:, : 1 + len(self.corruptions)]
         return robustness_scores(single[..., 1:], single[..., 0])
 
-    def seed_deviation(self, least_gain: float = LEAST_GAIN) -> FloatArray | None:
+    def seed_deviation(self, min_gain: float = MIN_GAIN) -> FloatArray | None:
         """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
 
         It is the sample standard deviation; NaN where a seed has no such overlap.
         """
         if len(self.seeds) < 2:
             return None
-        return seed_deviation(self.robustness(), least_gain)
+        return seed_deviation(self.robustness(), min_gain)
 
-    def matrix(self, least_gain: float = LEAST_GAIN, classes: int | None = None) -> OverlapMatrix:
+    def matrix(self, min_gain: float = MIN_GAIN, classes: int | None = None) -> OverlapMatrix:
         """Return the overlaps of the mean robustness over seeds, with notes on doubtful values."""
-        matrix = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, least_gain)
+        matrix = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, min_gain)
         single = 1 + len(self.corruptions)
         # Models trained on whole benchmarks are not part of the matrix.
         clean = self.values[:, :single, 0].mean(axis=0)
         notes = clean_notes(self.models[:single], clean, classes) + matrix.notes
-        return OverlapMatrix(matrix.names, matrix.scores, matrix.gains, matrix.least_gain, notes)
+        return OverlapMatrix(matrix.names, matrix.scores, matrix.gains, matrix.min_gain, notes)
 
 
 def read_accuracies(path: Path) -> AccuracyTable:

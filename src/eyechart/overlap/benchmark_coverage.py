@@ -19,7 +19,7 @@ from eyechart.overlap.balance import (
     errors_of,
 )
 from eyechart.overlap.matrix import OverlapMatrix
-from eyechart.overlap.overlap_settings import LEAST_OVERLAP
+from eyechart.overlap.overlap_settings import MIN_OVERLAP
 from eyechart.scores.baseline_tables import Baseline
 
 
@@ -43,18 +43,18 @@ class BenchmarkCoverage:
 
     by: tuple[str, ...]
     of: tuple[str, ...]
-    least_overlap: float
+    min_overlap: float
     covers: tuple[CoveredCorruption, ...]
 
     @property
     def covered(self) -> tuple[str, ...]:
         """Corruptions with an overlap above the minimum."""
-        return tuple(cover.corruption for cover in self.covers if cover.score > self.least_overlap)
+        return tuple(cover.corruption for cover in self.covers if cover.score > self.min_overlap)
 
     @property
     def uncovered(self) -> tuple[str, ...]:
         """Corruptions without a known overlap above the minimum."""
-        return tuple(cover.corruption for cover in self.covers if cover.score <= self.least_overlap)
+        return tuple(cover.corruption for cover in self.covers if cover.score <= self.min_overlap)
 
     @property
     def undetermined(self) -> tuple[str, ...]:
@@ -111,11 +111,11 @@ def coverage_of(
     matrix: OverlapMatrix,
     by: Sequence[str],
     of: Sequence[str],
-    least_overlap: float = LEAST_OVERLAP,
+    min_overlap: float = MIN_OVERLAP,
 ) -> BenchmarkCoverage:
     """Return how far the corruptions `of` a benchmark are covered `by` those of another."""
-    if not least_overlap >= 0:
-        raise UsageError(f"The least overlap must be 0 or more, got {least_overlap:g}.")
+    if not min_overlap >= 0:
+        raise UsageError(f"min_overlap must be 0 or more, got {min_overlap:g}.")
     if not by or not of:
         raise UsageError("Each benchmark must have at least one corruption.")
     covers = []
@@ -125,7 +125,7 @@ def coverage_of(
         # Coverage is the paper's proxy: the maximum overlap with any corruption of the benchmark.
         score, nearest = max(known, key=lambda pair: pair[0]) if known else (np.nan, "")
         covers.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
-    return BenchmarkCoverage(tuple(by), tuple(of), least_overlap, tuple(covers))
+    return BenchmarkCoverage(tuple(by), tuple(of), min_overlap, tuple(covers))
 
 
 def direct_test(

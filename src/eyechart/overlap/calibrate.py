@@ -86,7 +86,7 @@ def calibrate(
     """
     settings.check()
     check_entries(entries)
-    judge = RobustnessProbe(model, images, settings.pictures, settings.seed)
+    judge = RobustnessProbe(model, images, settings.max_images, settings.seed)
     calibrated = []
     for entry in entries:
         calibrated.append(calibrate_entry(judge, entry, settings))

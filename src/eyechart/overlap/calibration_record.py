@@ -102,7 +102,7 @@ def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> Calibr
     """Return what determines a calibration, besides the corruptions."""
     return {
         "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
-        "pictures": f"{len(judge.images)} {judge.images.fingerprint}",
+        "images": f"{len(judge.images)} {judge.images.fingerprint}",
         "stimulus": judge.images.stimulus.name,
         "seed": judge.seed,
         "lower": settings.lower,

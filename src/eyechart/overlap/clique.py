@@ -58,15 +58,15 @@ def cheapest_largest(
     return Cheapest(tuple(sets), search.more)
 
 
-def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
+def _colored(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the candidates by color, where no two of a color are allowed together, and the colors.
 
     A set has at most one member per color: the first k candidates contain at most as many members
     as the color of the k-th.
     """
-    order, colours, colour = [], [], 0
+    order, colors, color = [], [], 0
     while candidates:
-        colour += 1
+        color += 1
         free = candidates
         while free:
             # Lowest set bit.
@@ -75,13 +75,13 @@ def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[in
             candidates ^= bit
             free &= apart[node]
             order.append(node)
-            colours.append(colour)
-    return order, colours
+            colors.append(color)
+    return order, colors
 
 
 def _apart(allowed: Sequence[int]) -> list[int]:
     everyone = (1 << len(allowed)) - 1
-    return [everyone & ~neighbours & ~(1 << node) for node, neighbours in enumerate(allowed)]
+    return [everyone & ~neighbors & ~(1 << node) for node, neighbors in enumerate(allowed)]
 
 
 def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
@@ -93,9 +93,9 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
         nonlocal best
         if len(members) > len(best):
             best = members
-        order, colours = _coloured(candidates, apart)
-        for node, colour in zip(reversed(order), reversed(colours), strict=True):
-            if len(best) >= at_most or len(members) + colour <= len(best):
+        order, colors = _colored(candidates, apart)
+        for node, color in zip(reversed(order), reversed(colors), strict=True):
+            if len(best) >= at_most or len(members) + color <= len(best):
                 return
             expand((*members, node), candidates & allowed[node])
             candidates ^= 1 << node
@@ -112,7 +112,7 @@ class _CliqueSearch:
     costs: FloatArray
     size: int
     best: dict[tuple[int, ...], float] = field(default_factory=dict)
-    least: float = np.inf
+    lowest: float = np.inf
     more: bool = False
 
     def __post_init__(self) -> None:
@@ -121,8 +121,8 @@ class _CliqueSearch:
         self.slack = EQUAL * self.size * (self.size - 1) / 2
         together = np.array(
             [
-                [neighbours >> node & 1 for node in range(len(self.allowed))]
-                for neighbours in self.allowed
+                [neighbors >> node & 1 for node in range(len(self.allowed))]
+                for neighbors in self.allowed
             ],
             dtype=bool,
         )
@@ -134,14 +134,14 @@ class _CliqueSearch:
         if missing == 0:
             self.found(tuple(sorted(members)))
             return
-        order, colours = _coloured(candidates, self.apart)
+        order, colors = _colored(candidates, self.apart)
         # Each color contributes at most one member, so that fewer colors than needed are hopeless.
-        if not order or colours[-1] < missing:
+        if not order or colors[-1] < missing:
             return
-        if self._least_sum(order, colours, missing, sum_, added) > self._limit:
+        if self._min_sum(order, colors, missing, sum_, added) > self._limit:
             return
-        for node, colour in zip(reversed(order), reversed(colours), strict=True):
-            if colour < missing:
+        for node, color in zip(reversed(order), reversed(colors), strict=True):
+            if color < missing:
                 return
             rest = candidates & self.allowed[node]
             if rest.bit_count() >= missing - 1:
@@ -151,10 +151,10 @@ class _CliqueSearch:
     @property
     def _limit(self) -> float:
         # Once there are too many equally good sets, only better ones are searched for.
-        return self.least - self.slack if self.more else self.least + self.slack
+        return self.lowest - self.slack if self.more else self.lowest + self.slack
 
-    def _least_sum(
-        self, order: list[int], colours: list[int], missing: int, sum_: float, added: FloatArray
+    def _min_sum(
+        self, order: list[int], colors: list[int], missing: int, sum_: float, added: FloatArray
     ) -> float:
         """Return a lower bound of the cost of any completion.
 
@@ -163,9 +163,9 @@ class _CliqueSearch:
         """
         places = np.array(order)
         # Index −1 compares the first with the last color, which differs unless there is only one.
-        starts = [
-            number for number, colour in enumerate(colours) if colour != colours[number - 1]
-        ] or [0]
+        starts = [number for number, color in enumerate(colors) if color != colors[number - 1]] or [
+            0
+        ]
         cost = added[places]
         if missing > 1:
             near = np.minimum.reduceat(self.between[places[:, None], places], starts, axis=1)
@@ -183,15 +183,15 @@ class _CliqueSearch:
             for number, two in enumerate(ordered)
             for one in ordered[:number]
         )
-        if sum_ < self.least - self.slack:
+        if sum_ < self.lowest - self.slack:
             self.best, self.more = {}, False
-        if sum_ <= self.least + self.slack:
+        if sum_ <= self.lowest + self.slack:
             if len(self.best) < MOST:
                 self.best[ordered] = sum_
             else:
                 self.more = self.more or ordered not in self.best
-            self.least = min(self.least, sum_)
+            self.lowest = min(self.lowest, sum_)
 
     def cheapest(self) -> list[tuple[int, ...]]:
         """Return the sets that are as good as the best."""
-        return [members for members, sum_ in self.best.items() if sum_ <= self.least + self.slack]
+        return [members for members, sum_ in self.best.items() if sum_ <= self.lowest + self.slack]

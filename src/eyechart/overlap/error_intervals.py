@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.arrays import FloatArray
-from eyechart.curves.curve_settings import REPLICATES
+from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable, read_hits
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
@@ -50,14 +50,14 @@ class StudyErrors:
 
 
 def resample_errors(
-    folder: Path, table: AccuracyTable, replicates: int = REPLICATES, seed: int = 0
+    folder: Path, table: AccuracyTable, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
 ) -> StudyErrors | None:
     """Return the bootstrap errors of a study folder; None if it has no single predictions."""
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None
     # Averaged over the seeds drawn in each replicate.
-    shares = [part.mean(axis=1) for part in resampled_shares(hits, replicates, seed)]
+    shares = [part.mean(axis=1) for part in resampled_shares(hits, n_bootstrap, seed)]
     return StudyErrors(table, 1 - np.concatenate(shares))
 
 

@@ -17,12 +17,12 @@ from eyechart.core.arguments import as_number, as_text, as_texts
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.overlap.overlap_settings import LEAST_GAIN
+from eyechart.overlap.overlap_settings import MIN_GAIN
 
 Hits = NDArray[np.bool_]
 """Whether each prediction is correct: (models, tests, images), optionally with seeds first."""
 
-LEAST_CLEAN = 0.5
+MIN_CLEAN = 0.5
 """Clean accuracy, corrected for chance, below which robustness scores say little."""
 
 
@@ -36,7 +36,7 @@ class OverlapMatrix:
         names: Names of the corruptions.
         scores: Overlaps (n, n); NaN if undetermined.
         gains: Gain in robustness to each corruption by training on it; None if unknown.
-        least_gain: Minimum gain for overlaps to be determined.
+        min_gain: Minimum gain for overlaps to be determined.
         notes: One sentence for each thing a reader must know.
 
     Example:
@@ -52,7 +52,7 @@ class OverlapMatrix:
     names: tuple[str, ...]
     scores: FloatArray
     gains: FloatArray | None = None
-    least_gain: float = LEAST_GAIN
+    min_gain: float = MIN_GAIN
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class OverlapMatrix:
         notes = tuple(note for note in self.notes if not note.startswith(tuple(gone)))
         gains = None if self.gains is None else self.gains[kept]
         return OverlapMatrix(
-            tuple(names), self.scores[np.ix_(kept, kept)], gains, self.least_gain, notes
+            tuple(names), self.scores[np.ix_(kept, kept)], gains, self.min_gain, notes
         )
 
 
@@ -111,28 +111,28 @@ def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> FloatArray:
     return scores
 
 
-def overlap_scores(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> FloatArray:
+def overlap_scores(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatArray:
     """Return overlaps (…, n, n) of robustness scores (…, 1 + n, n), standard model first.
 
     O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), where g(a, b) is the gain in
-    robustness to b by training on a. NaN where g(a, a) or g(b, b) does not exceed `least_gain`.
+    robustness to b by training on a. NaN where g(a, a) or g(b, b) does not exceed `min_gain`.
     """
     added = robustness[..., 1:, :] - robustness[..., :1, :]
     gains = np.diagonal(added, axis1=-2, axis2=-1)
     shares = np.full(added.shape, np.nan)
     # NaN compares as false, so that unknown gains leave NaN.
-    np.divide(added, gains[..., None, :], out=shares, where=(gains > least_gain)[..., None, :])
+    np.divide(added, gains[..., None, :], out=shares, where=(gains > min_gain)[..., None, :])
     return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
 
 
-def seed_deviation(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> FloatArray:
+def seed_deviation(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatArray:
     """Return the standard deviation of overlaps over seeds: (seeds, 1 + n, n) in, (n, n) out."""
-    deviation: FloatArray = overlap_scores(robustness, least_gain).std(axis=0, ddof=1)
+    deviation: FloatArray = overlap_scores(robustness, min_gain).std(axis=0, ddof=1)
     return deviation
 
 
 def overlap_matrix(
-    robustness: ArrayLike, names: Sequence[str] | None = None, least_gain: float = LEAST_GAIN
+    robustness: ArrayLike, names: Sequence[str] | None = None, min_gain: float = MIN_GAIN
 ) -> OverlapMatrix:
     """Return the overlaps of all pairs of corruptions, from robustness scores R = A_c / A_clean.
 
@@ -143,7 +143,7 @@ def overlap_matrix(
         robustness: Rows are the models, first the standard one, then those trained on each
             corruption in the order of the columns; columns are the corruptions tested on.
         names: Names of the corruptions; "0", "1", … by default.
-        least_gain: Minimum gain g(a, a) for overlaps with a to be determined.
+        min_gain: Minimum gain g(a, a) for overlaps with a to be determined.
 
     Returns:
         The matrix; NaN for undetermined pairs.
@@ -154,7 +154,7 @@ def overlap_matrix(
         >>> round(float(ec.overlap_matrix(robustness, ["fog", "snow"])["fog", "snow"]), 3)
         0.375
     """
-    check_least_gain(least_gain)
+    check_min_gain(min_gain)
     scores_by_model = _checked(robustness)
     count = scores_by_model.shape[1]
     titles = tuple(map(str, range(count))) if names is None else as_texts(names, "names")
@@ -164,10 +164,10 @@ def overlap_matrix(
         )
     # Row 0 is the standard model.
     gains: FloatArray = np.diagonal(scores_by_model[1:]) - scores_by_model[0]
-    scores = overlap_scores(scores_by_model, least_gain)
+    scores = overlap_scores(scores_by_model, min_gain)
     # The matrix is a frozen record; its array must not change either.
     scores.setflags(write=False)
-    return OverlapMatrix(titles, scores, gains, least_gain, gain_notes(titles, gains, least_gain))
+    return OverlapMatrix(titles, scores, gains, min_gain, gain_notes(titles, gains, min_gain))
 
 
 def cluster_order(scores: FloatArray) -> list[int]:
@@ -191,19 +191,19 @@ def cluster_order(scores: FloatArray) -> list[int]:
     return [*(int(kept[leaf]) for leaf in leaves_list(tree)), *lost]
 
 
-def check_least_gain(least_gain: float) -> None:
+def check_min_gain(min_gain: float) -> None:
     """Raise a UsageError for a minimum gain that allows division by 0 or less."""
-    if not 0 <= as_number(least_gain, "least_gain") < 1:
-        raise UsageError(f"The least gain must be in [0, 1), such as 0.02, got {least_gain:g}.")
+    if not 0 <= as_number(min_gain, "min_gain") < 1:
+        raise UsageError(f"min_gain must be in [0, 1), such as 0.02, got {min_gain:g}.")
 
 
-def gain_notes(names: Sequence[str], gains: FloatArray, least_gain: float) -> tuple[str, ...]:
+def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tuple[str, ...]:
     """Return one sentence for each corruption whose training gain is too small."""
     return tuple(
         f"Training on {name} adds {gain:.3f} to the robustness to it, not more than"
-        f" {least_gain:g}: its overlaps are undetermined."
+        f" {min_gain:g}: its overlaps are undetermined."
         for name, gain in zip(names, gains, strict=True)
-        if not gain > least_gain
+        if not gain > min_gain
     )
 
 
@@ -218,7 +218,7 @@ def clean_notes(
     """
     chance = 0.0 if classes is None else 1 / classes
     # Inverse of the correction for chance, to print the limit as a plain accuracy.
-    limit = chance + LEAST_CLEAN * (1 - chance)
+    limit = chance + MIN_CLEAN * (1 - chance)
     low = [
         (float(accuracy), name)
         for name, accuracy in zip(models, clean, strict=True)

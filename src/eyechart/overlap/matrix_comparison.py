@@ -7,12 +7,12 @@ from scipy.stats import pearsonr, spearmanr
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import REPLICATES
+from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.overlap.matrix import OverlapMatrix
-from eyechart.stats.bootstrap import check_replicates, draw_weights
+from eyechart.stats.bootstrap import check_bootstrap, draw_weights
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
-LEAST = 4
+MIN_SHARED = 4
 """Minimum number of common corruptions, and of pairs."""
 
 
@@ -40,14 +40,14 @@ class MatrixAgreement:
 
 
 def compare_matrices(
-    one: OverlapMatrix, two: OverlapMatrix, replicates: int = REPLICATES, seed: int = 0
+    one: OverlapMatrix, two: OverlapMatrix, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
 ) -> MatrixAgreement:
     """Return the agreement of two matrices over the corruptions that both have."""
-    replicates, seed = check_replicates(replicates, seed)
+    n_bootstrap, seed = check_bootstrap(n_bootstrap, seed)
     names = tuple(name for name in one.names if name in two.names)
-    if len(names) < LEAST:
+    if len(names) < MIN_SHARED:
         raise UsageError(
-            f"Two matrices must share at least {LEAST} corruptions to be compared, got"
+            f"Two matrices must share at least {MIN_SHARED} corruptions to be compared, got"
             f" {len(names)}."
         )
     first, second = one.only(names).scores, two.only(names).scores
@@ -56,12 +56,12 @@ def compare_matrices(
     known = ~np.isnan(first[tuple(places)]) & ~np.isnan(second[tuple(places)])
     places = places[:, known]
     first_scores, other = first[tuple(places)], second[tuple(places)]
-    if len(first_scores) < LEAST or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
+    if len(first_scores) < MIN_SHARED or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
         raise UsageError(
-            f"Two matrices need at least {LEAST} pairs with scores that differ in each, got"
+            f"Two matrices need at least {MIN_SHARED} pairs with scores that differ in each, got"
             f" {len(first_scores)} that are determined in both."
         )
-    drawn = _replicates(first, second, replicates, seed)
+    drawn = _replicates(first, second, n_bootstrap, seed)
     return MatrixAgreement(
         names,
         len(first_scores),
@@ -73,7 +73,7 @@ def compare_matrices(
     )
 
 
-def _replicates(first: FloatArray, second: FloatArray, replicates: int, seed: int) -> FloatArray:
+def _replicates(first: FloatArray, second: FloatArray, n_bootstrap: int, seed: int) -> FloatArray:
     """Return rank correlations of corruptions drawn with replacement, without pairs of one.
 
     Replicates with too few pairs, or without variation among them, are drawn again.
@@ -87,8 +87,8 @@ def _replicates(first: FloatArray, second: FloatArray, replicates: int, seed: in
         repeats = (weights[rows] * weights[columns]).astype(np.int64)
         one, two = (np.repeat(scores[rows, columns], repeats) for scores in (first, second))
         # A rank correlation of constant values is undefined.
-        if len(one) >= LEAST and np.ptp(one) > 0 and np.ptp(two) > 0:
+        if len(one) >= MIN_SHARED and np.ptp(one) > 0 and np.ptp(two) > 0:
             correlations.append(spearmanr(one, two).statistic)
-        if len(correlations) == replicates:
+        if len(correlations) == n_bootstrap:
             break
     return np.array(correlations)

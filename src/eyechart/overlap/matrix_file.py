@@ -70,7 +70,7 @@ def write_matrix(
 def find_matrix(path: Path, settings: MatrixSettings = USUAL) -> OverlapMatrix:
     """Return the overlaps of a matrix file, an accuracy table, or a run folder."""
     if path.is_dir() or is_accuracy_table(path):
-        return read_accuracies(path).matrix(settings.least_gain, settings.classes)
+        return read_accuracies(path).matrix(settings.min_gain, settings.classes)
     return read_matrix(path).matrix
 
 

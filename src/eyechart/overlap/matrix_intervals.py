@@ -8,18 +8,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import REPLICATES
+from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.overlap.matrix import (
     Hits,
     OverlapMatrix,
-    check_least_gain,
+    check_min_gain,
     overlap_matrix,
     overlap_scores,
     robustness_scores,
     seed_deviation,
 )
-from eyechart.overlap.overlap_settings import LEAST_GAIN
-from eyechart.stats.bootstrap import check_replicates, draw_units, weight_blocks
+from eyechart.overlap.overlap_settings import MIN_GAIN
+from eyechart.stats.bootstrap import check_bootstrap, draw_units, weight_blocks
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 AT_ONCE = 8_000_000
@@ -44,8 +44,8 @@ class OverlapIntervals:
     undetermined: FloatArray
     seed_deviation: FloatArray
     level: float
-    replicates: int
-    pictures: int
+    n_bootstrap: int
+    n_images: int
     seeds: int
 
 
@@ -54,9 +54,9 @@ def overlap_intervals(
     names: Sequence[str] | None = None,
     *,
     level: float = CONFIDENCE,
-    replicates: int = REPLICATES,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
-    least_gain: float = LEAST_GAIN,
+    min_gain: float = MIN_GAIN,
 ) -> OverlapIntervals:
     """Return overlaps with bootstrap intervals, from the correctness of each prediction.
 
@@ -68,20 +68,20 @@ def overlap_intervals(
             corruptions, on the same images.
         names: Names of the corruptions.
         level: Level of the intervals.
-        replicates: Number of bootstrap replicates.
+        n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
-        least_gain: Minimum gain for overlaps to be determined.
+        min_gain: Minimum gain for overlaps to be determined.
     """
     check_level(level)
-    check_least_gain(least_gain)
+    check_min_gain(min_gain)
     checked = _checked(hits)
-    replicates, seed = check_replicates(replicates, seed, low=2)
+    n_bootstrap, seed = check_bootstrap(n_bootstrap, seed, low=2)
     shares = checked.mean(axis=-1)
     robustness = robustness_scores(shares[..., 1:], shares[..., 0])
     if np.isnan(robustness).any():
         raise UsageError("Every model must be correct on at least one clean image.")
-    matrix = overlap_matrix(robustness.mean(axis=0), names, least_gain)
-    drawn = overlap_replicates(checked, replicates, seed, least_gain)
+    matrix = overlap_matrix(robustness.mean(axis=0), names, min_gain)
+    drawn = overlap_replicates(checked, n_bootstrap, seed, min_gain)
     low, high = _ends(drawn, level)
     for ends in (low, high):
         # An undetermined overlap has no interval, even if some replicates determine it.
@@ -89,46 +89,46 @@ def overlap_intervals(
     seeds = len(checked)
     spread: FloatArray = np.full(low.shape, np.nan)
     if seeds > 1:
-        spread = seed_deviation(robustness, least_gain)
+        spread = seed_deviation(robustness, min_gain)
     lost: FloatArray = np.isnan(drawn).mean(axis=0)
     return OverlapIntervals(
-        matrix, low, high, lost, spread, level, replicates, checked.shape[-1], seeds
+        matrix, low, high, lost, spread, level, n_bootstrap, checked.shape[-1], seeds
     )
 
 
 def overlap_replicates(
-    hits: Hits, replicates: int, seed: int = 0, least_gain: float = LEAST_GAIN
+    hits: Hits, n_bootstrap: int, seed: int = 0, min_gain: float = MIN_GAIN
 ) -> FloatArray:
     """Return overlaps (replicates, n, n) of bootstrap replicates of images and seeds.
 
     `hits` is (seeds, models, tests, images).
     """
     blocks = []
-    for shares in resampled_shares(hits, replicates, seed):
+    for shares in resampled_shares(hits, n_bootstrap, seed):
         scores = robustness_scores(shares[..., 1:], shares[..., 0])
-        blocks.append(overlap_scores(scores.mean(axis=1), least_gain))
+        blocks.append(overlap_scores(scores.mean(axis=1), min_gain))
     return np.concatenate(blocks)
 
 
-def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[FloatArray]:
+def resampled_shares(hits: Hits, n_bootstrap: int, seed: int = 0) -> Iterator[FloatArray]:
     """Yield accuracies (some replicates, seeds drawn, models, tests) of bootstrap replicates.
 
     `hits` is (seeds, models, tests, images).
     """
-    seeds, models, tests, pictures = hits.shape
+    seeds, models, tests, n_images = hits.shape
     # S − 1 of S seeds give means over seeds the right variance. The separate key keeps the image
     # weights the same for any number of seeds.
-    taken = draw_units(seeds, max(1, seeds - 1), replicates, (seed, 1))
+    taken = draw_units(seeds, max(1, seeds - 1), n_bootstrap, (seed, 1))
     # Replicates are processed in blocks, so that memory does not grow with their number.
-    max_block = max(1, AT_ONCE // max(pictures, seeds * models * tests))
-    for part, weights in weight_blocks(pictures, replicates, seed, max_block):
+    max_block = max(1, AT_ONCE // max(n_images, seeds * models * tests))
+    for part, weights in weight_blocks(n_images, n_bootstrap, seed, max_block):
         # float32 is exact here: counts stay below 2²⁴ (`EXACT`), and it halves memory.
         counted = weights.T.astype(np.float32)
         size = counted.shape[1]
         shares = np.empty((seeds, models, tests, size))
         for slab, rows in _slabs(hits):
             # One matrix product per block: the resampled accuracies of all models and tests.
-            shares.reshape(-1, size)[rows] = slab @ counted / pictures
+            shares.reshape(-1, size)[rows] = slab @ counted / n_images
         yield np.moveaxis(shares, -1, 0)[np.arange(size)[:, None], taken[part]]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed, fields_of
-from eyechart.curves.curve_settings import REPLICATES
+from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_settings import (
@@ -31,11 +31,11 @@ CANDIDATES = "noc-candidates"
 NETWORK = "resnet18"
 """Default architecture, trained from scratch."""
 
-LEAST_GAIN = 0.02
+MIN_GAIN = 0.02
 """Minimum gain in robustness to a corruption by training on it; smaller gains are not divided by.
 """
 
-LEAST_OVERLAP = 0.3
+MIN_OVERLAP = 0.3
 """Overlap above which a corruption counts as covered, after the paper's observation."""
 
 
@@ -43,14 +43,14 @@ LEAST_OVERLAP = 0.3
 class MatrixSettings:
     """Options for computing overlaps from accuracies."""
 
-    least_gain: Annotated[
+    min_gain: Annotated[
         float,
         Option(
             help="Minimum gain in robustness to a corruption by training on it; with less,"
             " its overlaps are undetermined.",
             group=GROUP,
         ),
-    ] = LEAST_GAIN
+    ] = MIN_GAIN
     classes: Annotated[
         int | None,
         Option(
@@ -59,8 +59,8 @@ class MatrixSettings:
             minimum=2,
         ),
     ] = None
-    replicates: Annotated[int, Option(help="Number of bootstrap replicates.", group=GROUP)] = (
-        REPLICATES
+    n_bootstrap: Annotated[int, Option(help="Number of bootstrap replicates.", group=GROUP)] = (
+        N_BOOTSTRAP
     )
 
     def with_classes(self, n_classes: int | None) -> Self:
@@ -77,7 +77,7 @@ class CalibrationSettings:
 
     lower: Annotated[float, Option(help="R at the mild end.", group=GROUP)] = 0.95
     upper: Annotated[float, Option(help="R at the strong end.", group=GROUP)] = 0.5
-    pictures: Annotated[
+    max_images: Annotated[
         int, Option(help="Maximum number of images (class-balanced subset).", group="Data")
     ] = 2000
     seed: Seed = 0
@@ -194,8 +194,8 @@ PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
                 "every": 10,
                 "stimulus": "224x224",
                 "epochs": 40,
-                "batch": 256,
-                "rate": 0.1,
+                "batch_size": 256,
+                "lr": 0.1,
                 "schedule": "step",
                 "warmup": 0.0,
                 "weight_decay": 1e-4,

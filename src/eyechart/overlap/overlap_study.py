@@ -24,7 +24,7 @@ from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held, LabelledImages, mean_and_deviation
+from eyechart.training.data import Held, LabeledImages, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import is_finished
@@ -132,7 +132,7 @@ class OverlapStudy:
             for entry in (None, *self.entries):
                 yield TestJob(seed, entry)
 
-    def settings(self, train_data: LabelledImages, test_data: LabelledImages) -> dict[str, object]:
+    def settings(self, train_data: LabeledImages, test_data: LabeledImages) -> dict[str, object]:
         """Return everything that determines the results, as plain values.
 
         Networks trained on whole benchmarks are not included, because they may be added later.
@@ -161,7 +161,7 @@ class Trainer:
     """Runs the trainings of a study on a device."""
 
     def __init__(
-        self, study: OverlapStudy, data: LabelledImages, device: torch.device, out: Path
+        self, study: OverlapStudy, data: LabeledImages, device: torch.device, out: Path
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.held: Held | None = None
@@ -198,7 +198,7 @@ class Trainer:
         return replace(self.begun, module=deepcopy(self.begun.module))
 
 
-def start_from(path: str, data: LabelledImages, trust: bool = False) -> Start:
+def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
     """Return the network in a checkpoint, to be tuned; its classes must be those of the data."""
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
@@ -228,7 +228,7 @@ class Tester:
     """Runs the tests of a study on a device; the models of a seed stay loaded."""
 
     def __init__(
-        self, study: OverlapStudy, data: LabelledImages, device: torch.device, out: Path
+        self, study: OverlapStudy, data: LabeledImages, device: torch.device, out: Path
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.held: Held | None = None

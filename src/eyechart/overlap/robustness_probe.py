@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
@@ -21,13 +20,13 @@ from eyechart.predictions.batches import BatchSize, StimulusSource, predict_clas
 from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import choose_pictures
+from eyechart.testsets.samples import choose_images
 
 PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
 MOST = {"cpu": 256, "cuda": 4096}
 """Maximum numbers of pixels and of images that are corrupted and predicted at once."""
 
-LEAST_RIGHT = 20
+MIN_CORRECT = 20
 """Minimum number of correct predictions on clean images for a ratio to be meaningful."""
 
 NORMAL_95 = 1.959964
@@ -64,24 +63,24 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
 class RobustnessProbe:
     """A model with images whose clean predictions are known.
 
-    At most `pictures` images are used, as a class-balanced subset.
+    At most `max_images` images are used, as a class-balanced subset.
     """
 
     def __init__(
         self,
         model: Model,
         images: ImageSet,
-        pictures: int = CalibrationSettings.pictures,
+        max_images: int = CalibrationSettings.max_images,
         seed: int = 0,
     ) -> None:
         self.model, self.seed = model, seed
-        self.images = _usable(model, images, pictures, seed)
+        self.images = _usable(model, images, max_images, seed)
         self.device = model.device
-        self.pictures = self.images.batch(range(len(self.images))).to(self.device)
-        self.keys = named_keys(self.images.digests, len(self.images))
+        self.pixels = self.images.batch(range(len(self.images))).to(self.device)
+        self.keys = self.images.keys()
         labels = native_labels(self.images.labels, model.classes or 0, model.class_names)
         self.labels = torch.from_numpy(labels).to(self.device)
-        area = self.pictures[0, 0].numel()
+        area = self.pixels[0, 0].numel()
         kind = self.device.type if self.device.type in PIXELS else "cpu"
         self.batch = BatchSize(max(1, min(MOST[kind], PIXELS[kind] // area)))
         self.clean = self._right(None)
@@ -110,14 +109,14 @@ class RobustnessProbe:
         """Return which images are predicted correctly, on the device."""
 
         def make(start: int, stop: int) -> tuple[Tensor, None]:
-            pictures = self.pictures[start:stop]
+            images = self.pixels[start:stop]
             if scale is None:
-                return pictures, None
+                return images, None
             entry, keys = scale.entry, self.keys[start:stop]
             strengths = scale.strengths(strength, stop - start)
             # Keyed by image, not by strength: the random part stays fixed during the search.
-            random = draw_random(entry, keys, self.seed, 0, pictures.device)
-            return corrupt_batch(pictures, entry, strengths, random, assets_of(entry)), None
+            random = draw_random(entry, keys, self.seed, 0, images.device)
+            return corrupt_batch(images, entry, strengths, random, assets_of(entry)), None
 
         stimuli = StimulusSource(len(self.images), self.images.sizes[0], make)
         (classes,) = predict_classes(stimuli, [self.model], self.batch)
@@ -128,7 +127,7 @@ class RobustnessProbe:
         count, chance = len(self.images), 1 / (self.model.classes or 2)
         # Three standard deviations above the expected number of lucky guesses.
         luck = chance * count + 3 * sqrt(count * chance * (1 - chance))
-        if self.clean_right < max(LEAST_RIGHT, luck):
+        if self.clean_right < max(MIN_CORRECT, luck):
             raise UsageError(
                 f"{self.model.name} is correct on {self.clean_right:,} of {count:,} clean images,"
                 " too few to say what a corruption takes from it: give more images, or a model"
@@ -136,26 +135,26 @@ class RobustnessProbe:
             )
 
 
-def _usable(model: Model, images: ImageSet, pictures: int, seed: int) -> ImageSet:
+def _usable(model: Model, images: ImageSet, max_images: int, seed: int) -> ImageSet:
     """Return the images that are used; raise a UsageError if they are unsuitable."""
-    if isinstance(pictures, bool) or not isinstance(pictures, int) or pictures < 1:
-        raise UsageError(f"pictures must be a whole number from 1, got {pictures!r}.")
+    if isinstance(max_images, bool) or not isinstance(max_images, int) or max_images < 1:
+        raise UsageError(f"max_images must be a whole number from 1, got {max_images!r}.")
     if images.files is not None:
         raise UsageError(
             f"{images.source} holds corrupted images, and here they are corrupted: give clean ones."
         )
-    labelled = [number for number, label in enumerate(images.labels) if label is not None]
-    if not labelled:
+    labeled = [number for number, label in enumerate(images.labels) if label is not None]
+    if not labeled:
         raise UsageError(
             f"The images of {images.source} have no labels, so accuracy is unknown"
             ": give class folders, or a manifest with labels."
         )
-    images = images.take(labelled)
+    images = images.take(labeled)
     check_models([model], images, model.device)
     check_labels(Plan(), [model], images)
     # The same class-balanced choice of images as in an evaluation.
-    chosen = Plan(seed=seed, pictures=min(pictures, len(images)))
-    images = images.take(choose_pictures(images.pictures, chosen).tolist())
+    chosen = Plan(seed=seed, max_images=min(max_images, len(images)))
+    images = images.take(choose_images(images.listed, chosen).tolist())
     sizes = sorted(set(images.sizes))
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])

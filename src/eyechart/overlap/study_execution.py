@@ -30,7 +30,7 @@ from eyechart.overlap.overlap_study import (
 )
 from eyechart.suites.suite import Suite
 from eyechart.suites.suite_file import write_suite
-from eyechart.training.data import LabelledImages, training_data
+from eyechart.training.data import LabeledImages, training_data
 from eyechart.training.sources import TrainingSources
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def run_study(
     return collect(study, out)
 
 
-def _load(sources: TrainingSources, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
+def _load(sources: TrainingSources, progress: Progress) -> tuple[LabeledImages, LabeledImages]:
     train, test = sources.load(progress)
     train_data = training_data(train)
-    test_data = training_data(test, train_data.class_names, least=1)
+    test_data = training_data(test, train_data.class_names, min_per_class=1)
     if train_data.size != test_data.size:
         raise UsageError(
             f"Images to train on are {train_data.size[1]} × {train_data.size[0]} px, those to"
@@ -132,8 +132,8 @@ class _OpenStudy:
     """A study with its loaded data, and its folder."""
 
     study: OverlapStudy
-    train_data: LabelledImages
-    test_data: LabelledImages
+    train_data: LabeledImages
+    test_data: LabeledImages
     out: Path
 
 

@@ -1,6 +1,6 @@
 """Choose the baseline of CE: a built-in table, a model on the same images, or humans.
 
-The choice is checked before anything is predicted; `normalise` divides afterwards.
+The choice is checked before anything is predicted; `normalize` divides afterwards.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from eyechart.testsets.testset_settings import PAPER
 if TYPE_CHECKING:
     from eyechart.pipeline.settings import OneModel
 
-AUTO, NONE, HUMANS = "auto", "none", "people"
+AUTO, NONE, HUMANS = "auto", "none", "humans"
 TABLE = ".csv"
 
 
@@ -56,7 +56,7 @@ def choose_baseline(
     the images, or no baseline.
 
     Args:
-        wanted: Name of a table or model, a CSV file, "people", "auto" or "none".
+        wanted: Name of a table or model, a CSV file, "humans", "auto" or "none".
         plan: Plan of the test.
         images: Images of the test.
         models: Names of the evaluated models.
@@ -99,9 +99,9 @@ def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
     for row in rows:
         name = row.filled("corruption")
         if name in errors:
-            raise row.refusal(f"{name} appears twice")
+            raise row.rejection(f"{name} appears twice")
         if name != CLEAN and name not in known:
-            raise row.refusal(str(unknown_name("corruption", name, known)).rstrip(".?"))
+            raise row.rejection(str(unknown_name("corruption", name, known)).rstrip(".?"))
         errors[name] = row.share("error")
     # The digest keeps two files with the same name apart.
     digest = f"{hash64(*(f'{name} {value!r}' for name, value in sorted(errors.items()))):016x}"
@@ -169,7 +169,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
         table,
         suite=plan.suite,
         corruptions=[entry.name for entry in plan.entries()],
-        names=[picture.name for picture in images.pictures],
+        names=[image.name for image in images.listed],
         labels_per_class=Counter(label for label in images.labels if label is not None),
         side=sides.pop() if len(sides) == 1 else 0,
         published_files=images.files is not None,

@@ -30,13 +30,13 @@ class ByClass:
 
     Attributes:
         clean: Predictions for clean images.
-        replicates: Number of bootstrap replicates.
+        n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
         class_names: Names of all labels.
     """
 
     clean: Predictions
-    replicates: int
+    n_bootstrap: int
     seed: int
     class_names: Sequence[str]
     _names: list[str] = field(default_factory=list)
@@ -46,17 +46,17 @@ class ByClass:
     def add(self, corruption: str, outcomes: Predictions) -> None:
         """Add the predictions under one corruption; samples without a label are ignored."""
         # Samples without a label belong to no class.
-        labelled = outcomes.take(outcomes.label != NONE)
-        if not len(labelled):
+        labeled = outcomes.take(outcomes.label != NONE)
+        if not len(labeled):
             return
-        images, index, counts = np.unique(labelled.picture, return_inverse=True, return_counts=True)
+        images, index, counts = np.unique(labeled.image, return_inverse=True, return_counts=True)
         self._names.append(corruption)
         self._totals.append(
-            _Totals(images, counts, np.bincount(index, labelled.correct).astype(np.float64))
+            _Totals(images, counts, np.bincount(index, labeled.correct).astype(np.float64))
         )
-        assert labelled.answer is not None
-        missed = labelled.correct == 0
-        self._wrong.append(np.stack([labelled.label[missed], labelled.answer[missed]]))
+        assert labeled.prediction is not None
+        missed = labeled.correct == 0
+        self._wrong.append(np.stack([labeled.label[missed], labeled.prediction[missed]]))
 
     def results(self) -> list[ClassResults]:
         """Return the results of every class with predictions, in the order of labels."""
@@ -66,7 +66,7 @@ class ByClass:
         counts, hits = np.zeros(shape), np.zeros(shape)
         for row, totals in enumerate(self._totals):
             # Clean images are sorted and contain every image of the test.
-            columns = np.searchsorted(self.clean.picture, totals.images)
+            columns = np.searchsorted(self.clean.image, totals.images)
             counts[row, columns], hits[row, columns] = totals.counts, totals.n_correct
         labels, class_index = np.unique(self.clean.label, return_inverse=True)
         replicates = self._replicates(
@@ -93,7 +93,7 @@ class ByClass:
             (np.concatenate([hits, counts]), (np.tile(units, 2), columns)),
             shape=(len(counts), 2 * classes),
         )
-        sums = resample_sums(table.tocsr(), self.replicates, self.seed)
+        sums = resample_sums(table.tocsr(), self.n_bootstrap, self.seed)
         right, total = sums[:, :classes], sums[:, classes:]
         shares: FloatArray = np.full(right.shape, np.nan)
         np.divide(right, total, out=shares, where=total > 0)
@@ -116,8 +116,8 @@ class ByClass:
         return ClassResults(
             label=label,
             name=self.class_names[label],
-            pictures=n_images,
-            answers=int(rates.counts.sum()),
+            n_images=n_images,
+            n_samples=int(rates.counts.sum()),
             clean=None if np.isnan(clean).all() else float(np.nanmean(clean)),
             corrupted=make_estimate(rates.value, replicates, n_images),
             worst=self._names[worst],
@@ -131,10 +131,10 @@ class ByClass:
         pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
         mistakes = {}
         for label in np.unique(pairs[0]).tolist():
-            answers, frequency = pairs[1][pairs[0] == label], counts[pairs[0] == label]
+            predictions, frequency = pairs[1][pairs[0] == label], counts[pairs[0] == label]
             # Ties go to the smaller class index: np.unique sorts.
             most = int(frequency.argmax())
-            mistakes[label] = (int(answers[most]), float(frequency[most] / frequency.sum()))
+            mistakes[label] = (int(predictions[most]), float(frequency[most] / frequency.sum()))
         return mistakes
 
 

@@ -8,7 +8,7 @@ from eyechart.pipeline.baseline_choice import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
-from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
+from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_RULER, Fit
 from eyechart.suites.suite import Entry, all_entries
 from eyechart.testsets.coverage import CorruptionCoverage
 from eyechart.testsets.plan import Plan
@@ -45,7 +45,7 @@ def caveats_of(
     if task.images.damaged:
         names = ", ".join(image.name for image in task.images.damaged[:3])
         yield f"{len(task.images.damaged)} damaged images were left out: {names}."
-    full_side = find_ruler(task.plan.definition).full_side
+    full_side = find_ruler(task.plan.ruler).full_side
     if min(min(size) for size in task.images.sizes) < full_side and task.images.has_clean:
         yield (
             f"Images under {full_side} px have fewer scales: their Δv is not comparable with that"
@@ -58,7 +58,7 @@ def caveats_of(
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
         if firsts.setdefault(name, space) is space and space.verdict:
-            size = f"{_count(space.pictures, 'image')} of {_count(space.classes, 'class')}"
+            size = f"{_count(space.n_images, 'image')} of {_count(space.classes, 'class')}"
             yield f"{name}: {size}: {space.verdict}."
     yield from _trained_on(models)
     yield from _same_files(task)
@@ -73,8 +73,8 @@ def caveats_of(
 
 def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:
     """Yield one sentence for each setting that makes scores not comparable with default ones."""
-    if plan.definition != Plan().definition:
-        yield f"Visual change is measured by {plan.definition}, not by {Plan().definition}."
+    if plan.ruler != Plan().ruler:
+        yield f"Visual change is measured by {plan.ruler}, not by {Plan().ruler}."
     density = to_density(fit.density)
     if density != UNIFORM:
         yield f"Areas are weighted by the density {density.identity} over Δv."
@@ -102,14 +102,14 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
         for corruption in space.corruptions.values()
         for score in corruption.properties.values()
     ]
-    is_compared = any(score.people is not None for score in scores)
-    if NO_REFERENCE in {score.people_note for score in scores} and not is_compared:
+    is_compared = any(score.humans is not None for score in scores)
+    if NO_REFERENCE in {score.human_note for score in scores} and not is_compared:
         yield (
             "No human comparison: humans responded to none of these corruptions, nor to a similar"
             " one; see eyechart humans list for what there is."
         )
-    notes = (score.people_note for score in scores)
-    reasons = [note for note in notes if note.startswith((NO_HUMAN_CURVE, OTHER_DEFINITION))]
+    notes = (score.human_note for score in scores)
+    reasons = [note for note in notes if note.startswith((NO_HUMAN_CURVE, OTHER_RULER))]
     # dict.fromkeys removes duplicates and keeps the order.
     yield from dict.fromkeys(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in reasons)
     if fit.right_anchor == "measured" and is_compared:
@@ -127,7 +127,7 @@ def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
         for _, space in spaces
         for name, score in space.corruptions.items()
         if score.accuracy is not None
-        and (comparison := score.accuracy.people) is not None
+        and (comparison := score.accuracy.humans) is not None
         and is_packaged(comparison.reference)
     }
     if areas:
@@ -184,7 +184,7 @@ def _same_files(task: PredictionTask) -> Iterator[str]:
     for index, digest in enumerate(task.images.digests):
         other = first.setdefault(digest, index)
         if task.images.labels[other] != task.images.labels[index]:
-            pairs.append((task.images.pictures[other].name, task.images.pictures[index].name))
+            pairs.append((task.images.listed[other].name, task.images.listed[index].name))
     if pairs:
         count = "1 image is" if len(pairs) == 1 else f"{len(pairs)} images are"
         one, two = pairs[0]

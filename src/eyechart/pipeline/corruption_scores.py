@@ -51,7 +51,7 @@ class CorruptionScorer:
         fit: How curves are fitted.
         geometric: Whether the corruption moves image content, so that Δv is not meaningful.
         classes: Number of classes, 0 if unknown.
-        labelled: Whether the images have labels.
+        labeled: Whether the images have labels.
         reference: Human reference; None if it does not apply.
         why_no_reference: Reason why it does not apply.
     """
@@ -60,7 +60,7 @@ class CorruptionScorer:
     fit: Fit
     geometric: bool
     classes: int
-    labelled: bool
+    labeled: bool
     reference: References | Reference | None
     why_no_reference: str
 
@@ -69,19 +69,19 @@ class CorruptionScorer:
         known = predictions.label != NONE
         accuracy = clean_error = None
         computed: dict[str, Estimate] = {}
-        if self.labelled and known.any():
+        if self.labeled and known.any():
             with_label = predictions.take(known)
             if not np.isnan(with_label.clean_correct).any():
                 clean_error = estimate_mean(1 - with_label.clean_correct, with_label, self.fit)
             accuracy = self._accuracy(with_label)
-            computed = computed_scores(with_label, self.fit.replicates, self.fit.seed)
+            computed = computed_scores(with_label, self.fit.n_bootstrap, self.fit.seed)
         has_clean = not np.isnan(predictions.consistent).all()
         return CorruptionResults(
             unmeasurable=int(np.isnan(predictions.delta_v).sum()),
             error=None if accuracy is None else complement(accuracy.rate),
             clean_error=clean_error,
             computed_scores=computed,
-            error_by_severity=errors_by_severity(predictions.take(known)) if self.labelled else {},
+            error_by_severity=errors_by_severity(predictions.take(known)) if self.labeled else {},
             accuracy=accuracy,
             consistency=self._consistency(predictions) if has_clean else None,
         )
@@ -107,8 +107,8 @@ class CorruptionScorer:
     ) -> PropertyResults:
         without_curve = PropertyResults(
             rate=estimate_mean(hits, predictions, self.fit),
-            answers=len(hits),
-            people_note=NO_VISUAL_CHANGE,
+            n_samples=len(hits),
+            human_note=NO_VISUAL_CHANGE,
         )
         if self.geometric:
             note = f"{NO_VISUAL_CHANGE}: the corruption moves image content"
@@ -119,18 +119,18 @@ class CorruptionScorer:
         try:
             curve = self._fit_curve(metric, predictions, hits, clean, lost)
         except UsageError as error:
-            notes = {"note": f"no curve: {error}", "people_note": "no curve"}
+            notes = {"note": f"no curve: {error}", "human_note": "no curve"}
             return without_curve.model_copy(update=notes)
-        n_images = len(np.unique(predictions.picture))
+        n_images = len(np.unique(predictions.image))
         comparison, why_none = self._compare(metric, curve, n_images)
         return PropertyResults(
             rate=without_curve.rate,
-            answers=len(hits),
+            n_samples=len(hits),
             robustness=make_estimate(curve.area, curve.areas, n_images),
             bounds=curve.bounds,
             observed=tuple(curve.observed),
-            people=comparison,
-            people_note=why_none,
+            humans=comparison,
+            human_note=why_none,
             curve=ModelCurve.of(curve),
         )
 
@@ -155,7 +155,7 @@ class CorruptionScorer:
                 lost,
                 weights,
             ),
-            clusters=predictions.picture,
+            clusters=predictions.image,
             all_clusters=predictions.universe,
             weights=weights,
             **self.fit.options(),
@@ -194,7 +194,7 @@ class CorruptionScorer:
             leads=tuple(ranges(human, model)),
             significant=tuple(significant_ranges(human, model)),
             tested=verdict.leads,
-            p_people=verdict.p_human,
+            p_humans=verdict.p_human,
             p_model=verdict.p_model,
             line=sample_curve(human),
             model_line=sample_curve(model),
@@ -225,18 +225,18 @@ def correct_for_number(scores: Sequence[CorruptionResults]) -> list[CorruptionRe
 def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults | None]:
     corrected = list(scores)
     compared = [
-        (index, score, score.people)
+        (index, score, score.humans)
         for index, score in enumerate(scores)
-        if score is not None and score.people is not None
+        if score is not None and score.humans is not None
     ]
-    p_human = holm([comparison.p_people for _, _, comparison in compared])
+    p_human = holm([comparison.p_humans for _, _, comparison in compared])
     p_model = holm([comparison.p_model for _, _, comparison in compared])
     for (index, score, comparison), of_human, of_model in zip(
         compared, p_human, p_model, strict=True
     ):
-        changes = {"p_people": float(of_human), "p_model": float(of_model)}
+        changes = {"p_humans": float(of_human), "p_model": float(of_model)}
         changed = comparison.model_copy(update=changes)
-        corrected[index] = score.model_copy(update={"people": changed})
+        corrected[index] = score.model_copy(update={"humans": changed})
     return corrected
 
 
@@ -244,7 +244,7 @@ def without_claim(score: CorruptionResults, verdict: str) -> CorruptionResults:
     """Return the scores with `verdict` in place of the scenario, for insufficient data."""
     changes = {}
     for letter, results in score.properties.items():
-        if results.people is not None:
-            comparison = results.people.model_copy(update={"scenario": verdict})
-            changes[PROPERTIES[letter]] = results.model_copy(update={"people": comparison})
+        if results.humans is not None:
+            comparison = results.humans.model_copy(update={"scenario": verdict})
+            changes[PROPERTIES[letter]] = results.model_copy(update={"humans": comparison})
     return score.model_copy(update=changes)

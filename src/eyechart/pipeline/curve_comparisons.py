@@ -25,7 +25,7 @@ def similar_corruptions(
             if kind is None or kind != classes.name_of(second):
                 continue
             properties = (scores[name].properties.get(letter) for name in (first, second))
-            one, two = (None if score is None else score.people for score in properties)
+            one, two = (None if score is None else score.humans for score in properties)
             # Scores with and without correction for chance are on different scales.
             if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
                 continue

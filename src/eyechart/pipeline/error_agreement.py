@@ -21,18 +21,18 @@ from eyechart.results.schema import ErrorAgreement
 from eyechart.scores.error_consistency import (
     ErrorConsistency,
     error_consistency,
-    error_consistency_with_people,
+    error_consistency_with_humans,
 )
 from eyechart.scores.scoring import Fit
 from eyechart.suites.suite import Entry
 
-HUMANS = "people"
+HUMANS = "humans"
 """Name of humans where a model's name would be."""
 
 STEPS = 10
 """Number of ranges of Δv that κ is computed within, where there are no severities."""
 
-MOST_REPLICATES = 200
+MAX_BOOTSTRAP_OF_KAPPA = 200
 """Each replicate recomputes κ of every pair of models within every range, which takes long."""
 
 SAME_CHANGE = 1e6
@@ -45,14 +45,14 @@ class Trials:
 
     Attributes:
         right: 1 if correct, 0 if incorrect, NaN without a label.
-        picture: Index of the image.
+        image: Index of the image.
         condition: Corruption and strength as one number.
         delta_v: Visual change.
         corruption: Index of the corruption among the entries.
     """
 
     right: NDArray[np.float64]
-    picture: IntArray
+    image: IntArray
     condition: IntArray
     delta_v: NDArray[np.float64]
     corruption: IntArray
@@ -105,7 +105,7 @@ def agreements(
         if space != "entry16" or references is None:
             continue
         for model, corrupted in trials.items():
-            names = readers[model].pictures(model)
+            names = readers[model].image_names(model)
             stimuli = _stimuli(readers[model].clean(model), names, entries)
             # Stimuli are appended after the samples of all corruptions.
             n_corrupted = len(corrupted.right)
@@ -136,7 +136,7 @@ def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) ->
     strength = np.concatenate([_strengths(part) for part in parts])
     return Trials(
         np.concatenate([part.correct for part in parts]),
-        np.concatenate([part.picture for part in parts]),
+        np.concatenate([part.image for part in parts]),
         # One code per corruption and strength; strengths are 0…STEPS.
         corruption * (STEPS + 1) + strength,
         np.concatenate([part.delta_v for part in parts]),
@@ -158,9 +158,9 @@ def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
         return error_consistency(
             one.right,
             two.right,
-            one.picture,
+            one.image,
             conditions=one.condition,
-            replicates=_replicates(fit),
+            n_bootstrap=_replicates(fit),
             seed=fit.seed,
         )
     except UsageError:
@@ -172,9 +172,9 @@ def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> 
     # Rounded, since Δv that went through a file may differ in the last digit.
     change = np.rint(trials.delta_v * SAME_CHANGE)
     return {
-        (entries[corruption].name, _stem(names[picture]), str(level)): index
-        for index, (corruption, picture, level) in enumerate(
-            zip(trials.corruption.tolist(), trials.picture.tolist(), change.tolist(), strict=True)
+        (entries[corruption].name, _stem(names[image]), str(level)): index
+        for index, (corruption, image, level) in enumerate(
+            zip(trials.corruption.tolist(), trials.image.tolist(), change.tolist(), strict=True)
         )
     }
 
@@ -189,9 +189,9 @@ def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry])
         (STIMULUS + experiment, image, plain_condition(condition)) if condition else None
         for experiment, condition, image in map(stimulus_of, names)
     ]
-    kept = np.array([keys[picture] is not None for picture in clean.picture.tolist()], dtype=bool)
+    kept = np.array([keys[index] is not None for index in clean.image.tolist()], dtype=bool)
     stimuli = clean.take(kept)
-    known = [key for picture in stimuli.picture.tolist() if (key := keys[picture]) is not None]
+    known = [key for index in stimuli.image.tolist() if (key := keys[index]) is not None]
     conditions = [(experiment, condition) for experiment, _, condition in known]
     codes = {condition: code for code, condition in enumerate(sorted(set(conditions)))}
     condition_codes = np.array([codes[condition] for condition in conditions], dtype=np.int64)
@@ -199,7 +199,7 @@ def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry])
     first = len(entries) * (STEPS + 1)
     trials = Trials(
         stimuli.correct,
-        stimuli.picture,
+        stimuli.image,
         first + condition_codes,
         stimuli.delta_v,
         np.full(len(known), len(entries)),
@@ -208,7 +208,7 @@ def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry])
 
 
 def _joined(one: Trials, two: Trials) -> Trials:
-    columns = ("right", "picture", "condition", "delta_v", "corruption")
+    columns = ("right", "image", "condition", "delta_v", "corruption")
     return Trials(*(np.concatenate([getattr(one, c), getattr(two, c)]) for c in columns))
 
 
@@ -223,21 +223,21 @@ def _with_humans(
         responses: Human responses. Those without Δv are matched by experiment, condition and image.
         fit: Settings with replicates and seed.
     """
-    if not (responses.picture != "").any():
+    if not (responses.image != "").any():
         return None
     change = np.rint(responses.delta_v * SAME_CHANGE)
     rows: dict[str, NDArray[np.float64]] = {}
-    for corruption, picture, experiment, condition, level, subject, right in zip(
-        responses.corruption.tolist(), responses.picture.tolist(), responses.stimulus_set.tolist(),
+    for corruption, image, experiment, condition, level, subject, right in zip(
+        responses.corruption.tolist(), responses.image.tolist(), responses.stimulus_set.tolist(),
         responses.condition.tolist(), change.tolist(), responses.subject.tolist(),
         responses.correct.tolist(), strict=True,
     ):  # fmt: skip
-        key = (corruption, _stem(picture), str(level))
+        key = (corruption, _stem(image), str(level))
         if np.isnan(level):
-            key = (STIMULUS + experiment, picture, plain_condition(condition))
+            key = (STIMULUS + experiment, image, plain_condition(condition))
         index = indices.get(key)
         # Counts per condition have no single trials, and κ needs them.
-        if index is None or not picture or right not in (0.0, 1.0):
+        if index is None or not image or right not in (0.0, 1.0):
             continue
         if subject not in rows:
             rows[subject] = np.full(len(trials.right), np.nan)
@@ -246,19 +246,19 @@ def _with_humans(
         return None
     # Trials that no human did would only cost memory in the bootstrap.
     seen = np.flatnonzero(~np.isnan(np.stack(list(rows.values()))).all(axis=0))
-    return error_consistency_with_people(
+    return error_consistency_with_humans(
         trials.right[seen],
         [row[seen] for row in rows.values()],
-        trials.picture[seen],
+        trials.image[seen],
         conditions=trials.condition[seen],
-        replicates=_replicates(fit),
+        n_bootstrap=_replicates(fit),
         seed=fit.seed,
     )
 
 
 def _replicates(fit: Fit) -> int:
     # Every pair of models is resampled; the intervals of κ do not need more replicates.
-    return min(fit.replicates, MOST_REPLICATES)
+    return min(fit.n_bootstrap, MAX_BOOTSTRAP_OF_KAPPA)
 
 
 def _stem(name: str) -> str:

@@ -13,9 +13,9 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import CheckFailed
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.models.defences.crops import crop_of_crop_note
-from eyechart.models.defences.defence import read_defences
-from eyechart.models.defences.defended import apply_defences
+from eyechart.models.defenses.crops import crop_of_crop_note
+from eyechart.models.defenses.defended import apply_defenses
+from eyechart.models.defenses.defense import read_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import with_baseline
@@ -90,7 +90,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
         ...         Image.fromarray(pixels).save(Path(folder, f"{index}.png"))
         ...     results = ec.evaluate(
         ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], labels="none",
-        ...         stimulus="native", bins=4, least=2, replicates=10,
+        ...         stimulus="native", bins=4, min_per_bin=2, n_bootstrap=10,
         ...     )
         >>> 0 <= float(results["mean_color"]["gaussian_blur"].r_p) <= 1
         True
@@ -109,7 +109,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     settings = source.settings(settings).checked()
     device = find_device(settings.device)
     settings = replace(settings, label_maps=settings.loaded_maps)
-    defences = read_defences(settings.defences)
+    defenses = read_defenses(settings.defenses)
 
     def load(model: "OneModel") -> Model:
         if isinstance(model, Model):
@@ -122,9 +122,9 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
             label_maps=settings.loaded_maps,
         )
 
-    # Defences apply to the evaluated models only, not to a baseline.
+    # Defenses apply to the evaluated models only, not to a baseline.
     models, baseline = with_baseline(
-        [apply_defences(load(model), defences) for model in settings.models],
+        [apply_defenses(load(model), defenses) for model in settings.models],
         settings.baseline,
         load,
     )
@@ -136,7 +136,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
         inputs = EvaluationInputs(models, images, device)
         results, run = _run(settings, inputs, out, progress)
         notes = (*left_out_notes(settings.plan.left_out()), *results.warnings)
-        more = crop_of_crop_note(defences, images.sizes)
+        more = crop_of_crop_note(defenses, images.sizes)
         changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
         if settings.out is None:
             # Example images are in the temporary folder, which is deleted.

@@ -73,9 +73,9 @@ class EvaluationRun:
     def spaces(self, model: Model) -> Iterator[LabelSpace]:
         """Yield the label spaces to score a model in, the primary one first."""
         images, asked = self.task.images, self.task.plan.labels
-        unlabelled = np.full(len(images), NONE)
+        unlabeled = np.full(len(images), NONE)
         if asked != ENTRY16:
-            labels = unlabelled
+            labels = unlabeled
             if asked == "native":
                 labels = native_labels(images.labels, model.classes or 0, model.class_names)
             yield LabelSpace("native", labels, self.output_names(model))
@@ -83,7 +83,7 @@ class EvaluationRun:
         if model.has_imagenet and (asked == ENTRY16 or self.settings.human_names):
             labels = category_labels(images.labels, images.categories)
             if asked == "none":
-                labels = unlabelled
+                labels = unlabeled
             has_labels = bool((labels[self.used_images] != NONE).any())
             # Without images of a category there is nothing to score, unless consistency needs no
             # labels.
@@ -102,7 +102,7 @@ class EvaluationRun:
     def reader(self, space: LabelSpace) -> PredictionReader:
         """Return the recorded predictions with the labels of a label space."""
         images = self.task.images
-        names = [image.name for image in images.pictures]
+        names = [image.name for image in images.listed]
         labels = dict(zip(names, space.labels.tolist(), strict=True))
         rule = self.settings.rule if space.name == ENTRY16 else None
         return PredictionReader(self.folder, labels, rule, images.has_clean)

@@ -12,7 +12,7 @@ from PIL import Image
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
-from eyechart.images.image_files import write_picture
+from eyechart.images.image_files import write_image
 from eyechart.labels.categories import NONE
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
@@ -58,12 +58,12 @@ def keep_examples(run: EvaluationRun, out: Path) -> tuple[ExampleImage, ...]:
     examples: list[ExampleImage] = []
     for samples in groups:
         # Only predictions for the chosen samples are kept in memory.
-        answers = [
+        by_model = [
             _only(model.reader.outcomes(model.name, samples.name), samples) for model in models
         ]
         rows = samples.row if samples.entry is None else chosen[samples.name]
         examples += (
-            _example(samples, models, answers, int(row), files[int(row)])
+            _example(samples, models, by_model, int(row), files[int(row)])
             for row in rows
             if int(row) in files
         )
@@ -86,55 +86,55 @@ def _recognised(models: Sequence[_Predicted]) -> IntArray | None:
     right: list[IntArray] = []
     for model in models:
         clean = model.reader.clean(model.name)
-        right.append(clean.picture[clean.correct == 1])
-    pictures, counts = np.unique(np.concatenate(right), return_counts=True)
+        right.append(clean.image[clean.correct == 1])
+    images, counts = np.unique(np.concatenate(right), return_counts=True)
     # Most models, not all: one weak model should not rule out every image.
-    return pictures[counts == counts.max()] if len(pictures) else None
+    return images[counts == counts.max()] if len(images) else None
 
 
 def choose_rows(
-    outcomes: Mapping[str, Predictions], recognised: IntArray | None
+    outcomes: Mapping[str, Predictions], recognized: IntArray | None
 ) -> dict[str, IntArray]:
     """Return samples of every corruption, from mild to strong.
 
     They are of one image, the same for all corruptions if its samples cover enough of the range;
     otherwise of several images.
     """
-    usable = {name: _usable(predicted, recognised) for name, predicted in outcomes.items()}
+    usable = {name: _usable(predicted, recognized) for name, predicted in outcomes.items()}
     reached = {name: _reach(predicted) for name, predicted in usable.items()}
     everywhere: Counter[int] = Counter()
     for counts in reached.values():
         everywhere.update(counts)
     # The same image for all corruptions makes them comparable; ties go to the first image.
-    favourite = max(everywhere, key=lambda picture: (everywhere[picture], -picture))
+    favourite = max(everywhere, key=lambda image: (everywhere[image], -image))
     return {name: _rows(predicted, reached[name], favourite) for name, predicted in usable.items()}
 
 
-def _usable(outcomes: Predictions, recognised: IntArray | None) -> Predictions:
-    labelled = outcomes.label != NONE
-    usable = outcomes.take(labelled) if labelled.any() else outcomes
-    if recognised is None:
+def _usable(outcomes: Predictions, recognized: IntArray | None) -> Predictions:
+    labeled = outcomes.label != NONE
+    usable = outcomes.take(labeled) if labeled.any() else outcomes
+    if recognized is None:
         return usable
     # An image that is misclassified even when clean does not illustrate a corruption.
-    known = np.isin(usable.picture, recognised)
+    known = np.isin(usable.image, recognized)
     return usable.take(known) if known.any() else usable
 
 
 def _reach(outcomes: Predictions) -> dict[int, int]:
     """Return the number of ranges of Δv, or of severities, that each image's samples cover."""
     part = outcomes.severity.astype(np.int64) if _has_levels(outcomes) else _step(outcomes)
-    pairs = np.unique(np.stack([outcomes.picture, part]), axis=1)
-    pictures, counts = np.unique(pairs[0], return_counts=True)
-    return dict(zip(pictures.tolist(), counts.tolist(), strict=True))
+    pairs = np.unique(np.stack([outcomes.image, part]), axis=1)
+    images, counts = np.unique(pairs[0], return_counts=True)
+    return dict(zip(images.tolist(), counts.tolist(), strict=True))
 
 
 def _rows(outcomes: Predictions, reached: Mapping[int, int], favourite: int) -> IntArray:
-    best = max(reached, key=lambda picture: (reached[picture], -picture))
+    best = max(reached, key=lambda image: (reached[image], -image))
     # The common image is used if it covers enough, even if another image covers more.
     enough = min(ENOUGH, reached[best])
-    picture = favourite if reached.get(favourite, 0) >= enough else best
-    if reached[picture] >= min(ENOUGH, len(np.unique(_step(outcomes)))) or _has_levels(outcomes):
-        outcomes = outcomes.take(outcomes.picture == picture)
+    image = favourite if reached.get(favourite, 0) >= enough else best
+    if reached[image] >= min(ENOUGH, len(np.unique(_step(outcomes)))) or _has_levels(outcomes):
+        outcomes = outcomes.take(outcomes.image == image)
     assert outcomes.row is not None
     kept = np.arange(len(outcomes))
     if not _has_levels(outcomes):
@@ -164,9 +164,9 @@ def _groups(task: PredictionTask, wanted: IntArray) -> list[Samples]:
         for samples in task.groups
         if samples.entry is not None
     ]
-    pictures = np.unique(np.concatenate([samples.image for samples in groups]))
+    images = np.unique(np.concatenate([samples.image for samples in groups]))
     clean = [
-        samples.take(np.flatnonzero(np.isin(samples.image, pictures)))
+        samples.take(np.flatnonzero(np.isin(samples.image, images)))
         for samples in task.groups
         if samples.entry is None
     ]
@@ -185,10 +185,10 @@ def _write(task: PredictionTask, groups: Sequence[Samples], folder: Path) -> dic
                 pixels = work.clean_images.make(part, read).images[0].permute(1, 2, 0).cpu().numpy()
                 row = int(part.row[0])
                 files[row] = f"{file_name(part.name)}-{row:08d}.jpg"
-                picture = Image.fromarray(pixels)
+                image = Image.fromarray(pixels)
                 # Reduced for viewing; Δv was measured on the original stimulus.
-                picture.thumbnail((SIDE, SIDE))
-                write_picture(picture, folder / files[row], quality=QUALITY)
+                image.thumbnail((SIDE, SIDE))
+                write_image(image, folder / files[row], quality=QUALITY)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
     return files
@@ -197,12 +197,12 @@ def _write(task: PredictionTask, groups: Sequence[Samples], folder: Path) -> dic
 def _example(
     samples: Samples,
     models: Sequence[_Predicted],
-    answers: Sequence[Predictions],
+    by_model: Sequence[Predictions],
     row: int,
     file: str,
 ) -> ExampleImage:
     at = int(np.flatnonzero(samples.row == row)[0])
-    first = answers[0]
+    first = by_model[0]
     index = _index(first, row)
     label = int(first.label[index])
     # Δv is not meaningful for geometric corruptions.
@@ -210,15 +210,15 @@ def _example(
     return ExampleImage(
         corruption=samples.name,
         row=row,
-        picture=models[0].reader.pictures(models[0].name)[int(first.picture[index])],
+        image=models[0].reader.image_names(models[0].name)[int(first.image[index])],
         truth="" if label == NONE else models[0].class_names[label],
         delta_v=None if moved else first.delta_v[index],
         severity=first.severity[index],
         parameters={name: float(values[at]) for name, values in samples.values.items()},
         file=file,
-        answers={
+        predictions={
             model.name: _prediction(model, predictions, _index(predictions, row))
-            for model, predictions in zip(models, answers, strict=True)
+            for model, predictions in zip(models, by_model, strict=True)
         },
     )
 
@@ -229,10 +229,12 @@ def _index(outcomes: Predictions, row: int) -> int:
 
 
 def _prediction(model: _Predicted, predictions: Predictions, index: int) -> ExamplePrediction:
-    assert predictions.answer is not None and predictions.confidence is not None
-    answer = int(predictions.answer[index])
+    assert predictions.prediction is not None and predictions.confidence is not None
+    prediction = int(predictions.prediction[index])
     return ExamplePrediction(
-        said="none of the categories" if answer == NONE else model.class_names[answer],
+        prediction="none of the categories"
+        if prediction == NONE
+        else model.class_names[prediction],
         confidence=predictions.confidence[index],
         correct=_flag(predictions.correct[index]),
         consistent=_flag(predictions.consistent[index]),

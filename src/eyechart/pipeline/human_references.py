@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References, check_names
-from eyechart.humans.placement import HUMAN_DEFINITION
+from eyechart.humans.placement import HUMAN_RULER
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
 from eyechart.labels.categories import CATEGORIES
@@ -12,7 +12,7 @@ from eyechart.labels.space_names import ENTRY16
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
 from eyechart.results.schema import HumanExperiment
-from eyechart.scores.scoring import OTHER_DEFINITION, Fit, human_curve
+from eyechart.scores.scoring import OTHER_RULER, Fit, human_curve
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 
@@ -26,10 +26,10 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     if not settings.human_names:
         return None, "no human reference was asked for"
     # Human responses are placed by one definition of Δv; curves over another axis compare nothing.
-    if settings.plan.definition != HUMAN_DEFINITION:
+    if settings.plan.ruler != HUMAN_RULER:
         return None, (
-            f"{OTHER_DEFINITION}: human responses are placed by the definition {HUMAN_DEFINITION}"
-            f" of visual change, this test is by {settings.plan.definition}"
+            f"{OTHER_RULER}: human responses are placed by the ruler {HUMAN_RULER}"
+            f" of visual change, this test is by {settings.plan.ruler}"
         )
     references, reasons = [], []
     for name in settings.human_names:
@@ -42,7 +42,7 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
         if len(settings.human_names) == 1:
             return None, reasons[0]
         raise UsageError(
-            f"Of several human references {reasons[0]}: give --match-choices, or leave it out."
+            f"Of several human references {reasons[0]}: give --chance-correct, or leave it out."
         )
     check_names(references)
     return References(tuple(references)), ""
@@ -51,12 +51,12 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
 def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]:
     reference = find_reference(name, settings.clean_responses)
     if reference.choices != len(CATEGORIES):
-        if settings.match_choices:
-            return reference.meeting(len(CATEGORIES), match_choices=True), ""
+        if settings.chance_correct:
+            return reference.meeting(len(CATEGORIES), chance_correct=True), ""
         if settings.plan.labels == ENTRY16:
             raise UsageError(
                 f"Humans had {reference.choices} choices in {reference.name}, not"
-                f" {len(CATEGORIES)}: give --match-choices to correct both sides for chance, or"
+                f" {len(CATEGORIES)}: give --chance-correct to correct both sides for chance, or"
                 " another --humans."
             )
         return None, f"humans had {reference.choices} choices, not {len(CATEGORIES)}"
@@ -107,7 +107,7 @@ def _human_curve(reference: Reference, name: str, metric: str, fit: Fit) -> Huma
         points=tuple(
             HumanPoint(
                 delta_v=point.delta_v,
-                answers=point.n_responses,
+                n_responses=point.n_responses,
                 rate=point.rate,
                 interval95=point.interval(CONFIDENCE),
                 interval83=point.interval(PUBLISHED_LEVEL),

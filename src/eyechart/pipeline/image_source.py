@@ -8,17 +8,17 @@ from pathlib import Path
 from eyechart.core.arguments import FilePath, as_path, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.demo import SOURCE, demo_pictures
+from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import find_images
-from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.images.stimulus import find_stimulus
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.suites.from_files import is_read
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import Published, find_published, load_published
-from eyechart.testsets.samples import choose_pictures
+from eyechart.testsets.samples import choose_images
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,13 @@ class ImageSource:
             begin = partial(progress.begin, "clean images")
             return load_published(self.published, plan, self.clean, self.stimulus, begin)
         if isinstance(self.images, ImageSet):
-            return self.images.take(choose_pictures(self.images.pictures, plan).tolist())
-        listed = (
-            demo_pictures() if self.images is None else find_images(self.images, self.leave_out)
-        )
-        chosen = [listed[index] for index in choose_pictures(listed, plan)]
+            return self.images.take(choose_images(self.images.listed, plan).tolist())
+        listed = demo_images() if self.images is None else find_images(self.images, self.leave_out)
+        chosen = [listed[index] for index in choose_images(listed, plan)]
         step = progress.begin("images", len(chosen))
         source = SOURCE if self.images is None else str(self.images)
         notes = () if self.images is None else unread_notes(self.images, self.leave_out)
-        return load_pictures(chosen, source, self.stimulus, step, notes)
+        return load_listed(chosen, source, self.stimulus, step, notes)
 
 
 def find_source(

@@ -28,7 +28,7 @@ TOLERANCE = 0.01
 other resizing.
 """
 
-LEAST_GAIN, LARGEST_P = 0.02, 0.001
+MIN_GAIN, LARGEST_P = 0.02, 0.001
 """Minimum gain and maximum p-value for an alternative to count as better."""
 
 SAME = 0.01
@@ -50,12 +50,12 @@ NORMALISATIONS: dict[str, tuple[Channels, Channels]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """Alternative preprocessing or output order, tried on `pictures` images.
+    """Alternative preprocessing or output order, tried on `images` images.
 
     Attributes:
         name: Description.
         advice: What to write into a model card.
-        pictures: Number of images.
+        n_images: Number of images.
         before: Number of correct predictions without the change.
         after: Number of correct predictions with the change.
         p_value: P-value of the exact McNemar test, times the number of trials (Bonferroni).
@@ -63,7 +63,7 @@ class Trial:
 
     name: str
     advice: str
-    pictures: int
+    n_images: int
     before: int
     after: int
     p_value: float
@@ -71,29 +71,29 @@ class Trial:
     @property
     def is_clearly_better(self) -> bool:
         """Whether the gain is significant and large enough to matter."""
-        gain = (self.after - self.before) / self.pictures
-        return self.p_value < LARGEST_P and gain >= LEAST_GAIN
+        gain = (self.after - self.before) / self.n_images
+        return self.p_value < LARGEST_P and gain >= MIN_GAIN
 
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """Result of a check: `right` of `pictures` correct, `promises` by source, and alternatives."""
+    """Result of a check: `right` of `n_images` correct, published accuracies, alternatives."""
 
     model: Model
-    pictures: int
+    n_images: int
     right: int
-    promises: dict[str, float]
+    published_accuracies: dict[str, float]
     trials: tuple[Trial, ...]
 
     @property
     def top1(self) -> float:
         """Top-1 accuracy."""
-        return self.right / self.pictures
+        return self.right / self.n_images
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % Wilson interval of top-1."""
-        return wilson_interval(self.top1, self.pictures, CONFIDENCE)
+        return wilson_interval(self.top1, self.n_images, CONFIDENCE)
 
     @property
     def better(self) -> tuple[Trial, ...]:
@@ -101,9 +101,9 @@ class ModelCheck:
         better = (trial for trial in self.trials if trial.is_clearly_better)
         return tuple(sorted(better, key=lambda trial: -trial.after))
 
-    def breaks(self, promise: float) -> bool:
+    def breaks(self, published_accuracy: float) -> bool:
         """Whether top-1 is significantly lower than a published accuracy, by more than a point."""
-        return self.interval[1] < promise - TOLERANCE
+        return self.interval[1] < published_accuracy - TOLERANCE
 
 
 def check_model(
@@ -112,7 +112,7 @@ def check_model(
     settings: ModelCheckSettings = USUAL,
     step: Advance = no_advance,
 ) -> ModelCheck:
-    """Return a model's accuracy on labelled images, and on up to `n` of them with alternatives.
+    """Return a model's accuracy on labeled images, and on up to `n` of them with alternatives.
 
     `step` is called for each image predicted.
     """
@@ -120,21 +120,30 @@ def check_model(
     # Some models know their number of classes only after the first prediction.
     model(images.batch([0]))
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
-    labelled = np.flatnonzero(labels != NONE)
-    if not len(labelled):
-        raise UsageError(f"None of the images in {images.source} has a label: give labelled ones.")
-    answers = _answers(model, images, labelled, step)
-    right = answers == labels[labelled]
-    promises = {"its makers or its card": model.promise, "you": settings.expect}
-    spread = np.linspace(0, len(labelled) - 1, min(settings.n, len(labelled)))
+    labeled = np.flatnonzero(labels != NONE)
+    if not len(labeled):
+        raise UsageError(f"None of the images in {images.source} has a label: give labeled ones.")
+    predictions = _predictions(model, images, labeled, step)
+    right = predictions == labels[labeled]
+    published_accuracies = {
+        "its makers or its card": model.published_accuracy,
+        "you": settings.expect,
+    }
+    spread = np.linspace(0, len(labeled) - 1, min(settings.n, len(labeled)))
     # Evenly spread over the images, which are usually sorted by class.
     some = np.unique(spread.round().astype(np.int64))
     return ModelCheck(
         model,
-        len(labelled),
+        len(labeled),
         int(right.sum()),
-        {source: promise for source, promise in promises.items() if promise is not None},
-        _trials(model, images, _Known(labelled[some], labels[labelled[some]], answers[some]), step),
+        {
+            source: published_accuracy
+            for source, published_accuracy in published_accuracies.items()
+            if published_accuracy is not None
+        },
+        _trials(
+            model, images, _Known(labeled[some], labels[labeled[some]], predictions[some]), step
+        ),
     )
 
 
@@ -144,7 +153,7 @@ def passes(model: Model, images: ImageSet, n: int) -> int:
     return count + min(n, count) * len(list(_alternatives(model.preprocessing)))
 
 
-def _answers(
+def _predictions(
     model: Model, images: ImageSet, indices: Sequence[int] | IntArray, step: Advance
 ) -> IntArray:
     def make(start: int, stop: int) -> tuple[Tensor, None]:
@@ -161,26 +170,26 @@ class _Known:
 
     indices: IntArray
     labels: IntArray
-    answers: IntArray
+    predictions: IntArray
 
 
 def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tuple[Trial, ...]:
     tried: list[tuple[str, str, IntArray]] = []
     for name, advice, steps in _alternatives(model.preprocessing):
         try:
-            answers = _answers(model.with_steps(steps), images, known.indices, step)
-            tried.append((name, advice, answers))
+            predictions = _predictions(model.with_steps(steps), images, known.indices, step)
+            tried.append((name, advice, predictions))
         except UsageError:
             # The model rejects this input, so it is no better.
             continue
     # Shifted outputs: some networks have a background class, or lack one.
     for offset, where in ((1, "after"), (-1, "before")):
         advice = f"outputs: FILE, a line per output; it seems to be the one {where}"
-        tried.append((f"the output {where} the best", advice, known.answers + offset))
-    before = known.answers == known.labels
+        tried.append((f"the output {where} the best", advice, known.predictions + offset))
+    before = known.predictions == known.labels
     return tuple(
-        _compared(name, advice, before, answers == known.labels, len(tried))
-        for name, advice, answers in tried
+        _compared(name, advice, before, predictions == known.labels, len(tried))
+        for name, advice, predictions in tried
     )
 
 
@@ -202,7 +211,7 @@ def _alternatives(steps: Preprocessing) -> Iterator[tuple[str, str, Preprocessin
             continue
         seen.append((mean, std))
         advice = f"mean: {_in_yaml(mean)}  and  std: {_in_yaml(std)}"
-        yield f"normalised as {name}", advice, replace(steps, mean=mean, std=std)
+        yield f"normalized as {name}", advice, replace(steps, mean=mean, std=std)
     order = "bgr" if steps.channels == "rgb" else "rgb"
     yield f"channels as {order.upper()}", f"channels: {order}", replace(steps, channels=order)
 

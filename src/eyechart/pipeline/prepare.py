@@ -15,14 +15,14 @@ from eyechart.images.published_arrays import PublishedArrays
 from eyechart.labels.categories import CLASSES
 from eyechart.labels.space_names import ENTRY16
 from eyechart.labels.spaces import are_numbers, map_hint, native_labels
-from eyechart.models.find import refuse_unused
+from eyechart.models.find import reject_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import HUMANS, choose_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
-from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.predictions.destroyed import destroyed_images
 from eyechart.predictions.loop import PredictionTask
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
@@ -32,7 +32,7 @@ CIFAR = (10, 100)
 """Numbers of classes of CIFAR-10 and CIFAR-100."""
 
 FIXED_BY_TESTSET = (
-    "suite", "n", "seed", "sampling", "balanced", "definition", "corruptions", "delta_v", "jpeg",
+    "suite", "n", "seed", "sampling", "balanced", "ruler", "corruptions", "delta_v", "jpeg",
 )  # fmt: skip
 """Settings that a given test set determines, so that other values are rejected."""
 
@@ -64,7 +64,7 @@ def prepare(
     """
     models, images, device = inputs.models, inputs.images, inputs.device
     check_models(models, images, device)
-    refuse_unused(settings.loaded_maps, models)
+    reject_unused(settings.loaded_maps, models)
     # Called for its checks: an invalid reference should fail before anything is predicted.
     find_humans(settings)
     testset = None if settings.testset is None else read_testset(settings.testset)
@@ -76,7 +76,7 @@ def prepare(
     _check_baseline(settings, plan, inputs)
     digest = "" if testset is None else testset.digest
     # The identity of the run does not need the samples, which are costly to draw.
-    task = PredictionTask(images, plan, groups or [], models, device, settings.batch, digest)
+    task = PredictionTask(images, plan, groups or [], models, device, settings.batch_size, digest)
     # The folder is checked before the strengths are searched, which can take long.
     folder = open_run(out, task.settings())
     if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
@@ -94,7 +94,7 @@ def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationIn
     parts = () if references is None else references.parts
     if settings.baseline_name == HUMANS and all(part.corrected for part in parts):
         raise UsageError(
-            f"--baseline people needs human errors: {why or 'they are corrected for chance'};"
+            f"--baseline humans needs human errors: {why or 'they are corrected for chance'};"
             " name another baseline, or none."
         )
 
@@ -120,8 +120,8 @@ def check_models(models: Sequence[Model], images: ImageSet, device: torch.device
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"The model {name} is given twice.")
-    pictures = destroyed_pictures(*images.sizes[0])[:2].to(device)
-    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (pictures[start:stop], None))
+    destroyed = destroyed_images(*images.sizes[0])[:2].to(device)
+    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (destroyed[start:stop], None))
     for model in models:
         predict_classes(stimuli, [model], BatchSize(2))
 

@@ -18,7 +18,7 @@ from eyechart.pipeline.curve_comparisons import paired_models
 from eyechart.pipeline.error_agreement import agreements
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import experiments_of
-from eyechart.pipeline.normalise import Divisor, normalise
+from eyechart.pipeline.normalize import Divisor, normalize
 from eyechart.pipeline.score_space import SpaceScorer
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
@@ -56,7 +56,7 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
             command="",
             made=datetime.now(UTC).isoformat(timespec="seconds"),
         ),
-        people=() if references is None else experiments_of(references, fit),
+        humans=() if references is None else experiments_of(references, fit),
     )
 
 
@@ -91,7 +91,7 @@ def _score_models(
                 marked=met_in_training(run.entries, model.trained_on),
             )
         )
-    return normalise(results, choice, run.task.plan, human_errors)
+    return normalize(results, choice, run.task.plan, human_errors)
 
 
 def _config(run: EvaluationRun, baseline: str) -> RunConfig:
@@ -115,12 +115,12 @@ def _config(run: EvaluationRun, baseline: str) -> RunConfig:
 
 def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
     coverage = {}
-    columns = ["row", "picture", "model", "corruption", "delta_v"]
+    columns = ["row", "image", "model", "corruption", "delta_v"]
     for entry in run.entries:
         table = read_rows(run.folder, entry.name, columns)
         # Δv is the same for all models: one of them is enough.
         samples = table.filter(pc.equal(table["model"], table["model"][0]))
-        (covered,) = coverage_of(samples, int(run.settings.fit.least))
+        (covered,) = coverage_of(samples, int(run.settings.fit.min_per_bin))
         coverage[entry.name] = covered.of_corruption
     return coverage
 
@@ -139,9 +139,9 @@ def _images_used(run: EvaluationRun, damaged: Sequence[Damaged]) -> ImagesUsed:
     return ImagesUsed(
         source=images.source,
         digest=images.digest,
-        pictures=len(images),
+        n_images=len(images),
         used=len(used),
         stimulus=images.stimulus.name,
         damaged=tuple(DamagedImage(name=image.name, why=image.why) for image in damaged),
-        digests={images.pictures[index].name: images.digests[index] for index in used},
+        digests={images.listed[index].name: images.digests[index] for index in used},
     )

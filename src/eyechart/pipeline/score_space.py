@@ -20,7 +20,7 @@ from eyechart.pipeline.corruption_scores import (
 )
 from eyechart.pipeline.curve_comparisons import similar_corruptions
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
-from eyechart.pipeline.normalise import Divisor, human_error
+from eyechart.pipeline.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.scores.scoring import Fit, class_weights, estimate_mean, is_too_few
@@ -43,7 +43,7 @@ class SpaceScorer:
         `step` is called for each corruption.
         """
         fit, clean = self._fit, self._clean
-        by_class = ByClass(clean, fit.replicates, fit.seed, self.space.class_names)
+        by_class = ByClass(clean, fit.n_bootstrap, fit.seed, self.space.class_names)
         scores: dict[str, CorruptionResults] = {}
         human_errors: dict[str, Divisor] = {}
         for entry in self.run.entries:
@@ -64,7 +64,7 @@ class SpaceScorer:
             }
         references = self._humans[0]
         results = SpaceResults(
-            pictures=len(clean),
+            n_images=len(clean),
             classes=len(np.unique(labels)),
             left_out=int((self.space.labels == NONE).sum()) if self._is_in_categories else 0,
             verdict=TOO_FEW if is_few else "",
@@ -98,7 +98,7 @@ class SpaceScorer:
 
     @property
     def _is_in_categories(self) -> bool:
-        """Whether labelled images are scored in the 16 categories."""
+        """Whether labeled images are scored in the 16 categories."""
         return self.space.name == ENTRY16 and self._has_labels
 
     @property
@@ -125,7 +125,7 @@ class SpaceScorer:
         weights = class_weights(predictions.label) if self._is_uneven else None
         # All corruptions resample the same images, so that replicates can be averaged over
         # corruptions.
-        return replace(predictions, universe=self._clean.picture, weights=weights)
+        return replace(predictions, universe=self._clean.image, weights=weights)
 
     def _scorer(self, corruption: str, is_geometric: bool) -> CorruptionScorer:
         references, why_none = self._humans
@@ -136,7 +136,7 @@ class SpaceScorer:
             fit=self._fit,
             geometric=is_geometric,
             classes=n_classes,
-            labelled=self._has_labels,
+            labeled=self._has_labels,
             reference=references,
             why_no_reference=why_none,
         )
@@ -151,11 +151,11 @@ class SpaceScorer:
         task, clean = self.run.task, self._clean
         if not self._has_labels or not task.images.has_clean:
             return None
-        labelled = replace(clean.take(clean.label != NONE), universe=clean.picture)
+        labeled = replace(clean.take(clean.label != NONE), universe=clean.image)
         # Same weighting as the curves, which start at this accuracy.
         if self._is_uneven or (task.plan.balanced and self.run.is_sampled):
-            labelled = replace(labelled, weights=class_weights(labelled.label))
-        return estimate_mean(labelled.correct, labelled, self._fit)
+            labeled = replace(labeled, weights=class_weights(labeled.label))
+        return estimate_mean(labeled.correct, labeled, self._fit)
 
 
 def _means(

@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
-from eyechart.predictions.destroyed import COUNT, destroyed_pictures
+from eyechart.predictions.destroyed import COUNT, destroyed_images
 
 N_IMAGES = 8
 N_ALONE = 2
@@ -56,7 +56,7 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     Without clean images, destroyed images without labels are used.
     """
     if not images.has_clean:
-        return destroyed_pictures(*images.sizes[0])[:: COUNT // N_IMAGES], []
+        return destroyed_images(*images.sizes[0])[:: COUNT // N_IMAGES], []
     by_label: dict[str | None, list[int]] = {}
     for index, label in enumerate(images.labels):
         if images.sizes[index] == images.sizes[0]:
@@ -88,7 +88,7 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
         yield (
             f"{model.name} predicts differently for an image alone than in a batch of {len(batch)}:"
             " its results depend on the batch size; put it into evaluation mode (batch"
-            " normalisation in training mode does this)."
+            " normalization in training mode does this)."
         )
     # Destroyed images have no labels and may legitimately get the same scores.
     if not labels or len(batch) < 2:

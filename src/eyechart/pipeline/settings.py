@@ -25,16 +25,16 @@ from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
-from eyechart.models.defences.registry import DEFENCES
+from eyechart.models.defenses.registry import DEFENSES
 from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.scores.baseline_names import BASELINES
-from eyechart.testsets.testset_settings import LEAST, N_SAMPLES, SUITE, TestsetSettings
+from eyechart.testsets.testset_settings import MIN_PER_BIN, N_SAMPLES, SUITE, TestsetSettings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from eyechart.images.imageset import ImageSet
-    from eyechart.models.defences.defence import Defence
+    from eyechart.models.defenses.defense import Defense
     from eyechart.models.label_map import LabelMap
     from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     OneModel: TypeAlias = "str | nn.Module | Model | Callable[[Tensor], Tensor]"
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
-DEMO_SAMPLES, DEMO_BINS, DEMO_LEAST = 300, 11, 5
+DEMO_SAMPLES, DEMO_BINS, DEMO_MIN_PER_BIN = 300, 11, 5
 """Defaults for the 20 demo images, which are too few for the usual ones."""
 
 MAX_BATCH = 100_000
@@ -179,7 +179,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             path="folder or file",
         ),
     ] = None
-    batch: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
+    batch_size: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
     device: Device = "cpu"
     engine: Annotated[
         str,
@@ -192,7 +192,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(
-            help=f"Baseline of CE: {one_of(BASELINES)} (built-in tables), a model, people, none, or"
+            help=f"Baseline of CE: {one_of(BASELINES)} (built-in tables), a model, humans, none, or"
             " auto (the built-in table where it is valid).",
             group="Curves and statistics",
             typed=str,
@@ -210,14 +210,14 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             typed=list[str],
         ),
     ] = ()
-    defences: Annotated[
-        "Sequence[str | Defence]",
+    defenses: Annotated[
+        "Sequence[str | Defense]",
         Option(
-            help=f"Defence before the models: {one_of(DEFENCES)}, such as clahe:clip=3; repeatable,"
+            help=f"Defense before the models: {one_of(DEFENSES)}, such as clahe:clip=3; repeatable,"
             " applied in order, not to a baseline.",
             group="Models",
             is_advanced=True,
-            flags=("--defence",),
+            flags=("--defense",),
             metavar="NAME[:OPTIONS]",
             typed=list[str],
         ),
@@ -278,9 +278,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         from eyechart.scores.scoring import Fit
 
         shared = {field.name: getattr(self, field.name) for field in fields(CurveSettings)}
-        bins, least = (DEMO_BINS, DEMO_LEAST) if self.is_demo else (None, LEAST)
+        bins, min_per_bin = (DEMO_BINS, DEMO_MIN_PER_BIN) if self.is_demo else (None, MIN_PER_BIN)
         shared["bins"] = bins if self.bins is None else self.bins
-        shared["least"] = least if self.least is None else self.least
+        shared["min_per_bin"] = min_per_bin if self.min_per_bin is None else self.min_per_bin
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
@@ -331,23 +331,23 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")
-        flags = ("balanced", "match_choices", "download", "trust", "check")
+        flags = ("balanced", "chance_correct", "download", "trust", "check")
         for name in flags:
             as_flag(getattr(self, name), name)
         # Values such as 1 or numpy.bool_ become bool, which results.json can store.
         settings = replace(
-            self, balanced=bool(self.balanced), match_choices=bool(self.match_choices)
+            self, balanced=bool(self.balanced), chance_correct=bool(self.chance_correct)
         )
         settings.plan.check()
         settings.fit.check()
-        if self.testset is not None and self.pictures is not None:
+        if self.testset is not None and self.max_images is not None:
             raise UsageError("A test set has its own images: leave out the number of images.")
         if as_text(self.rule, "rule") not in RULES:
             raise unknown_name("rule", self.rule, RULES)
         if self.clean_responses is not None:
             check_rule(as_text(self.clean_responses, "clean_responses"))
-        if self.batch is not None:
-            as_whole(self.batch, "batch", 1, MAX_BATCH)
+        if self.batch_size is not None:
+            as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
         if as_text(self.engine, "engine") not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
         # Evaluated here so that invalid values raise before the run.
@@ -357,15 +357,15 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
     def _check_n(self) -> None:
         """Raise a UsageError if there are too few samples for any curve."""
-        plan, least = self.plan, self.fit.least
+        plan, min_per_bin = self.plan, self.fit.min_per_bin
         # Published levels use all images, whatever n is.
         if plan.is_at_levels:
             return
         # A curve needs two usable bins.
-        need = int(least * 2)
+        need = int(min_per_bin * 2)
         if self.testset is None and plan.n < need:
             raise UsageError(
-                f"n = {plan.n} is too small for curves: two bins of {least:g} samples"
+                f"n = {plan.n} is too small for curves: two bins of {min_per_bin:g} samples"
                 f" need at least {need}; give a larger n or a smaller least."
             )
 

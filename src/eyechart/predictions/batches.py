@@ -118,7 +118,7 @@ def predict_classes(
     for model, are_finite in zip(models, finite, strict=True):
         # Reading a flag waits for the GPU, so this is done once at the end.
         if not bool(torch.stack(are_finite).all()):
-            raise model.refuse()
+            raise model.reject()
     return [torch.cat(batches) for batches in classes]
 
 

@@ -21,25 +21,25 @@ DESTROYED_ROWS = -1 - np.arange(COUNT)
 """Row numbers that no sample of a test set has."""
 
 
-def destroyed_pictures(height: int, width: int) -> Tensor:
+def destroyed_images(height: int, width: int) -> Tensor:
     """Return 16 images without content, uint8 (16, 3, H, W): eight uniform grays, eight noise."""
     half = COUNT // 2
     # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
-    grey = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
+    gray = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
     random = ImageRandom(torch.arange(half), [hash64(DESTROYED)] * half, torch.device("cpu"))
     noise = random.integers("pixels", (3, height, width), 256).to(torch.uint8)
-    return torch.cat([grey, noise])
+    return torch.cat([gray, noise])
 
 
 def predict_destroyed(
     images: ImageSet, plan: Plan, models: Sequence[Model], device: torch.device
 ) -> pa.Table:
     """Return every model's predictions for images without content, of the first image's size."""
-    pictures = destroyed_pictures(*images.sizes[0]).to(device)
+    destroyed = destroyed_images(*images.sizes[0]).to(device)
     known = {
         "row": pa.array(DESTROYED_ROWS),
-        "picture": pa.array([f"{'grey' if i < COUNT // 2 else 'noise'} {i}" for i in range(COUNT)]),
+        "image": pa.array([f"{'gray' if i < COUNT // 2 else 'noise'} {i}" for i in range(COUNT)]),
         "suite": pa.array([plan.suite] * COUNT),
         "corruption": pa.array([DESTROYED] * COUNT),
     }
@@ -49,12 +49,12 @@ def predict_destroyed(
     tables = []
     for model in models:
         stimuli = StimulusSource(
-            COUNT, images.sizes[0], lambda start, stop: (pictures[start:stop], None)
+            COUNT, images.sizes[0], lambda start, stop: (destroyed[start:stop], None)
         )
         batches = predict_batches(stimuli, [model], _all_scores, BatchSize(COUNT))
         scores = torch.cat([batch.records[0] for batch in batches])
         if not bool(scores.isfinite().all()):
-            raise model.refuse()
+            raise model.reject()
         tables.append(predictions_table(rows, model.name, record_scores(scores).on_cpu()))
     return pa.concat_tables(tables)
 

@@ -12,7 +12,7 @@ from eyechart.core.parts import Parts
 from eyechart.core.progress import Advance
 from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
-from eyechart.predictions.unreadable import UNREADABLE, left_out, refuse_too_many
+from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_many
 
 
 class Engine(Protocol):
@@ -65,7 +65,7 @@ def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = 
         if items:
             runner.run(task, items, folder, advance)
         # Counted over all writers of part files, which no single loop sees.
-        refuse_too_many(left_out(folder), task.images)
+        reject_too_many(left_out(folder), task.images)
         parts.merge()
 
 

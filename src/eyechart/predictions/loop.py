@@ -89,7 +89,7 @@ class PredictionTask:
     groups: Sequence[Samples]
     models: Sequence[Model]
     device: torch.device
-    batch: int | None = None
+    batch_size: int | None = None
     testset: str = ""
 
     def settings(self) -> dict[str, object]:
@@ -98,7 +98,7 @@ class PredictionTask:
             "schema": VERSION,
             "record": RECORD_VERSION,
             "eyechart": __version__,
-            "ruler_version": find_ruler(self.plan.definition).version,
+            "ruler_version": find_ruler(self.plan.ruler).version,
             "stimulus": self.images.stimulus.name,
             **self._about_files(),
             **self.plan.settings(),
@@ -212,7 +212,7 @@ class _Loop:
     ) -> None:
         self.task, self.destination = task, destination
         self.writer, self.advance = writer, advance
-        self.batch_size = BatchSize(task.batch or BATCH.get(task.device.type, BATCH["cpu"]))
+        self.batch_size = BatchSize(task.batch_size or BATCH.get(task.device.type, BATCH["cpu"]))
         self.left_out = LeftOut(task.images)
         self.labels: dict[str, Tensor] = {}
         self.computed: _ComputedBatch | None = None
@@ -315,7 +315,7 @@ def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
     for model, record in zip(task.models, computed.records, strict=True):
         # Column 1 is the margin, which is NaN if a score is NaN or positive infinity.
         if not bool(record.numbers[:, 1].isfinite().all()):
-            raise model.refuse()
+            raise model.reject()
     measured = Measured(computed.delta_v.numpy(), computed.pixels.numpy(), computed.scales)
     rows = samples_table(task.images, task.plan, computed.samples, measured)
     tables = [

@@ -31,10 +31,10 @@ class Predictions:
     `lost_correct` and `lost_consistent` are fractions: how often predictions on images without
     content would have been correct, or consistent. Everything about clean images is NaN if there
     are none.
-    `picture`: index of the image, equal for samples of the same image. `label`: −1 for none.
+    `image`: index of the image, equal for samples of the same image. `label`: −1 for none.
     `weights`: weight of each sample, None if all are equal. `universe`: all images that the
     bootstrap resamples, sorted, including those without a sample here, so that every corruption
-    sees the same replicates. `row`: row in the test set. `answer`: predicted class in the label
+    sees the same replicates. `row`: row in the test set. `prediction`: predicted class in the label
     space, −1 for none. `confidence`: its probability.
     `rank`: rank of the label by score, 1 if it is the prediction, NaN for none; with the 16
     categories, by the scores that the rule gives them, NaN if it gives none.
@@ -42,7 +42,7 @@ class Predictions:
 
     delta_v: FloatArray
     severity: FloatArray
-    picture: IntArray
+    image: IntArray
     label: IntArray
     correct: FloatArray
     consistent: FloatArray
@@ -52,7 +52,7 @@ class Predictions:
     weights: FloatArray | None = None
     universe: IntArray | None = None
     row: IntArray | None = None
-    answer: IntArray | None = None
+    prediction: IntArray | None = None
     confidence: FloatArray | None = None
     rank: FloatArray | None = None
 
@@ -98,11 +98,11 @@ class PredictionReader:
             nothing, nothing, np.arange(len(names)), label, *(nothing for _ in range(5))
         )
 
-    def pictures(self, model: str) -> list[str]:
-        """Return the names of the images that `Predictions.picture` indexes."""
+    def image_names(self, model: str) -> list[str]:
+        """Return the names of the images that `Predictions.image` indexes."""
         if not self.has_clean:
             return self._names()
-        names: list[str] = self._read(CLEAN, model)["picture"].to_pylist()
+        names: list[str] = self._read(CLEAN, model)["image"].to_pylist()
         return names
 
     def _names(self) -> list[str]:
@@ -113,38 +113,38 @@ class PredictionReader:
     def outcomes(self, model: str, corruption: str) -> Predictions:
         """Return a model's predictions on a corruption, compared with those on the clean images."""
         table = self._read(corruption, model)
-        answer, names = self._answers(table), table["picture"].to_pylist()
+        prediction, names = self._predictions(table), table["image"].to_pylist()
         clean = self._read(CLEAN, model) if self.has_clean else None
-        known = self._names() if clean is None else clean["picture"].to_pylist()
+        known = self._names() if clean is None else clean["image"].to_pylist()
         places = {name: position for position, name in enumerate(known)}
-        picture = np.array([places[name] for name in names], dtype=np.int64)
+        image = np.array([places[name] for name in names], dtype=np.int64)
         label = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
-        lost = self._answers(self._read(DESTROYED, model))
+        lost = self._predictions(self._read(DESTROYED, model))
         if clean is None:
             nothing = np.full(len(table), np.nan)
             same, right, lost_same = nothing, nothing, nothing
         else:
-            clean_answer = self._answers(clean)[picture]
-            same = (answer == clean_answer).astype(np.float64)
-            right, lost_same = _equal(clean_answer, label), _shares(lost, clean_answer)
+            clean_prediction = self._predictions(clean)[image]
+            same = (prediction == clean_prediction).astype(np.float64)
+            right, lost_same = _equal(clean_prediction, label), _shares(lost, clean_prediction)
         return Predictions(
             table["delta_v"].to_numpy().astype(np.float64),
             table["severity"].to_numpy().astype(np.float64),
-            picture,
+            image,
             label,
-            _equal(answer, label),
+            _equal(prediction, label),
             same,
             right,
             np.where(label == NONE, np.nan, _shares(lost, label)),
             lost_same,
             row=table["row"].to_numpy(),
-            answer=answer,
-            confidence=self._confidence(table, answer),
+            prediction=prediction,
+            confidence=self._confidence(table, prediction),
             rank=self._rank(table, label),
         )
 
     def _read(self, name: str, model: str) -> pa.Table:
-        columns = ["row", "picture", "delta_v", "severity", "model", "answer", "confidence"]
+        columns = ["row", "image", "delta_v", "severity", "model", "prediction", "confidence"]
         columns += ["rank"] if self.rule is None else ["category_max", "category_sum"]
         table = self.shared.get((name, model))
         if table is None:
@@ -155,18 +155,18 @@ class PredictionReader:
             self.shared[name, model] = table
         return table
 
-    def _answers(self, table: pa.Table) -> IntArray:
-        answer = table["answer"].to_numpy().astype(np.int64)
-        return answer if self.rule is None else categories_of(table, answer, self.rule)
+    def _predictions(self, table: pa.Table) -> IntArray:
+        prediction = table["prediction"].to_numpy().astype(np.int64)
+        return prediction if self.rule is None else categories_of(table, prediction, self.rule)
 
-    def _confidence(self, table: pa.Table, answer: IntArray) -> FloatArray:
+    def _confidence(self, table: pa.Table, prediction: IntArray) -> FloatArray:
         """Return the probability of each prediction; of a category, the sum over its classes."""
         if self.rule is None:
             return np.asarray(table["confidence"].to_numpy(), dtype=np.float64)
         logs = _sixteen(table["category_sum"])
         # −1 (no category) is not a valid index; these are set to NaN below.
-        chosen = np.take_along_axis(logs, np.maximum(answer, 0)[:, None], axis=1)[:, 0]
-        return np.where(answer == NONE, np.nan, np.exp(chosen.astype(np.float64)))
+        chosen = np.take_along_axis(logs, np.maximum(prediction, 0)[:, None], axis=1)[:, 0]
+        return np.where(prediction == NONE, np.nan, np.exp(chosen.astype(np.float64)))
 
     def _rank(self, table: pa.Table, label: IntArray) -> FloatArray:
         """Return the rank of each label among the classes or categories, NaN for none."""
@@ -180,7 +180,7 @@ class PredictionReader:
         return np.where(label == NONE, np.nan, rank)
 
 
-def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
+def categories_of(table: pa.Table, prediction: IntArray, rule: str) -> IntArray:
     """Return the category of each recorded prediction; −1 for none."""
     score = RULES[rule]
     if table["category_max"].null_count:
@@ -189,7 +189,7 @@ def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
             " use --labels native."
         )
     if score is None:
-        return np.asarray(category_of(torch.from_numpy(answer)))
+        return np.asarray(category_of(torch.from_numpy(prediction)))
     return np.asarray(score(_RecordedCategories(table)).argmax(axis=1), dtype=np.int64)
 
 
@@ -219,8 +219,8 @@ def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
     return flat.reshape(-1, len(CATEGORIES))
 
 
-def _equal(answer: IntArray, label: IntArray) -> FloatArray:
-    return np.where(label == NONE, np.nan, (answer == label).astype(np.float64))
+def _equal(prediction: IntArray, label: IntArray) -> FloatArray:
+    return np.where(label == NONE, np.nan, (prediction == label).astype(np.float64))
 
 
 def _shares(lost: IntArray, label: IntArray) -> FloatArray:

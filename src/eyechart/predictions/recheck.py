@@ -36,7 +36,7 @@ class Comparison:
     expected occasionally.
     """
 
-    answers: int
+    n_predictions: int
     pixels: int
     delta_v: int
     other: int
@@ -45,13 +45,13 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether everything is as recorded, apart from a few close calls."""
-        are_too_many = self.close_calls > MOST_CLOSE * self.answers
+        are_too_many = self.close_calls > MOST_CLOSE * self.n_predictions
         return not (self.pixels or self.delta_v or self.other or are_too_many)
 
     def sentence(self) -> str:
         """Return the outcome of the comparison as one sentence."""
         return (
-            f"Check: {self.answers} predictions recomputed; {self.pixels} differ in pixels,"
+            f"Check: {self.n_predictions} predictions recomputed; {self.pixels} differ in pixels,"
             f" {self.delta_v} in Δv, {self.other} in the predicted class, and {self.close_calls}"
             " more in the class where the two best scores were nearly equal."
         )
@@ -94,7 +94,7 @@ def _compare(old: pa.Table, new: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
     nowhere = np.isnan(before) & np.isnan(after)
     # Written so that a NaN on one side only counts as a difference.
     change = ~nowhere & ~(np.abs(before - after) <= CLOSE)
-    other = old["answer"].to_numpy() != new["answer"].to_numpy()
+    other = old["prediction"].to_numpy() != new["prediction"].to_numpy()
     close = np.minimum(old["margin"].to_numpy(), new["margin"].to_numpy()) <= MARGIN
     return np.array(
         [len(pixels), pixels.sum(), change.sum(), (other & ~close).sum(), (other & close).sum()]

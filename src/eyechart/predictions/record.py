@@ -14,7 +14,7 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, category_maxima, cat
 from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 
-VERSION = 3
+VERSION = 4
 """Version of the records; increases with every change, so that older runs are not resumed."""
 
 SIXTEEN = len(CATEGORIES)
@@ -22,10 +22,10 @@ SIXTEEN = len(CATEGORIES)
 # Variable length, although it is always 16: pyarrow 25 cannot read nulls of fixed-size lists.
 SCORES = pa.list_(pa.float32())
 
-ANSWERS = pa.schema(
+PREDICTIONS = pa.schema(
     [
         ("model", pa.string()),
-        ("answer", pa.int32()),
+        ("prediction", pa.int32()),
         ("margin", pa.float32()),
         ("confidence", pa.float32()),
         ("rank", pa.int32()),
@@ -33,23 +33,23 @@ ANSWERS = pa.schema(
         ("category_sum", SCORES),
     ]
 )
-"""`answer`: the class with the highest score. `margin`: difference between the two highest
-log-probabilities. `confidence`: the probability of `answer`, 0…1. `rank`: rank of the true label
-among all classes by score, 1 if it is `answer`; of equal scores the first class is ahead, as for
-`answer`; null if the image has no label among the model's classes, or the run does not use them.
-`category_max` and `category_sum`: for each of the 16 categories, the log of the likeliest
+"""`prediction`: the class with the highest score. `margin`: difference between the two highest
+log-probabilities. `confidence`: the probability of `prediction`, 0…1. `rank`: rank of the true
+label among all classes by score, 1 if it is `prediction`; of equal scores the first class is ahead,
+as for `prediction`; null if the image has no label among the model's classes, or the run does not
+use them. `category_max` and `category_sum`: for each of the 16 categories, the log of the likeliest
 class's probability and of the sum of its classes' probabilities; null if the model does not have
 ImageNet's 1,000 classes.
 """
 
-SCHEMA = pa.schema([*ROWS, *ANSWERS])
+SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
 
 
 @dataclass(frozen=True, eq=False)
 class BatchRecord:
     """What is recorded of a model's scores on a batch, one row per image.
 
-    Columns: answer, margin, confidence, rank (0 for none), 2 × 16 categories.
+    Columns: prediction, margin, confidence, rank (0 for none), 2 × 16 categories.
     """
 
     numbers: Tensor

@@ -17,7 +17,7 @@ UNREADABLE = "unreadable"
 SCHEMA = pa.schema(
     [
         ("row", pa.int64()),
-        ("picture", pa.string()),
+        ("image", pa.string()),
         ("corruption", pa.string()),
         ("severity", pa.float64()),
         ("why", pa.string()),
@@ -35,7 +35,7 @@ class LeftOut:
     def table(self, loaded: LoadedSamples) -> pa.Table:
         """Count the samples whose files could not be read, and return them as a table."""
         samples = loaded.unreadable
-        names = [self.images.pictures[position].name for position in samples.image]
+        names = [self.images.listed[position].name for position in samples.image]
         columns = (samples.row, names, [samples.name] * len(samples), samples.severity, loaded.why)
         arrays = [pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)]
         self.damaged.update(zip(names, loaded.why, strict=True))
@@ -43,10 +43,10 @@ class LeftOut:
 
     def check(self) -> None:
         """Raise a UsageError if too many images are left out."""
-        refuse_too_many([Damaged(*pair) for pair in self.damaged.items()], self.images)
+        reject_too_many([Damaged(*pair) for pair in self.damaged.items()], self.images)
 
 
-def refuse_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
+def reject_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
     """Raise a UsageError if more than 1 % of the images are left out."""
     if len(damaged) > MOST_DAMAGED * len(images):
         raise UsageError(
@@ -61,7 +61,7 @@ def left_out(folder: Path) -> list[Damaged]:
         return []
     table = Parts(folder).read(UNREADABLE)
     reasons: dict[str, str] = {}
-    for name, why in zip(table["picture"].to_pylist(), table["why"].to_pylist(), strict=True):
+    for name, why in zip(table["image"].to_pylist(), table["why"].to_pylist(), strict=True):
         # Several files of an image may be unreadable: keep the first reason.
         reasons.setdefault(name, why)
     return [Damaged(name, why) for name, why in reasons.items()]
@@ -70,14 +70,14 @@ def left_out(folder: Path) -> list[Damaged]:
 def read_rows(folder: Path, name: str, columns: list[str]) -> pa.Table:
     """Return the rows of a corruption without images that are left out.
 
-    `columns` are the columns to read, which must include `picture`.
+    `columns` are the columns to read, which must include `image`.
     """
     return without(Parts(folder).read(name, columns), left_out(folder))
 
 
-def without(table: pa.Table, pictures: list[Damaged]) -> pa.Table:
+def without(table: pa.Table, images: list[Damaged]) -> pa.Table:
     """Return the rows of all other images than these."""
-    if not pictures:
+    if not images:
         return table
-    names = pa.array([damaged.name for damaged in pictures], pa.string())
-    return table.filter(pc.invert(pc.is_in(table["picture"], names)))
+    names = pa.array([damaged.name for damaged in images], pa.string())
+    return table.filter(pc.invert(pc.is_in(table["image"], names)))

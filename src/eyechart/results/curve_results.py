@@ -131,7 +131,7 @@ class HumanComparison(Record):
     """Ranges in which the 83 % bands do not overlap (the published rule)."""
     tested: tuple[Lead, ...]
     """Ranges in which one is ahead by the test behind `scenario`."""
-    p_people: float
+    p_humans: float
     """P-value of humans being ahead anywhere, corrected for the number of corruptions."""
     p_model: float
     """P-value of the model being ahead anywhere, corrected for the number of corruptions."""
@@ -158,7 +158,7 @@ class HumanPoint(Record):
 
     delta_v: tuple[float, float, float]
     """The 5th, 50th and 95th percentile of visual change."""
-    answers: int
+    n_responses: int
     """Number of responses."""
     rate: float
     """Share of correct (or consistent) responses."""

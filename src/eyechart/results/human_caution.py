@@ -45,7 +45,7 @@ def packaged_areas() -> dict[str, float]:
     """Return the packaged reference's areas with default settings, where the paper implies one."""
     reference = find_reference(PACKAGED[0])
     # Only the areas are needed, no intervals.
-    curves = {name: reference.curve(name, replicates=1) for name in implied_areas()}
+    curves = {name: reference.curve(name, n_bootstrap=1) for name in implied_areas()}
     return {name: curve.area for name, curve in curves.items() if curve is not None}
 
 

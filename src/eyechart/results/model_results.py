@@ -20,7 +20,7 @@ class PropertyResults(Record):
 
     rate: Estimate
     """Share of correct (or consistent) predictions over all samples."""
-    answers: int
+    n_samples: int
     """Number of samples."""
     robustness: Estimate | None = None
     """Area below the curve, R_a or R_p; null where there is no curve."""
@@ -30,9 +30,9 @@ class PropertyResults(Record):
     """Ranges of Δv with enough samples."""
     note: str = ""
     """Why there is no curve, "" if there is one."""
-    people: HumanComparison | None = None
+    humans: HumanComparison | None = None
     """The comparison with humans; null where there is none."""
-    people_note: str = ""
+    human_note: str = ""
     """Why there is no comparison with humans, "" if there is one."""
     curve: ModelCurve | None = None
     """The curve over visual change; null where there is none."""
@@ -111,7 +111,7 @@ class CorruptionResults(Scored):
 
     def _why_missing(self, score: Score) -> str:
         results = self.properties.get(score.letter)
-        note = "" if results is None else results.note or results.people_note
+        note = "" if results is None else results.note or results.human_note
         return f"There is no {score.name} here: {note}." if note else super()._why_missing(score)
 
 
@@ -162,9 +162,9 @@ class ClassResults(Record):
     """Index of the class."""
     name: str
     """Name of the class."""
-    pictures: int
+    n_images: int
     """Number of images."""
-    answers: int
+    n_samples: int
     """Number of corrupted samples."""
     clean: Known
     """Accuracy on clean images; null without any."""
@@ -186,7 +186,7 @@ class SpaceResults(Scored):
     Every score is an attribute, as the mean over corruptions or of the whole test: `.r_a`, `.mce`.
     """
 
-    pictures: int
+    n_images: int
     """Number of images."""
     classes: int
     """Number of classes among them."""

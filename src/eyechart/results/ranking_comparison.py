@@ -73,8 +73,8 @@ class Discrete:
         corruptions: Three rankings under each corruption of both suites.
         missing: Corruptions that the runs lack.
         coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the share
-            of 39 bins with at least `least` images.
-        least: Minimum count per bin, as text.
+            of 39 bins with at least `min_per_bin` images.
+        min_per_bin: Minimum count per bin, as text.
         note: "" or a note that the images differ.
     """
 
@@ -82,7 +82,7 @@ class Discrete:
     corruptions: tuple[Rankings, ...]
     missing: tuple[str, ...]
     coverage: Mapping[str, tuple[float, float]]
-    least: str
+    min_per_bin: str
     note: str
 
 
@@ -118,14 +118,14 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
     # Runs may have been made with different minimum counts; the caption names all of them.
-    counts = [f"{board.runs[0].config.fit.least:g}" for board in [*fixed, continuous]]
+    counts = [f"{board.runs[0].config.fit.min_per_bin:g}" for board in [*fixed, continuous]]
     return Discrete(
         models,
         tuple(rankings),
         tuple(missing),
         coverage,
         " and ".join(dict.fromkeys(counts)),
-        pictures_note([*fixed, continuous]),
+        images_note([*fixed, continuous]),
     )
 
 
@@ -156,7 +156,7 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
     return rankings
 
 
-def pictures_note(boards: Sequence[Board]) -> str:
+def images_note(boards: Sequence[Board]) -> str:
     """Return a note if boards are of different images, which alone can change a ranking, or ""."""
     first = boards[0].runs[0].names
     for board in boards[1:]:

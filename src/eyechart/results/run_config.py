@@ -48,7 +48,7 @@ class FitConfig(CurveSettings):
 
     bins: int = field()
     """Number of bins of visual change."""
-    least: int | float = field()
+    min_per_bin: int | float = field()
     """Minimum count per bin."""
     density: str = "uniform"
     """Weight of each visual change in areas."""

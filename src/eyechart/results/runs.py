@@ -67,8 +67,8 @@ class Run:
 
         Published severities are all used, whatever number was requested.
         """
-        answers = (
-            record.answers
+        predictions = (
+            record.n_samples
             for space in self.results.models[0].spaces.values()
             for score in space.corruptions.values()
             for record in score.properties.values()
@@ -76,12 +76,12 @@ class Run:
         return max(
             # Coverage counts samples; runs without Δv have none and fall back on the scores.
             (coverage.rows for coverage in self.coverage.values()),
-            default=max(answers, default=0),
+            default=max(predictions, default=0),
         )
 
-    def pictures(self, space: str) -> int:
+    def n_images(self, space: str) -> int:
         """Return the number of images scored in a label space."""
-        return max((model.spaces[space].pictures for model in self._in(space)), default=0)
+        return max((model.spaces[space].n_images for model in self._in(space)), default=0)
 
     def verdict(self, space: str) -> str:
         """Return a note on insufficient data in a label space, or ""."""
@@ -166,9 +166,9 @@ class Board:
         records = (record for run in self.runs if (record := run.results.model(model)) is not None)
         return tuple(name for name in next(records).marked if name in self.counted)
 
-    def pictures(self, space: str) -> int:
+    def n_images(self, space: str) -> int:
         """Return the number of images scored in a label space."""
-        return self.runs[0].pictures(space)
+        return self.runs[0].n_images(space)
 
     def verdict(self, space: str) -> str:
         """Return a note on insufficient data in a label space, or ""."""
@@ -221,7 +221,7 @@ class Board:
             return {}
         return {
             model: mean_estimate(
-                [estimates[model] for estimates in by_corruption.values()], self.pictures(space)
+                [estimates[model] for estimates in by_corruption.values()], self.n_images(space)
             )
             for model in self.models
         }
@@ -274,7 +274,7 @@ def _check_same_definition(runs: Sequence[Run]) -> None:
     """Raise a UsageError unless all runs measured visual change with the same ruler."""
     # Comparing neighbors is enough: equality is transitive.
     for first, run in pairwise(runs):
-        one, two = (compared.config.definition for compared in (first, run))
+        one, two = (compared.config.ruler for compared in (first, run))
         versions = [compared.config.ruler_version for compared in (first, run)]
         if one == two and versions[0] != versions[1]:
             raise UsageError(
@@ -286,7 +286,7 @@ def _check_same_definition(runs: Sequence[Run]) -> None:
             raise UsageError(
                 "Scores by different definitions of visual change cannot be compared:"
                 f" {first.folder} has {one}, {run.folder} has {two}; evaluate both with the same"
-                " --definition."
+                " --ruler."
             )
 
 

@@ -27,7 +27,7 @@ from eyechart.testsets.coverage import CorruptionCoverage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 """Version of results.json; increased when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
@@ -50,7 +50,7 @@ class ImagesUsed(Record):
     """Data source."""
     digest: str
     """SHA-256 over all images."""
-    pictures: int
+    n_images: int
     """Number of images in the dataset."""
     used: int
     """Number of images in the test set."""
@@ -139,7 +139,7 @@ class HumanExperiment(Record):
 class ExamplePrediction(Record):
     """A model's prediction for an example."""
 
-    said: str
+    prediction: str
     """The predicted class."""
     confidence: Known
     """Its probability, 0 … 1; null if the model gives none."""
@@ -156,7 +156,7 @@ class ExampleImage(Record):
     """The corruption, "clean" for a clean image."""
     row: int
     """Index of the sample."""
-    picture: str
+    image: str
     """File name of the image."""
     truth: str
     """Its label, "" without one."""
@@ -168,7 +168,7 @@ class ExampleImage(Record):
     """Parameters of the corruption."""
     file: str
     """File name in the run's folder of examples."""
-    answers: Mapping[str, ExamplePrediction]
+    predictions: Mapping[str, ExamplePrediction]
     """The predictions by model."""
 
 
@@ -183,16 +183,17 @@ class Results(Record):
         >>> def mean_color(images):  # a toy model: one score per channel
         ...     return images.mean(dim=(2, 3))
         >>> results = ec.evaluate(
-        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", pictures=2, bins=4,
-        ...     least=2, replicates=10,
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
+        ...     bins=4,
+        ...     min_per_bin=2, n_bootstrap=10,
         ... )
         >>> results
-        <Results of mean_color on 20 demo photographs>
+        <Results of mean_color on 20 demo images>
         >>> list(results["mean_color"].primary.corruptions)
         ['vcr/gaussian_blur']
     """
 
-    schema_version: Literal[4] = Field(default=SCHEMA_VERSION, alias="schema")
+    schema_version: Literal[5] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
     config: WrittenConfig
     """The settings of the run."""
@@ -210,7 +211,7 @@ class Results(Record):
     """Differences between the curves of two models."""
     agreements: tuple[ErrorAgreement, ...] = ()
     """Error consistency between models, and with humans."""
-    people: tuple[HumanExperiment, ...] = ()
+    humans: tuple[HumanExperiment, ...] = ()
     """The experiments with humans that models were compared with."""
     examples: tuple[ExampleImage, ...] = ()
     """Clean samples, then samples by corruption from mild to strong."""

@@ -118,8 +118,9 @@ def load(folder: str | PathLike[str]) -> Results:
         >>> def mean_color(images):  # a toy model: one score per channel
         ...     return images.mean(dim=(2, 3))
         >>> results = ec.evaluate(
-        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", pictures=2, bins=4,
-        ...     least=2, replicates=10,
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
+        ...     bins=4,
+        ...     min_per_bin=2, n_bootstrap=10,
         ... )
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     files = results.save(folder)

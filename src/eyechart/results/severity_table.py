@@ -75,12 +75,12 @@ def _read(path: Path) -> dict[str, SeverityErrors]:
         # Clean accuracy has no severity.
         if corruption == CLEAN:
             if model in clean:
-                raise row.refusal(f"clean accuracy of {model} appears twice")
+                raise row.rejection(f"clean accuracy of {model} appears twice")
             clean[model] = error
             continue
         severity = _severity(row)
         if severity in by_corruption.setdefault(corruption, {}):
-            raise row.refusal(f"severity {severity} of {corruption} appears twice for {model}")
+            raise row.rejection(f"severity {severity} of {corruption} appears twice for {model}")
         by_corruption[corruption][severity] = error
     for model, errors in by_model.items():
         _check_whole(path, model, errors)
@@ -117,7 +117,7 @@ def _wide_rows(path: Path) -> Iterator[CsvRow]:
 def _severity(row: CsvRow) -> int:
     severity = row.whole("severity")
     if severity not in SEVERITIES:
-        raise row.refusal(f"severity must be in 1 to 5, got {severity}")
+        raise row.rejection(f"severity must be in 1 to 5, got {severity}")
     return severity
 
 

@@ -42,8 +42,9 @@ def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
         >>> def mean_color(images):  # a toy model: one score per channel
         ...     return images.mean(dim=(2, 3))
         >>> results = ec.evaluate(
-        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", pictures=2, bins=4,
-        ...     least=2, replicates=10,
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
+        ...     bins=4,
+        ...     min_per_bin=2, n_bootstrap=10,
         ... )
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     [path.name for path in ec.write_results(results, folder)]
@@ -80,7 +81,7 @@ def schema_text() -> str:
 
 def csv_columns() -> tuple[str, ...]:
     """Return the columns of results.csv, shared by accuracy and consistency."""
-    names = ["model", "space", "corruption", "property", "answers", "rate"]
+    names = ["model", "space", "corruption", "property", "n_samples", "rate"]
     for score in DECLARED:
         if score.of_test:
             continue
@@ -129,12 +130,12 @@ def _line(
 ) -> dict[str, Cell]:
     line: dict[str, Cell] = {
         "property": PROPERTIES[letter],
-        "answers": results.answers,
+        "n_samples": results.n_samples,
         "rate": results.rate.value,
-        "note": results.note or results.people_note,
+        "note": results.note or results.human_note,
     }
-    if results.people is not None:
-        line |= {"scenario": results.people.scenario, "human_reference": results.people.about}
+    if results.humans is not None:
+        line |= {"scenario": results.humans.scenario, "human_reference": results.humans.about}
     record, errors = space[corruption], space.corruption_error
     values = record.scores
     if errors is not None and letter == "a":

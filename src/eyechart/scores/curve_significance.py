@@ -29,7 +29,7 @@ class Lead(Record):
     end: float
     """Δv at which the range ends."""
     who: str
-    """Who is ahead: "model" or "people"; for two corruptions "first" or "second"."""
+    """Who is ahead: "model" or "humans"; for two corruptions "first" or "second"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[IntArray, In
             "Curves can be paired only if they were fitted with the same clusters, seed and"
             " replicates."
         )
-    count = min(first.draws.replicates, second.draws.replicates)
+    count = min(first.draws.n_bootstrap, second.draws.n_bootstrap)
     # Curves may have different numbers of replicates; surplus ones are not used.
     order = np.arange(count)
     return order, order if paired else shuffle_replicates(count, 0)[0]

@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix
 from eyechart.core.arguments import as_list
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import REPLICATES
-from eyechart.stats.bootstrap import check_replicates, weight_blocks
+from eyechart.curves.curve_settings import N_BOOTSTRAP
+from eyechart.stats.bootstrap import check_bootstrap, weight_blocks
 from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.kappa import agreement, cohen_kappa
@@ -61,7 +61,7 @@ def error_consistency(
     clusters: Labels = None,
     *,
     conditions: Labels = None,
-    replicates: int = REPLICATES,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the error consistency κ of two observers.
@@ -76,7 +76,7 @@ def error_consistency(
             trial is its own cluster.
         conditions: Condition of each trial; κ is computed within each condition and averaged, since
             pooling conditions of unequal difficulty makes all observers seem to agree.
-        replicates: Number of bootstrap replicates.
+        n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
 
     Example:
@@ -86,68 +86,68 @@ def error_consistency(
     """
     hits = _hits([first, second])
     return _over_pairs(
-        hits, [(0, 1)], clusters, conditions=conditions, replicates=replicates, seed=seed
+        hits, [(0, 1)], clusters, conditions=conditions, n_bootstrap=n_bootstrap, seed=seed
     )
 
 
-def error_consistency_with_people(
+def error_consistency_with_humans(
     model: ArrayLike,
-    people: Rows,
+    humans: Rows,
     clusters: Labels = None,
     *,
     conditions: Labels = None,
-    replicates: int = REPLICATES,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the mean error consistency of a model with each of several humans.
 
     Args:
         model: 1 for correct, 0 for incorrect, by trial.
-        people: One row per human, one column per trial of the model, NaN where it was not shown.
+        humans: One row per human, one column per trial of the model, NaN where it was not shown.
         clusters: As in `error_consistency`.
         conditions: As in `error_consistency`.
-        replicates: Number of bootstrap replicates.
+        n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
 
     Example:
         >>> import eyechart as ec
         >>> humans = [[1, 1, 0, 1], [1, 1, 0, 0]]
-        >>> ec.error_consistency_with_people([1, 1, 0, 0], humans).kappa.value
+        >>> ec.error_consistency_with_humans([1, 1, 0, 0], humans).kappa.value
         0.75
     """
-    hits = _hits([model, *as_list(people, "people")])
+    hits = _hits([model, *as_list(humans, "humans")])
     pairs = [(0, row) for row in range(1, len(hits))]
     return _over_pairs(
-        hits, pairs, clusters, conditions=conditions, replicates=replicates, seed=seed
+        hits, pairs, clusters, conditions=conditions, n_bootstrap=n_bootstrap, seed=seed
     )
 
 
-def error_consistency_of_people(
-    people: Rows,
+def error_consistency_of_humans(
+    humans: Rows,
     clusters: Labels = None,
     *,
     conditions: Labels = None,
-    replicates: int = REPLICATES,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the mean error consistency of all pairs of humans: the ceiling for a model.
 
     Args:
-        people: One row per human, one column per trial, NaN where it was not shown.
+        humans: One row per human, one column per trial, NaN where it was not shown.
         clusters: As in `error_consistency`.
         conditions: As in `error_consistency`.
-        replicates: Number of bootstrap replicates.
+        n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
 
     Example:
         >>> import eyechart as ec
-        >>> ec.error_consistency_of_people([[1, 1, 0, 0], [1, 1, 0, 1]]).kappa.value
+        >>> ec.error_consistency_of_humans([[1, 1, 0, 0], [1, 1, 0, 1]]).kappa.value
         0.5
     """
-    hits = _hits(as_list(people, "people"))
+    hits = _hits(as_list(humans, "humans"))
     pairs = list(combinations(range(len(hits)), 2))
     return _over_pairs(
-        hits, pairs, clusters, conditions=conditions, replicates=replicates, seed=seed
+        hits, pairs, clusters, conditions=conditions, n_bootstrap=n_bootstrap, seed=seed
     )
 
 
@@ -157,12 +157,12 @@ def _over_pairs(
     clusters: Labels,
     *,
     conditions: Labels,
-    replicates: int,
+    n_bootstrap: int,
     seed: int,
 ) -> ErrorConsistency:
     if not pairs:
         raise UsageError("Error consistency needs at least two observers.")
-    replicates, seed = check_replicates(replicates, seed)
+    n_bootstrap, seed = check_bootstrap(n_bootstrap, seed)
     trials = hits.shape[1]
     group = _numbered(clusters, trials, "clusters")
     condition = _numbered(conditions, trials, "conditions")
@@ -178,8 +178,8 @@ def _over_pairs(
         )
     observed, expected = (part[compared] for part in agreement(totals))
     kappas = cohen_kappa(totals[:, compared])
-    drawn = np.empty(replicates)
-    for part, weights in weight_blocks(sums.shape[1], replicates, seed):
+    drawn = np.empty(n_bootstrap)
+    for part, weights in weight_blocks(sums.shape[1], n_bootstrap, seed):
         # Rows are ordered by quantity, so that the reshape yields the four sums of κ.
         table = (sums @ weights.T).reshape(4, -1, len(weights))[:, compared]
         drawn[part] = _mean(cohen_kappa(table))

@@ -24,7 +24,7 @@ from eyechart.stats.estimate import Estimate, make_estimate
 from eyechart.stats.intervals import PUBLISHED_LEVEL
 
 ROLES = ("human_curve", "model_curve")
-NAMES = ("people", "model")
+NAMES = ("humans", "model")
 
 STEPS = 400
 """Number of steps on the axis of visual change that samples are rounded to."""
@@ -70,8 +70,8 @@ def hmri(human_curve: Curve, model_curve: Curve) -> float:
         >>> import eyechart as ec
         >>> import numpy as np
         >>> delta_v = np.linspace(0, 1, 400)
-        >>> human = ec.fit_curve(delta_v, np.tile([1, 1, 1, 0], 100), least=1, replicates=10)
-        >>> model = ec.fit_curve(delta_v, np.tile([1, 0, 1, 0], 100), least=1, replicates=10)
+        >>> human = ec.fit_curve(delta_v, np.tile([1, 1, 1, 0], 100), min_per_bin=1, n_bootstrap=10)
+        >>> model = ec.fit_curve(delta_v, np.tile([1, 0, 1, 0], 100), min_per_bin=1, n_bootstrap=10)
         >>> round(ec.hmri(human, model), 2), round(ec.mrsi(human, model), 2)
         (0.67, 0.0)
     """
@@ -91,8 +91,8 @@ def mrsi(human_curve: Curve, model_curve: Curve) -> float:
         >>> import eyechart as ec
         >>> import numpy as np
         >>> delta_v = np.linspace(0, 1, 400)
-        >>> human = ec.fit_curve(delta_v, np.tile([1, 0, 1, 0], 100), least=1, replicates=10)
-        >>> model = ec.fit_curve(delta_v, np.tile([1, 1, 1, 0], 100), least=1, replicates=10)
+        >>> human = ec.fit_curve(delta_v, np.tile([1, 0, 1, 0], 100), min_per_bin=1, n_bootstrap=10)
+        >>> model = ec.fit_curve(delta_v, np.tile([1, 1, 1, 0], 100), min_per_bin=1, n_bootstrap=10)
         >>> round(ec.mrsi(human, model), 2)
         0.33
     """
@@ -207,20 +207,20 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
     weights = np.ones(len(outcomes)) if outcomes.weights is None else outcomes.weights
     weights, change = weights[known], outcomes.delta_v[known]
     # Resampling the universe keeps replicates aligned with those of other scores.
-    pictures = np.unique(outcomes.picture) if outcomes.universe is None else outcomes.universe
-    group = np.searchsorted(pictures, outcomes.picture[known])
+    images = np.unique(outcomes.image) if outcomes.universe is None else outcomes.universe
+    group = np.searchsorted(images, outcomes.image[known])
     # Weight of each image at each step of Δv: in a replicate only the curve's values change, so
     # that its error is one product.
     step = np.clip(np.rint(change * STEPS), 0, STEPS).astype(np.int64)
-    table = coo_array((weights, (group, step)), shape=(len(pictures), STEPS + 1)).tocsr()
+    table = coo_array((weights, (group, step)), shape=(len(images), STEPS + 1)).tocsr()
     wrong = np.clip(1 - human_curve.refits(np.linspace(0, 1, STEPS + 1)), 0, 1)
-    replicates = wrong.shape[1]
+    n_bootstrap = wrong.shape[1]
     # The human replicates are shuffled, so that they are independent of the resampled images.
-    (order,) = shuffle_replicates(replicates, seed + 1)
+    (order,) = shuffle_replicates(n_bootstrap, seed + 1)
     value = 1 - float(np.average(human_curve(change), weights=weights))
-    sums = resample_sums(table, replicates, seed)
+    sums = resample_sums(table, n_bootstrap, seed)
     counts, errors = sums.sum(axis=1), (sums * wrong[:, order].T).sum(axis=1)
-    drawn = np.divide(errors, counts, out=np.full(replicates, value), where=counts > 0)
+    drawn = np.divide(errors, counts, out=np.full(n_bootstrap, value), where=counts > 0)
     return make_estimate(value, drawn, len(np.unique(group)))
 
 

@@ -1,4 +1,4 @@
-"""Scores of labelled predictions: top-5 accuracy and expected calibration error."""
+"""Scores of labeled predictions: top-5 accuracy and expected calibration error."""
 
 import numpy as np
 

@@ -39,7 +39,7 @@ class Score:
         mean: Name of the score that is its mean over corruptions, if that has a separate name.
         letter: Letter of its property, "a" or "p"; "" for neither.
         record: Path in the record of a corruption.
-        compute: Function from the labelled predictions under a corruption to the score, which is
+        compute: Function from the labeled predictions under a corruption to the score, which is
             then stored under `computed_scores`; None for scores with a dedicated field.
         bounds: Path of its bounds in that record; () if it has none.
         has_narrow_interval: Whether results.csv also contains its 83 % interval.
@@ -156,8 +156,8 @@ def _human_index(kind: str, letter: str, symbol: str, meaning: str) -> Score:
         group="curve",
         needs=(CLEAN, HUMANS, LABELS) if letter == "a" else (CLEAN, HUMANS),
         letter=letter,
-        record=(PROPERTIES[letter], "people", kind),
-        bounds=(PROPERTIES[letter], "people", "hmri_bounds") if kind == "hmri" else (),
+        record=(PROPERTIES[letter], "humans", kind),
+        bounds=(PROPERTIES[letter], "humans", "hmri_bounds") if kind == "hmri" else (),
         can_gate=True,
         # MRSI is 0 for most models: shading the worst dark would shade nearly the whole table.
         is_dark_when_high=kind == "mrsi",
@@ -348,10 +348,8 @@ def values_of(record: object) -> dict[str, "Estimate"]:
     return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 
-def computed_scores(
-    predictions: Predictions, n_replicates: int, seed: int
-) -> dict[str, "Estimate"]:
-    """Return the scores that are computed from labelled predictions, where possible."""
+def computed_scores(predictions: Predictions, n_bootstrap: int, seed: int) -> dict[str, "Estimate"]:
+    """Return the scores that are computed from labeled predictions, where possible."""
     statistics = {
         score.name: statistic
         for score in DECLARED
@@ -359,5 +357,5 @@ def computed_scores(
     }
     if not statistics:
         return {}
-    estimates = estimate_statistics(list(statistics.values()), predictions, n_replicates, seed)
+    estimates = estimate_statistics(list(statistics.values()), predictions, n_bootstrap, seed)
     return dict(zip(statistics, estimates, strict=True))

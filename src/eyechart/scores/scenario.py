@@ -10,14 +10,14 @@ from eyechart.scores.human_relative import NAMES, Areas, compared_areas
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 VERDICTS = {
-    (True, False): "people ahead",
+    (True, False): "humans ahead",
     (False, True): "model ahead",
     (True, True): "mixed",
     (False, False): "not significant",
 }
 """Verdict by whether there are ranges with humans ahead, and ranges with the model ahead."""
 
-LEAST_ERROR = 0.1
+MIN_ERROR = 0.1
 """Lower limit of the standard error along the curves, as a share of its maximum."""
 
 
@@ -26,7 +26,7 @@ class Scenario:
     """Verdict, the ranges it is based on, and the areas of the two curves.
 
     Attributes:
-        name: "people ahead", "model ahead", "mixed" or "not significant".
+        name: "humans ahead", "model ahead", "mixed" or "not significant".
         leads: Ranges of Δv with a significant difference.
         areas: The four areas.
         p_human: P-value of humans being ahead anywhere.
@@ -51,7 +51,7 @@ def scenario(
     wide, taken from the largest deviation of each bootstrap replicate. Humans are ahead where the
     band is above 0, the model where it is below.
 
-    The verdict is "people ahead" (the paper's HMRI < 1, MRSI = 0), "model ahead" (HMRI = 1, MRSI >
+    The verdict is "humans ahead" (the paper's HMRI < 1, MRSI = 0), "model ahead" (HMRI = 1, MRSI >
     0) or "mixed" by which of these ranges exist, and "not significant" if none does. Equal curves
     therefore get another verdict with probability 1 − level, whatever the areas between them.
     """
@@ -61,7 +61,7 @@ def scenario(
     error = chance.std(axis=1)
     # A constant anchor has no sampling error; next to it standard errors are too small to divide
     # by.
-    error = np.maximum(error, max(LEAST_ERROR * float(error.max()), TOUCHING))
+    error = np.maximum(error, max(MIN_ERROR * float(error.max()), TOUCHING))
     # Studentized maximum: one critical value for the whole curve (simultaneous band).
     largest = np.abs(chance / error[:, None]).max(axis=0)
     margin = error * np.quantile(largest, level)

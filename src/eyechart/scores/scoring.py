@@ -21,11 +21,11 @@ from eyechart.humans.reference import METRICS, Reference
 from eyechart.images.published_source import SEVERITIES
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.stats.bootstrap import check_replicates, resample_means
+from eyechart.stats.bootstrap import check_bootstrap, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
-from eyechart.testsets.testset_settings import LEAST
+from eyechart.testsets.testset_settings import MIN_PER_BIN
 
-NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
+NO_HUMAN_CURVE, OTHER_RULER = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"
 
 
@@ -33,7 +33,7 @@ NO_REFERENCE = "no human reference"
 class Fit(CurveSettings):
     """How the curves of one run are fitted, with the seed of their bootstrap replicates."""
 
-    least: float = LEAST
+    min_per_bin: float = MIN_PER_BIN
     seed: int = 0
 
     @property
@@ -46,9 +46,9 @@ class Fit(CurveSettings):
         return {
             "binning": self.binning,
             "bins": self.n_bins,
-            "least": self.least,
+            "min_per_bin": self.min_per_bin,
             "method": self.method,
-            "replicates": self.replicates,
+            "n_bootstrap": self.n_bootstrap,
             "seed": self.seed,
             "density": to_density(self.density),
         }
@@ -65,16 +65,16 @@ class Fit(CurveSettings):
         if as_text(self.method, "method") not in METHODS:
             raise unknown_name("method", self.method, METHODS)
         bin_edges(self.binning, 3)
-        check_replicates(self.replicates, self.seed)
+        check_bootstrap(self.n_bootstrap, self.seed)
         as_whole(self.n_bins, "bins", 3, MAX_BINS)
-        as_within(self.least, "least", 1, 1e9)
+        as_within(self.min_per_bin, "min_per_bin", 1, 1e9)
         to_density(self.density)
 
 
 def make_fit(settings: CurveSettings) -> Fit:
     """Return the `Fit` of these settings, after checking them."""
-    least = LEAST if settings.least is None else settings.least
-    fit = Fit(**{**vars(settings), "least": least})
+    min_per_bin = MIN_PER_BIN if settings.min_per_bin is None else settings.min_per_bin
+    fit = Fit(**{**vars(settings), "min_per_bin": min_per_bin})
     fit.check()
     return fit
 
@@ -129,13 +129,13 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     Images are resampled from the universe of the outcomes: estimates with the same universe and
     seed match replicate by replicate, whichever of its images they contain.
     """
-    names = np.unique(outcomes.picture)
+    names = np.unique(outcomes.image)
     universe = names if outcomes.universe is None else outcomes.universe
-    group, size = np.searchsorted(universe, outcomes.picture), len(universe)
+    group, size = np.searchsorted(universe, outcomes.image), len(universe)
     share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)
     mean = float(totals.sum() / counts.sum())
-    means = resample_means(totals, counts, fit.replicates, fit.seed)
+    means = resample_means(totals, counts, fit.n_bootstrap, fit.seed)
     # Linearized variance of a ratio of two sums over images; it is p(1 − p)/n where every image has
     # one sample.
     variance = float(((totals - mean * counts) ** 2).sum() / counts.sum() ** 2)

@@ -58,7 +58,7 @@ def compare_corruptions(
     for name, curve in (("first", first), ("second", second), ("second_human", other_human)):
         check_comparable(human, curve, ("human", name))
     pairs, other_pairs = pair_orders(first, second, first.draws.pairs_with(second.draws))
-    count = min(len(pairs), human.draws.replicates, other_human.draws.replicates)
+    count = min(len(pairs), human.draws.n_bootstrap, other_human.draws.n_bootstrap)
     # Human replicates are shuffled: independent of the model's, and of each other if there are two.
     order, other_order = shuffle_replicates(count, 1, n_orders=2)
     if second_human is None:

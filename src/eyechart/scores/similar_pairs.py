@@ -12,7 +12,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
-from eyechart.curves.curve_settings import REPLICATES
+from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
 from eyechart.humans.transfer import (
@@ -48,7 +48,7 @@ TESTS = {
 
 
 def compare_curves(
-    reference: Reference, replicates: int = REPLICATES, margin: float = MARGIN
+    reference: Reference, n_bootstrap: int = N_BOOTSTRAP, margin: float = MARGIN
 ) -> tuple[list[ComparedPair], list[str]]:
     """Return comparisons of all pairs of experiments, and the reasons for those left out.
 
@@ -61,7 +61,7 @@ def compare_curves(
         curves = {}
         for name in reference.experiments:
             try:
-                curve = reference.curve(name, metric, replicates=replicates)
+                curve = reference.curve(name, metric, n_bootstrap=n_bootstrap)
             except UsageError as error:
                 reasons.append(str(error))
                 continue

@@ -32,24 +32,24 @@ class Statistic:
 
 
 def estimate_statistics(
-    statistics: Sequence[Statistic], predictions: Predictions, n_replicates: int, seed: int
+    statistics: Sequence[Statistic], predictions: Predictions, n_bootstrap: int, seed: int
 ) -> list[Estimate]:
     """Return scores of the same samples with their intervals, resampled together.
 
     Args:
         statistics: The scores, with one row of columns per prediction.
         predictions: Predictions whose images are resampled from their universe, with weights.
-        n_replicates: Number of bootstrap replicates.
+        n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap; replicates with equal images and seed match.
     """
-    names = np.unique(predictions.picture)
+    names = np.unique(predictions.image)
     universe = names if predictions.universe is None else predictions.universe
-    unit = np.searchsorted(universe, predictions.picture)
+    unit = np.searchsorted(universe, predictions.image)
     weights = np.ones(len(unit)) if predictions.weights is None else predictions.weights
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
     # All scores share one pass over the images, and thereby the same bootstrap weights.
     sums = np.stack([np.bincount(unit, weights * column, len(universe)) for column in columns.T])
-    replicate_sums = resample_sums(sums.T, n_replicates, seed)
+    replicate_sums = resample_sums(sums.T, n_bootstrap, seed)
     ends = np.cumsum([statistic.columns.shape[1] for statistic in statistics])[:-1]
     totals = np.split(sums.sum(axis=1), ends)
     replicates = np.split(replicate_sums, ends, axis=1)

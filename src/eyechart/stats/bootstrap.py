@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from eyechart.core.arguments import as_whole
 from eyechart.core.arrays import FloatArray, IntArray
 
-MAX_REPLICATES = 100_000
+MAX_BOOTSTRAP = 100_000
 """Maximum number of replicates: the levels of a 95 % interval's ends are then known to 0.05
 percentage points."""
 
@@ -29,14 +29,14 @@ Seed = int | tuple[int, ...]
 A trailing 0 adds nothing: (3, 0) is equivalent to 3."""
 
 
-def check_replicates(n_replicates: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
+def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
     """Return the number of replicates and the seed as ints; raise a UsageError if invalid.
 
     Example:
-        >>> check_replicates(1000, seed=3)
+        >>> check_bootstrap(1000, seed=3)
         (1000, 3)
     """
-    number = as_whole(n_replicates, "replicates", low, MAX_REPLICATES)
+    number = as_whole(n_bootstrap, "n_bootstrap", low, MAX_BOOTSTRAP)
     return number, as_whole(seed, "seed", 0, MAX_SEED)
 
 
@@ -62,9 +62,9 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
 
 
 def weight_blocks(
-    n_units: int, n_replicates: int, seed: Seed, max_block: int = MAX_BLOCK
+    n_units: int, n_bootstrap: int, seed: Seed, max_block: int = MAX_BLOCK
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield the weights of `n_replicates` replicates in blocks, with the slice of each block.
+    """Yield the weights of `n_bootstrap` replicates in blocks, with the slice of each block.
 
     A table of all weights would not fit into memory for many units.
 
@@ -72,96 +72,96 @@ def weight_blocks(
         The slice of the block's replicates, and their weights (rows, n_units).
 
     Example:
-        >>> [block.shape for _, block in weight_blocks(4, n_replicates=3, seed=0, max_block=2)]
+        >>> [block.shape for _, block in weight_blocks(4, n_bootstrap=3, seed=0, max_block=2)]
         [(2, 4), (1, 4)]
     """
     weights = draw_weights(n_units, seed)
     # replicates are drawn in order, so the size of a block does not change them
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
-    for start in range(0, n_replicates, rows):
-        block = np.stack(list(islice(weights, min(rows, n_replicates - start))))
+    for start in range(0, n_bootstrap, rows):
+        block = np.stack(list(islice(weights, min(rows, n_bootstrap - start))))
         yield slice(start, start + len(block)), block
 
 
-def resample_sums(values: FloatArray | csr_array, n_replicates: int, seed: Seed) -> FloatArray:
+def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) -> FloatArray:
     """Return sums over the units of each replicate, from which rates, counts and κ follow.
 
     Args:
         values: The contribution of each unit, (n_units, n_columns), dense or sparse.
-        n_replicates: The number of replicates.
+        n_bootstrap: The number of replicates.
         seed: The random seed.
 
     Returns:
-        The sums, (n_replicates, n_columns).
+        The sums, (n_bootstrap, n_columns).
 
     Example:
-        >>> resample_sums(np.ones((4, 1)), n_replicates=2, seed=0)
+        >>> resample_sums(np.ones((4, 1)), n_bootstrap=2, seed=0)
         array([[4.],
                [4.]])
     """
     n_units, n_columns = values.shape
-    sums = np.empty((n_replicates, n_columns))
+    sums = np.empty((n_bootstrap, n_columns))
     # a sparse matrix must be the left factor, so both sides are transposed
     columns = values.T.tocsr() if isinstance(values, csr_array) else values.T
-    for part, weights in weight_blocks(n_units, n_replicates, seed):
+    for part, weights in weight_blocks(n_units, n_bootstrap, seed):
         sums[part] = (columns @ weights.T).T
     return sums
 
 
 def resample_means(
-    totals: ArrayLike, counts: ArrayLike, n_replicates: int, seed: Seed
+    totals: ArrayLike, counts: ArrayLike, n_bootstrap: int, seed: Seed
 ) -> FloatArray:
     """Return the mean in each replicate, Σ totals / Σ counts over its units.
 
     Args:
         totals: The sum over the observations of each unit, (n_units,).
         counts: The number of observations of each unit, which may be 0.
-        n_replicates: The number of replicates.
+        n_bootstrap: The number of replicates.
         seed: The random seed.
 
     Returns:
-        The means (n_replicates,); a replicate without any observation has the mean of all units.
+        The means (n_bootstrap,); a replicate without any observation has the mean of all units.
 
     Example:
-        >>> resample_means([1, 0, 3], [1, 1, 3], n_replicates=3, seed=0)
+        >>> resample_means([1, 0, 3], [1, 1, 3], n_bootstrap=3, seed=0)
         array([0.6, 1. , 1. ])
     """
     unit_sums = np.array([totals, counts], dtype=np.float64).T
-    sums, (total, count) = resample_sums(unit_sums, n_replicates, seed), unit_sums.sum(axis=0)
-    means = np.full(n_replicates, total / count)
+    sums, (total, count) = resample_sums(unit_sums, n_bootstrap, seed), unit_sums.sum(axis=0)
+    means = np.full(n_bootstrap, total / count)
     # a replicate may miss every unit that has observations
     np.divide(sums[:, 0], sums[:, 1], out=means, where=sums[:, 1] > 0)
     return means
 
 
-def draw_cell_counts(counts: IntArray, n_replicates: int, seed: Seed) -> IntArray:
-    """Return how many units of each replicate fall into each cell, (n_replicates, n_cells).
+def draw_cell_counts(counts: IntArray, n_bootstrap: int, seed: Seed) -> IntArray:
+    """Return how many units of each replicate fall into each cell, (n_bootstrap, n_cells).
 
     Equivalent to weighting the units, but much faster, if only the cell of a unit matters.
 
     Example:
-        >>> draw_cell_counts(np.array([5, 0, 5]), n_replicates=2, seed=0)
+        >>> draw_cell_counts(np.array([5, 0, 5]), n_bootstrap=2, seed=0)
         array([[6, 0, 4],
                [4, 0, 6]])
     """
     total = int(counts.sum())
-    return np.random.default_rng(seed).multinomial(total, counts / total, n_replicates)
+    return np.random.default_rng(seed).multinomial(total, counts / total, n_bootstrap)
 
 
-def draw_units(n_units: int, n_taken: int, n_replicates: int, seed: Seed) -> IntArray:
-    """Return which units each replicate contains, (n_replicates, n_taken), for a few large units.
+def draw_units(n_units: int, n_taken: int, n_bootstrap: int, seed: Seed) -> IntArray:
+    """Return which units each replicate contains, (n_bootstrap, n_taken), for a few large units.
 
     Drawing S − 1 of S trainings makes the variance of their mean unbiased.
 
     Example:
-        >>> draw_units(3, 2, n_replicates=2, seed=0)
+        >>> draw_units(3, 2, n_bootstrap=2, seed=0)
         array([[2, 1],
                [1, 0]])
     """
-    return np.random.default_rng(seed).integers(0, n_units, (n_replicates, n_taken))
+    return np.random.default_rng(seed).integers(0, n_units, (n_bootstrap, n_taken))
 
 
-def shuffle_replicates(n_replicates: int, seed: Seed, n_orders: int = 1) -> list[IntArray]:
+def shuffle_replicates(n_bootstrap: int, seed: Seed, n_orders: int = 1) -> list[IntArray]:
     """Return permutations of replicates that make two sides independent of each other.
 
     Use it for two sides that were resampled with the same random numbers but must not be paired.
@@ -171,4 +171,4 @@ def shuffle_replicates(n_replicates: int, seed: Seed, n_orders: int = 1) -> list
         [array([2, 0, 1, 3])]
     """
     numbers = np.random.default_rng(seed)
-    return [numbers.permutation(n_replicates) for _ in range(n_orders)]
+    return [numbers.permutation(n_bootstrap) for _ in range(n_orders)]

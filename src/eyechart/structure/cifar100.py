@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
 from eyechart.structure.array_pickles import read_pickle
@@ -41,7 +41,7 @@ def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
     meta = _read(where / "meta")
     fine, coarse = (_names(where / "meta", meta, key) for key in
                     (b"fine_label_names", b"coarse_label_names"))  # fmt: skip
-    pictures: list[Picture] = []
+    listed: list[ListedImage] = []
     digests: list[str] = []
     kept: dict[int, torch.Tensor] = {}
     to_test: list[bool] = []
@@ -50,16 +50,16 @@ def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
         pixels, kinds, groups = _part(path, len(fine), len(coarse))
         step = progress.begin(f"CIFAR-100, {part}", len(pixels))
         for number, (image, kind, group) in enumerate(zip(pixels, kinds, groups, strict=True)):
-            kept[len(pictures)] = torch.from_numpy(image.copy())
+            kept[len(listed)] = torch.from_numpy(image.copy())
             # There are no files per image, so that an image is identified by its pixels.
             digests.append(hashlib.sha256(image.tobytes()).hexdigest())
             name = f"{part}/{number}"
-            pictures.append(Picture(path, name, coarse[group], subclass=fine[kind]))
+            listed.append(ListedImage(path, name, coarse[group], subclass=fine[kind]))
             to_test.append(part == "test")
             step(1, "")
-    sizes = ((SIDE, SIDE),) * len(pictures)
+    sizes = ((SIDE, SIDE),) * len(listed)
     images = ImageSet(
-        str(where), find_stimulus("native"), tuple(pictures), tuple(digests), sizes, kept=kept
+        str(where), find_stimulus("native"), tuple(listed), tuple(digests), sizes, kept=kept
     )
     return as_holdout_images(images, to_test, progress)
 

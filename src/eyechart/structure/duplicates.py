@@ -18,7 +18,7 @@ FARTHEST = 16
 MOST_APART = 0.03
 """Maximum mean color difference, relative to full scale, of near-duplicates."""
 
-TOLD = 200
+REPORT_EVERY = 200
 """Number of images between progress updates."""
 
 WHITE = 0.98
@@ -27,60 +27,60 @@ WHITE = 0.98
 Pixels = NDArray[np.uint8]
 
 
-def as_small(picture: Pixels) -> Pixels:
+def as_small(image: Pixels) -> Pixels:
     """Return an image (H, W, 3) at the size that is hashed, to save memory."""
-    return np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BOX))
+    return np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BOX))
 
 
-def small(picture: Pixels) -> NDArray[np.float32]:
+def small(image: Pixels) -> NDArray[np.float32]:
     """Return an image (H, W, 3) as 32 × 32 colors in [0, 1]."""
-    return as_small(np.ascontiguousarray(picture)).astype(np.float32) / np.float32(255)
+    return as_small(np.ascontiguousarray(image)).astype(np.float32) / np.float32(255)
 
 
-def perceptual_hash(picture: Pixels) -> int:
+def perceptual_hash(image: Pixels) -> int:
     """Return a 63-bit hash that barely changes under scaling and compression.
 
-    Each bit says whether a low DCT frequency of the grey values is above the median.
+    Each bit says whether a low DCT frequency of the gray values is above the median.
     """
-    grey = small(picture) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    gray = small(image) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     # The first coefficient is the mean brightness, which says nothing about shape.
-    waves = dctn(grey, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
+    waves = dctn(gray, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
     # Compared with the median, half of the bits are set whatever the contrast.
     bits = waves > np.median(waves)
     return sum(1 << bit for bit in np.flatnonzero(bits).tolist())
 
 
 def near_duplicates(
-    pictures: Sequence[Pixels], mirrored: bool = False, advance: Advance = no_advance
+    images: Sequence[Pixels], mirrored: bool = False, advance: Advance = no_advance
 ) -> NDArray[np.int64]:
     """Return all pairs of indices of near-duplicates, (M, 2), smaller index first.
 
     Args:
-        pictures: Images (H, W, 3).
+        images: Images (H, W, 3).
         mirrored: Whether mirror images count as duplicates.
         advance: Called after every 200 images.
     """
-    hashes = np.array([perceptual_hash(picture) for picture in pictures], dtype=np.uint64)
-    colours = [small(picture) for picture in pictures]
+    hashes = np.array([perceptual_hash(image) for image in images], dtype=np.uint64)
+    colors = [small(image) for image in images]
     pairs = []
-    for index in range(len(pictures)):
-        if (index + 1) % TOLD == 0:
-            advance(TOLD, "")
-        views = [(hashes[index], colours[index])]
+    for index in range(len(images)):
+        if (index + 1) % REPORT_EVERY == 0:
+            advance(REPORT_EVERY, "")
+        views = [(hashes[index], colors[index])]
         if mirrored:
-            views.append((np.uint64(perceptual_hash(pictures[index][:, ::-1])),
-                        colours[index][:, ::-1]))  # fmt: skip
+            views.append((np.uint64(perceptual_hash(images[index][:, ::-1])),
+                        colors[index][:, ::-1]))  # fmt: skip
         near: set[int] = set()
-        for bits, colour in views:
+        for bits, color in views:
             # The hash only preselects; different drawings may have similar low frequencies.
             close = np.bitwise_count(hashes[:index] ^ bits) <= FARTHEST
             near |= {
                 other
                 for other in np.flatnonzero(close).tolist()
-                if other not in near and _apart(colours[other], colour) <= MOST_APART
+                if other not in near and _apart(colors[other], color) <= MOST_APART
             }
         pairs += [(other, index) for other in sorted(near)]
-    advance(len(pictures) % TOLD, "")
+    advance(len(images) % REPORT_EVERY, "")
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 

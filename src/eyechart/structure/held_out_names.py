@@ -143,7 +143,7 @@ def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str
 def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
     """Return the subclasses by name, with and without their class."""
     full = kinds.names("subclass")
-    bare = [str(key.subclass) for key in kinds.data.images.pictures]
+    bare = [str(key.subclass) for key in kinds.data.images.listed]
     by_name: dict[str, dict[str, None]] = {}
     for name, subclass in zip(bare, full, strict=True):
         # A name is found with and without its class.

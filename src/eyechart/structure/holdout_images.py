@@ -1,4 +1,4 @@
-"""Labelled images with known style or subclass."""
+"""Labeled images with known style or subclass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.images.image_list import Picture, find_images
-from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.structure.duplicates import as_small, near_duplicates
-from eyechart.training.data import LabelledImages, pictures_have, training_data
+from eyechart.training.data import LabeledImages, images_have, training_data
 
 Trait = Literal["style", "subclass"]
 AT_ONCE = 2048
@@ -29,7 +29,7 @@ class HoldoutImages:
     `progress` receives the progress of the search for near-duplicates.
     """
 
-    data: LabelledImages
+    data: LabeledImages
     to_test: NDArray[np.bool_]
     progress: Progress = NO_PROGRESS
 
@@ -44,11 +44,11 @@ class HoldoutImages:
 
         Subclasses include the name of their class, since two classes may share a name.
         """
-        pictures = self.data.images.pictures
-        check_trait(pictures, trait, self.data.images.source)
+        images = self.data.images.listed
+        check_trait(images, trait, self.data.images.source)
         if trait == "style":
-            return tuple(str(one.style) for one in pictures)
-        return tuple(subclass_of(str(one.label), str(one.subclass)) for one in pictures)
+            return tuple(str(one.style) for one in images)
+        return tuple(subclass_of(str(one.label), str(one.subclass)) for one in images)
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
@@ -79,15 +79,15 @@ class HoldoutImages:
         return np.flatnonzero(mask)
 
 
-def check_trait(pictures: Sequence[Picture], trait: Trait, source: str) -> None:
+def check_trait(images: Sequence[ListedImage], trait: Trait, source: str) -> None:
     """Raise a UsageError unless all images have a style or subclass."""
-    bare = [picture.name for picture in pictures if getattr(picture, trait) is None]
+    bare = [image.name for image in images if getattr(image, trait) is None]
     if bare:
         how = "a list (CSV) with a column named style"
         if trait == "subclass":
             how = "a list (CSV) with a column named subclass, or folders class/subclass/"
         raise UsageError(
-            f"{pictures_have(len(bare), source)} no {trait}, such as {bare[0]}: give {how}, filled"
+            f"{images_have(len(bare), source)} no {trait}, such as {bare[0]}: give {how}, filled"
             " in for every image."
         )
 
@@ -108,7 +108,7 @@ def load_holdout_images(
     listed = find_images(where, leave_out)
     check_trait(listed, trait, str(where))
     step = progress.begin("images", len(listed))
-    return as_holdout_images(load_pictures(listed, str(where), stimulus, step), progress=progress)
+    return as_holdout_images(load_listed(listed, str(where), stimulus, step), progress=progress)
 
 
 def as_holdout_images(

@@ -19,7 +19,7 @@ from eyechart.stats.estimate import LEVELS, Estimate, make_estimate
 from eyechart.stats.intervals import hull, percentile_interval, sum_interval
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages
-from eyechart.structure.holdout_study import HoldoutStudy, file_of, read_answers
+from eyechart.structure.holdout_study import HoldoutStudy, file_of, read_predictions
 from eyechart.structure.study_results import (
     AccuracyEstimate,
     Confusion,
@@ -29,7 +29,7 @@ from eyechart.structure.study_results import (
     write_results,
 )
 
-N_REPLICATES = 2000
+N_BOOTSTRAP = 2000
 """More than the default of curves, because rates cost little to resample."""
 
 MAX_CONFUSIONS = 20
@@ -44,13 +44,13 @@ HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
 
 def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> HoldoutResults:
     """Return the scores of the predictions in `out`, and write them to results.json."""
-    tables = read_answers(study, out)
+    tables = read_predictions(study, out)
     # Images of one subclass resemble each other, so whole subclasses are resampled.
     resampled = "subclasses"
     try:
         groups = np.unique(np.array(kinds.names("subclass")), return_inverse=True)[1]
     except UsageError:
-        groups, resampled = np.arange(len(kinds.data)), "pictures"
+        groups, resampled = np.arange(len(kinds.data)), "n_images"
     scores, estimates = [], []
     for number, fold in enumerate(study.folds):
         score, accuracies = _score(fold, tables[fold.name], kinds, groups, number)
@@ -60,7 +60,7 @@ def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> Holdout
     held_out, familiar = (
         _mean_over_folds(
             [accuracies[side] for accuracies in estimates],
-            sum(score.pictures[side] for score in scores),
+            sum(score.n_images[side] for score in scores),
         )
         for side in (HELD_OUT, FAMILIAR)
     )
@@ -88,7 +88,7 @@ def _score(
     places = tables[0]["place"].to_numpy()
     held = tables[0]["held_out"].to_numpy(zero_copy_only=False)
     labels = tables[0]["label"].to_numpy()
-    predictions = np.array([table["answer"].to_numpy() for table in tables])
+    predictions = np.array([table["prediction"].to_numpy() for table in tables])
     # Mean over the networks (seeds) of a fold, per image.
     correct = (predictions == labels).mean(axis=0)
     held_out = estimate_accuracy(correct[held], groups[places[held]], (number, HELD_OUT))
@@ -105,7 +105,7 @@ def _score(
         held_out=AccuracyEstimate.of(held_out),
         familiar=AccuracyEstimate.of(familiar),
         gap=AccuracyEstimate.of(estimate_gap(familiar, held_out)),
-        pictures=(int(held.sum()), int((~held).sum()), len(fold.train)),
+        n_images=(int(held.sum()), int((~held).sum()), len(fold.train)),
         copies=fold.copies,
         missing=tuple(name for label, name in enumerate(names) if not counts[label]),
         by_class=by_class,
@@ -149,7 +149,7 @@ def estimate_accuracy(correct: FloatArray, groups: IntArray, seed: Seed) -> Esti
         seed: Seed of the bootstrap.
     """
     _, unit = np.unique(groups, return_inverse=True)
-    drawn = resample_means(np.bincount(unit, correct), np.bincount(unit), N_REPLICATES, seed)
+    drawn = resample_means(np.bincount(unit, correct), np.bincount(unit), N_BOOTSTRAP, seed)
     return _with_floor(float(correct.mean()), drawn, len(correct))
 
 
@@ -177,7 +177,7 @@ def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
     """Return the mean over folds; folds are resampled too, equally for all means."""
     n_folds = len(estimates)
     # The same draw of folds for held-out and familiar images keeps their difference paired.
-    folds = draw_units(n_folds, n_folds, N_REPLICATES, (n_folds, FOLDS))
+    folds = draw_units(n_folds, n_folds, N_BOOTSTRAP, (n_folds, FOLDS))
     drawn = np.stack([estimate.replicates for estimate in estimates], axis=1)
     replicates = np.take_along_axis(drawn, folds, axis=1).mean(axis=1)
     value = float(np.mean([estimate.value for estimate in estimates]))
@@ -202,9 +202,9 @@ def count_confusions(
             confusions.append(
                 Confusion(
                     label=names[label],
-                    answer=names[prediction],
+                    prediction=names[prediction],
                     share=float(table[label, prediction] / counts[label]),
-                    pictures=int(counts[label] // len(predictions)),
+                    n_images=int(counts[label] // len(predictions)),
                 )
             )
     return tuple(confusions)
@@ -220,7 +220,7 @@ def keep_examples(
     names = kinds.data.class_names
     held = table["held_out"].to_numpy(zero_copy_only=False)
     places, labels = (table[name].to_numpy()[held] for name in ("place", "label"))
-    predictions = table["answer"].to_numpy()[held]
+    predictions = table["prediction"].to_numpy()[held]
     order = sorted(by_class, key=lambda name: (by_class[name], name))
     count = min(MAX_EXAMPLES, len(order))
     # Examples are spread from the hardest to the easiest class.
@@ -239,9 +239,9 @@ def keep_examples(
         prediction = names[int(predictions[chosen])]
         examples.append(
             HeldOutExample(
-                picture=path.relative_to(out).as_posix(),
+                image=path.relative_to(out).as_posix(),
                 label=name,
-                answer=prediction,
+                prediction=prediction,
                 is_right=prediction == name,
             )
         )

@@ -21,7 +21,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.training.data import Held, LabelledImages, mean_and_deviation
+from eyechart.training.data import Held, LabeledImages, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Training, new_network, train
@@ -32,7 +32,7 @@ class HoldoutStudy:
     """Definition of a hold-out study.
 
     `kind` is "style" or "subclass", `network` the architecture. `seeds`: one network for each, in
-    every fold; the recipe's seed is ignored. `normalise`: whether images are standardized to mean 0
+    every fold; the recipe's seed is ignored. `normalize`: whether images are standardized to mean 0
     and standard deviation 1. `notes`: sentences for readers of the results.
     """
 
@@ -41,7 +41,7 @@ class HoldoutStudy:
     network: str
     recipe: Recipe
     seeds: tuple[int, ...] = (0,)
-    normalise: bool = False
+    normalize: bool = False
     notes: tuple[str, ...] = ()
 
     def settings(self, kinds: HoldoutImages) -> dict[str, object]:
@@ -63,8 +63,8 @@ class HoldoutStudy:
             "network": self.network,
             "seeds": list(self.seeds),
             **recipe,
-            "normalise": self.normalise,
-            "pictures": kinds.data.fingerprint,
+            "normalize": self.normalize,
+            "images": kinds.data.fingerprint,
             "stimulus": kinds.data.images.stimulus.name,
             "size": list(kinds.data.size),
             "held out": [fold.name for fold in self.folds],
@@ -145,16 +145,16 @@ def _train_and_test(
     predictions.parent.mkdir(parents=True, exist_ok=True)
     data = kinds.data.take(job.fold.train.tolist())
     preprocessing = Preprocessing()
-    if study.normalise:
+    if study.normalize:
         # Statistics of the training images only: held-out images must not leak into them.
         preprocessing = Preprocessing(None, *mean_and_deviation(data))
     start = new_network(study.network, data, job.seed, preprocessing)
     recipe = replace(study.recipe, seed=job.seed)
     train(Training(start, data, recipe), device, path, progress)
-    write_parquet(_answers(path, job.fold, kinds.data, device), predictions)
+    write_parquet(_predictions(path, job.fold, kinds.data, device), predictions)
 
 
-def _answers(path: Path, fold: Fold, data: LabelledImages, device: torch.device) -> pa.Table:
+def _predictions(path: Path, fold: Fold, data: LabeledImages, device: torch.device) -> pa.Table:
     """Return the predictions of a network for both tests of a fold."""
     # Trained by this study, so its code has been run before.
     model = load_model(str(path), device, trust=True)
@@ -165,12 +165,12 @@ def _answers(path: Path, fold: Fold, data: LabelledImages, device: torch.device)
             "place": places,
             "held_out": np.arange(len(places)) < len(fold.held_out),
             "label": tested.labels.numpy(),
-            "answer": predict_held([model], Held(tested, device))[0].cpu().numpy(),
+            "prediction": predict_held([model], Held(tested, device))[0].cpu().numpy(),
         }
     )
 
 
-def read_answers(study: HoldoutStudy, out: Path) -> dict[str, list[pa.Table]]:
+def read_predictions(study: HoldoutStudy, out: Path) -> dict[str, list[pa.Table]]:
     """Return the predictions of each fold's networks, in the order of the seeds."""
     return {
         fold.name: [read_parquet(HoldoutJob(fold, seed).test(out)) for seed in study.seeds]

@@ -17,12 +17,12 @@ from eyechart.training.training_settings import OutFolder, Stimulus, check_seeds
 
 # As in the authors' code: 50 epochs, batch 128, Nesterov momentum, cosine schedule, crop with 4 px
 # padding.
-HOLDOUT_RECIPE = Recipe(epochs=50, batch=128, nesterov=True, schedule="cosine", crop=4)
+HOLDOUT_RECIPE = Recipe(epochs=50, batch_size=128, nesterov=True, schedule="cosine", crop=4)
 """Recipe of ICONS-50."""
 
 CIFAR100_RECIPE = replace(HOLDOUT_RECIPE, epochs=100, weight_decay=5e-4, mixup=1.0)
 SUPERCLASS_RECIPE = Recipe(
-    epochs=1, batch=128, rate=0.01, weight_decay=5e-4, schedule="cosine", tune="last"
+    epochs=1, batch_size=128, lr=0.01, weight_decay=5e-4, schedule="cosine", tune="last"
 )
 HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
 PUBLISHED_STIMULUS = "32x32"
@@ -256,7 +256,7 @@ class SuperclassSettings:
     seen_images: Annotated[
         Path | None,
         images_option(
-            "Test images of seen subclasses, labelled by WordNet ids, such as ImageNet-1K's"
+            "Test images of seen subclasses, labeled by WordNet ids, such as ImageNet-1K's"
             " validation set; without it a fifth of --images, possibly training images."
         ),
     ] = None
@@ -280,7 +280,7 @@ class SuperclassSettings:
             path="folder or file",
         ),
     ] = None
-    pictures: Annotated[
+    max_images: Annotated[
         int | None, Option(help="Maximum number of images per unseen synset.", group="Data")
     ] = None
     stimulus: Stimulus = "224"

@@ -45,18 +45,18 @@ class Confusion(Record):
     """How often held-out images of one class were predicted as another."""
 
     label: str
-    answer: str
+    prediction: str
     share: float
-    pictures: int
+    n_images: int
 
 
 class HeldOutExample(Record):
     """A held-out image and its prediction."""
 
-    picture: str
+    image: str
     """File within the study's folder."""
     label: str
-    answer: str
+    prediction: str
     is_right: bool
 
 
@@ -68,7 +68,7 @@ class FoldScore(Record):
     held_out: AccuracyEstimate
     familiar: AccuracyEstimate
     gap: AccuracyEstimate
-    pictures: tuple[int, int, int]
+    n_images: tuple[int, int, int]
     """Numbers of held-out, familiar and training images."""
     copies: int
     """Number of images removed from training as near-duplicates of test images."""
@@ -114,7 +114,7 @@ class SuperclassScore(Record):
     gap: AccuracyEstimate | None
     synsets: tuple[int, int]
     """Numbers of seen and unseen subclasses in the test."""
-    pictures: tuple[int, int]
+    n_images: tuple[int, int]
     """Numbers of test images of seen and unseen subclasses."""
 
 
@@ -145,8 +145,8 @@ class SuperclassResults(Record):
     tune: str
     """Which parameters were trained."""
     epochs: int
-    rate: float
-    pictures: tuple[int, int, int]
+    lr: float
+    n_images: tuple[int, int, int]
     """Numbers of training images, and of test images of seen and unseen subclasses."""
     synsets: tuple[int, int]
     """Numbers of seen and unseen subclasses."""

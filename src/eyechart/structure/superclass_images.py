@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.structure.superclasses import Sorted, Superclass
-from eyechart.training.data import LabelledImages, split, training_data
+from eyechart.training.data import LabeledImages, split, training_data
 
 HELD_OUT = 0.2
 """Share of the images of every seen synset kept for testing, if no others are given."""
@@ -21,16 +21,16 @@ class Split:
     """
 
     superclasses: tuple[Superclass, ...]
-    train: LabelledImages
-    seen: LabelledImages
-    unseen: LabelledImages
+    train: LabeledImages
+    seen: LabeledImages
+    unseen: LabeledImages
     notes: tuple[str, ...] = ()
 
     @property
     def synsets(self) -> tuple[str, ...]:
         """Synset of each test image, seen ones first."""
-        pictures = (*self.seen.images.pictures, *self.unseen.images.pictures)
-        return tuple(str(picture.subclass) for picture in pictures)
+        listed = (*self.seen.images.listed, *self.unseen.images.listed)
+        return tuple(str(image.subclass) for image in listed)
 
 
 def load_split(
@@ -49,17 +49,17 @@ def load_split(
     """
     listed = (*chosen.seen, *chosen.unseen)
     is_seen = {item.name for item in chosen.seen}
-    images = load_pictures(listed, source, stimulus, progress.begin("images", len(listed)))
+    images = load_listed(listed, source, stimulus, progress.begin("images", len(listed)))
     seen, unseen = (
         images.take(
-            [p for p, item in enumerate(images.pictures) if (item.name in is_seen) == is_wanted]
+            [p for p, item in enumerate(images.listed) if (item.name in is_seen) == is_wanted]
         )
         for is_wanted in (True, False)
     )
     notes = [*chosen.notes, *_on_damaged(images)]
     if chosen.seen_test:
         step = progress.begin("test images of seen subclasses", len(chosen.seen_test))
-        tested = load_pictures(chosen.seen_test, seen_source, stimulus, step)
+        tested = load_listed(chosen.seen_test, seen_source, stimulus, step)
         # Files that are in both sources are removed from training, not from the test.
         learnt, copies = _without(seen, tested)
         notes += _on_damaged(tested)
@@ -88,7 +88,7 @@ def load_split(
     if not len(unseen):
         raise UsageError(f"All images of unseen subclasses in {source} are also seen ones.")
     train, test, new = (
-        training_data(_relabelled(item), names, least=1) for item in (learnt, tested, unseen)
+        training_data(_relabeled(item), names, min_per_class=1) for item in (learnt, tested, unseen)
     )
     if len({item.size for item in (train, test, new)}) > 1:
         raise UsageError(
@@ -110,7 +110,7 @@ def _on_damaged(images: ImageSet) -> list[str]:
 def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) -> None:
     """Raise a UsageError unless every superclass has images to train on and to test."""
     for part, purpose in ((learnt, "train"), (tested, "test")):
-        left = {picture.subclass for picture in part.pictures}
+        left = {image.subclass for image in part.listed}
         for name in names:
             if name not in left:
                 raise UsageError(
@@ -119,8 +119,8 @@ def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) ->
                 )
 
 
-def _counted(pictures: int) -> str:
-    return "1 image" if pictures == 1 else f"{pictures:,} images"
+def _counted(images: int) -> str:
+    return "1 image" if images == 1 else f"{images:,} images"
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
@@ -130,10 +130,7 @@ def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
     return images.take(kept), len(images) - len(kept)
 
 
-def _relabelled(images: ImageSet) -> ImageSet:
+def _relabeled(images: ImageSet) -> ImageSet:
     """Return the images with the superclass as label and the synset as subclass."""
-    pictures = (
-        replace(picture, label=picture.subclass, subclass=picture.label)
-        for picture in images.pictures
-    )
-    return replace(images, pictures=tuple(pictures))
+    listed = (replace(image, label=image.subclass, subclass=image.label) for image in images.listed)
+    return replace(images, listed=tuple(listed))

@@ -22,7 +22,7 @@ from eyechart.structure.study_results import (
     write_results,
 )
 from eyechart.structure.superclass_images import Split
-from eyechart.structure.superclass_study import ANSWERS, answers_in
+from eyechart.structure.superclass_study import PREDICTIONS, predictions_in
 from eyechart.training.recipe import Recipe
 
 
@@ -40,14 +40,14 @@ def score_superclasses(
     # A second command may add models to a study.
     scores = {score.name: score for score in _earlier_scores(out)}
     for spec in specs:
-        predictions = answers_in(spec, out).read(ANSWERS)["answer"].to_numpy()
+        predictions = predictions_in(spec, out).read(PREDICTIONS)["prediction"].to_numpy()
         scores[spec] = score_model(spec, predictions, data, accuracies.get(spec))
     n_seen = len(data.seen)
     results = SuperclassResults(
         tune=recipe.tune,
         epochs=recipe.epochs,
-        rate=recipe.rate,
-        pictures=(len(data.train), n_seen, len(data.unseen)),
+        lr=recipe.lr,
+        n_images=(len(data.train), n_seen, len(data.unseen)),
         synsets=(len(set(data.synsets[:n_seen])), len(set(data.synsets[n_seen:]))),
         models=tuple(scores.values()),
         notes=data.notes,
@@ -93,11 +93,11 @@ def score_model(
                 unseen=after,
                 gap=None if after is None else weighted_sum([before, after], [1, -1]),
                 synsets=(synsets[0], synsets[1]),
-                pictures=(counts[0], counts[1]),
+                n_images=(counts[0], counts[1]),
             )
         )
     pairs = [(score.seen, score.unseen) for score in scores if score.unseen is not None]
-    befores, afters = [seen for seen, _ in pairs], [unseen for _, unseen in pairs]
+    before_scores, afters = [seen for seen, _ in pairs], [unseen for _, unseen in pairs]
     # Superclasses without unseen images are left out on both sides.
     evenly = [1 / len(pairs)] * len(pairs)
     # A label beyond the superclasses gives the overall accuracy its own random numbers.
@@ -108,9 +108,9 @@ def score_model(
         seen=overall[0],
         unseen=overall[1],
         gap=weighted_sum(overall, [1, -1]),
-        mean_seen=weighted_sum(befores, evenly),
+        mean_seen=weighted_sum(before_scores, evenly),
         mean_unseen=weighted_sum(afters, evenly),
-        mean_gap=weighted_sum([*befores, *afters], [*evenly, *(-share for share in evenly)]),
+        mean_gap=weighted_sum([*before_scores, *afters], [*evenly, *(-share for share in evenly)]),
         superclasses=tuple(scores),
         confusions=count_confusions(
             labels[unseen], predictions[unseen][None], data.seen.class_names

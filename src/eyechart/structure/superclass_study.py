@@ -22,13 +22,13 @@ from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.structure.superclass_images import Split
-from eyechart.training.data import Held, LabelledImages
+from eyechart.training.data import Held, LabeledImages
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, start_of, trainable
 from eyechart.training.training_loop import Start, Training, train
 
-ANSWERS = "answers"
+PREDICTIONS = "predictions"
 AT_ONCE = 8192
 """Number of images predicted between writes."""
 
@@ -88,11 +88,11 @@ def run_superclasses(
     def work(spec: str) -> None:
         model = load(spec, half=False)
         start = superclass_start(model, spec, data.train, recipe.seed)
-        path, parts = checkpoint_of(spec, out), answers_in(spec, out)
+        path, parts = checkpoint_of(spec, out), predictions_in(spec, out)
         parts.folder.mkdir(exist_ok=True)
         if not path.exists():
             # Predictions of a checkpoint that has been deleted since are not valid for a new one.
-            parts.drop(ANSWERS)
+            parts.drop(PREDICTIONS)
         train(Training(start, data.train, recipe), device, path, progress)
         start.module.load_state_dict(dict(read_checkpoint(path).weights))
         tuned = Model(
@@ -103,8 +103,8 @@ def run_superclasses(
             preprocessing=start.preprocessing,
             class_names=start.class_names,
         )
-        _answer(tuned, data, device, parts, progress)
-        published[spec] = model.promise
+        _predict(tuned, data, device, parts, progress)
+        published[spec] = model.published_accuracy
 
     work_off(specs, lambda spec: checkpoint_of(spec, out), work)
     return {spec: published[spec] for spec in specs}
@@ -115,7 +115,7 @@ def checkpoint_of(spec: str, out: Path) -> Path:
     return out / MODELS / f"{file_of(spec)}.pt"
 
 
-def superclass_start(model: Model, spec: str, data: LabelledImages, seed: int) -> Start:
+def superclass_start(model: Model, spec: str, data: LabeledImages, seed: int) -> Start:
     """Return a copy of a model with a new last layer for the classes of the data."""
     trainable(model)
     start = start_of(model, spec)
@@ -130,12 +130,12 @@ def superclass_start(model: Model, spec: str, data: LabelledImages, seed: int) -
     return replace(start, class_names=data.class_names)
 
 
-def answers_in(spec: str, out: Path) -> Parts:
+def predictions_in(spec: str, out: Path) -> Parts:
     """Return the part files with the predictions of a model."""
-    return Parts(out / TESTS / file_of(spec), [ANSWERS])
+    return Parts(out / TESTS / file_of(spec), [PREDICTIONS])
 
 
-def _answer(
+def _predict(
     model: Model, data: Split, device: torch.device, parts: Parts, progress: Progress
 ) -> None:
     """Write the predictions of a model for all test images that are not yet predicted."""
@@ -150,7 +150,9 @@ def _answer(
         for begin in range(0, len(left), AT_ONCE):
             places = left[begin : begin + AT_ONCE]
             (classes,) = predict_held([model], Held(part.take(places.tolist()), device))
-            parts.write(ANSWERS, pa.table({ROW: first + places, "answer": classes.cpu().numpy()}))
+            parts.write(
+                PREDICTIONS, pa.table({ROW: first + places, "prediction": classes.cpu().numpy()})
+            )
             step(len(places), "")
         first += len(part)
     parts.merge()

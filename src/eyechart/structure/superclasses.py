@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.structure.hypernyms import ID, Hypernyms, nearest, read_lines
 
@@ -65,10 +65,10 @@ class Sorted:
     """
 
     superclasses: tuple[Superclass, ...]
-    seen: tuple[Picture, ...]
-    unseen: tuple[Picture, ...]
+    seen: tuple[ListedImage, ...]
+    unseen: tuple[ListedImage, ...]
     notes: tuple[str, ...]
-    seen_test: tuple[Picture, ...] = ()
+    seen_test: tuple[ListedImage, ...] = ()
 
 
 def read_superclasses(path: Path) -> tuple[Superclass, ...]:
@@ -134,8 +134,8 @@ def superclass_of(
     )
 
 
-def sort_pictures(
-    pictures: Sequence[Picture],
+def sort_images(
+    images: Sequence[ListedImage],
     source: str,
     hypernyms: Hypernyms,
     *,
@@ -146,7 +146,7 @@ def sort_pictures(
     """Return the images of all subclasses of the superclasses, seen and unseen.
 
     Args:
-        pictures: Images labelled with WordNet ids.
+        images: Images labeled with WordNet ids.
         source: Name of the data source.
         hypernyms: WordNet's hierarchy.
         superclasses: The superclasses.
@@ -154,12 +154,12 @@ def sort_pictures(
         most: Maximum number of images per unseen synset.
     """
     if most is not None and most < 1:
-        raise UsageError(f"pictures must be a whole number from 1, got {most}.")
+        raise UsageError(f"max_images must be a whole number from 1, got {most}.")
     known = read_synsets(None) if imagenet is None else imagenet
-    notes = _strangers(pictures, source)
+    notes = _strangers(images, source)
     above, ties = superclass_of(hypernyms, superclasses)
-    notes += _ties(pictures, ties)
-    below = _below(pictures, above)
+    notes += _ties(images, ties)
+    below = _below(images, above)
     # Seen means part of ImageNet-1K, on which the networks were pretrained.
     seen = [item for item in below if item.label in known]
     unseen = [item for item in below if item.label not in known]
@@ -190,21 +190,21 @@ def sort_pictures(
 
 def with_seen_test(
     chosen: Sorted,
-    pictures: Sequence[Picture],
+    images: Sequence[ListedImage],
     source: str,
     hypernyms: Hypernyms,
     imagenet: Collection[str] | None = None,
 ) -> Sorted:
     """Return the sorted images with separate test images of seen subclasses.
 
-    `pictures` are labelled with WordNet ids, such as ImageNet-1K's validation images; images
+    `images` are labeled with WordNet ids, such as ImageNet-1K's validation images; images
     outside the seen subclasses are left out. Every superclass needs some.
     """
     known = read_synsets(None) if imagenet is None else imagenet
-    notes = _strangers(pictures, source)
+    notes = _strangers(images, source)
     above, _ = superclass_of(hypernyms, chosen.superclasses)
-    tested = [picture for picture in _below(pictures, above) if picture.label in known]
-    present = {picture.subclass for picture in tested}
+    tested = [image for image in _below(images, above) if image.label in known]
+    present = {image.subclass for image in tested}
     for superclass in chosen.superclasses:
         if superclass.name not in present:
             raise UsageError(
@@ -214,19 +214,19 @@ def with_seen_test(
     return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
 
 
-def _below(pictures: Sequence[Picture], above: Mapping[str, Superclass]) -> list[Picture]:
+def _below(images: Sequence[ListedImage], above: Mapping[str, Superclass]) -> list[ListedImage]:
     """Return the images of subclasses of a superclass, with its name as their subclass."""
     return [
-        replace(picture, subclass=above[picture.label].name)
-        for picture in pictures
-        if picture.label is not None and picture.label in above
+        replace(image, subclass=above[image.label].name)
+        for image in images
+        if image.label is not None and image.label in above
     ]
 
 
-def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:
+def _strangers(images: Sequence[ListedImage], source: str) -> list[str]:
     """Return a note on folders not named by WordNet ids; raise a UsageError if all are."""
     # Images beside the class folders have no label and count as the folder itself.
-    names = {"." if picture.label is None else picture.label for picture in pictures}
+    names = {"." if image.label is None else image.label for image in images}
     bad = sorted(name for name in names if not ID.fullmatch(name))
     if len(bad) == len(names):
         got = f", got {bad[0]!r}" if bad else ""
@@ -240,8 +240,8 @@ def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:
     return [f"Left out, because named by no WordNet id: {folders} of {source}, such as {bad[0]!r}."]
 
 
-def _ties(pictures: Sequence[Picture], ties: Mapping[str, tuple[str, ...]]) -> list[str]:
-    labels = {picture.label for picture in pictures if picture.label is not None}
+def _ties(images: Sequence[ListedImage], ties: Mapping[str, tuple[str, ...]]) -> list[str]:
+    labels = {image.label for image in images if image.label is not None}
     tied = sorted(labels & ties.keys())
     if not tied:
         return []
@@ -278,17 +278,15 @@ def _bare(
     return notes
 
 
-def _at_most(pictures: Sequence[Picture], most: int | None) -> list[Picture]:
+def _at_most(images: Sequence[ListedImage], most: int | None) -> list[ListedImage]:
     """Return a maximum number of images per synset; the choice depends on names only."""
     if most is None:
-        return list(pictures)
+        return list(images)
     taken: Counter[str | None] = Counter()
     chosen = set()
-    for index in sorted(
-        range(len(pictures)), key=lambda number: hash64("few", pictures[number].name)
-    ):
+    for index in sorted(range(len(images)), key=lambda number: hash64("few", images[number].name)):
         # Walking in the order of a hash takes a random but reproducible subset of each synset.
-        if taken[pictures[index].label] < most:
-            taken[pictures[index].label] += 1
+        if taken[images[index].label] < most:
+            taken[images[index].label] += 1
             chosen.add(index)
-    return [picture for index, picture in enumerate(pictures) if index in chosen]
+    return [image for index, image in enumerate(images) if index in chosen]

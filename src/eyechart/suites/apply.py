@@ -23,11 +23,11 @@ from eyechart.suites.suite import DRAWN, Entry, find_variant
 Numbers = ArrayLike | Tensor
 """One number, or one per image."""
 
-LEAST_VALUES = 100_000
+MIN_VALUES = 100_000
 """Minimum number of values for which a separate thread pays off."""
 
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
-"""Added to a grey level before its fraction is truncated."""
+"""Added to a gray level before its fraction is truncated."""
 
 LARGEST_SHARED = 3 << 22
 """Images with more values are processed one after the other, to limit the memory."""
@@ -185,13 +185,13 @@ def _parts(batch: Batch) -> list[tuple[int, int]]:
     chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
     if batch.device.type == "cpu":
         # share the images between threads, unless starting a thread costs more than its work
-        share = max(-(-count // torch.get_num_threads()), -(-LEAST_VALUES // size))
+        share = max(-(-count // torch.get_num_threads()), -(-MIN_VALUES // size))
         chunk = min(chunk, share)
     return [(start, min(start + chunk, count)) for start in range(0, count, chunk)]
 
 
 def _as_needed(images: Tensor, takes: str) -> Tensor:
-    """Return the images as uint8 grey levels, as float32 in [0, 1], or unchanged."""
+    """Return the images as uint8 gray levels, as float32 in [0, 1], or unchanged."""
     if images.dtype == torch.uint8:
         return to_unit(images) if takes == "unit" else images
     return to_levels(images).to(torch.uint8) if takes == "levels" else images

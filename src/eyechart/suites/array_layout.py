@@ -17,14 +17,14 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
-from eyechart.images.image_list import Picture, find_images
-from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.images.published_arrays import (
     CLASSES,
     CLEAN,
     LABELS,
+    open_images,
     open_labels,
-    open_pictures,
     to_planes,
 )
 from eyechart.images.published_source import SEVERITIES
@@ -64,7 +64,7 @@ def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> S
         images = _from_array(source, stimulus)
     else:
         listed = find_images(source)
-        images = load_pictures(listed, str(source), stimulus, step(len(listed)))
+        images = load_listed(listed, str(source), stimulus, step(len(listed)))
     sizes = sorted(set(images.sizes))
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
@@ -76,7 +76,7 @@ def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> S
 
 
 def _from_array(source: Path, stimulus: str) -> ImageSet:
-    array = open_pictures(source)
+    array = open_images(source)
     labels = open_labels(source.with_name(LABELS), len(array))
     how = find_stimulus(stimulus)
     if how.width_and_height is not None:
@@ -84,7 +84,7 @@ def _from_array(source: Path, stimulus: str) -> ImageSet:
     return ImageSet(
         str(source),
         how,
-        tuple(Picture(source, str(index), str(label)) for index, label in enumerate(labels)),
+        tuple(ListedImage(source, str(index), str(label)) for index, label in enumerate(labels)),
         tuple(hashlib.sha256(levels.tobytes()).hexdigest() for levels in array),
         (array.shape[1:3],) * len(array),
         kept=dict(enumerate(to_planes(array))),

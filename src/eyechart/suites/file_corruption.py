@@ -15,14 +15,14 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
-from eyechart.images.image_files import is_damaged, read_note, read_picture, write_picture
+from eyechart.images.image_files import is_damaged, read_image, read_note, write_image
 from eyechart.images.image_types import to_batch
 from eyechart.images.stimulus import find_stimulus
 from eyechart.suites.apply import corrupt
 from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 
 READ_AT_ONCE = 8
-HELD_PICTURES = 32
+HELD_IMAGES = 32
 HELD_PIXELS = 32 * 512 * 512
 """Maximum numbers of decoded images and pixels held at once: memory does not grow with the
 folder."""
@@ -54,15 +54,15 @@ class Sources:
     `stimulus` is the size that images are brought to; None keeps the size of the file.
     """
 
-    def __init__(self, stimulus: str | None = None, kept: int = 2 * HELD_PICTURES) -> None:
+    def __init__(self, stimulus: str | None = None, kept: int = 2 * HELD_IMAGES) -> None:
         self._how = None if stimulus is None else find_stimulus(stimulus)
         self.digest = lru_cache(kept)(file_digest)
         self.levels = lru_cache(kept)(self._levels)
 
     def _levels(self, path: Path) -> Tensor:
         """Return the image as uint8 (C, H, W); raise if it cannot be corrupted."""
-        picture = read_picture(path)
-        levels = _to_tensor(picture) if self._how is None else self._how(picture)
+        image = read_image(path)
+        levels = _to_tensor(image) if self._how is None else self._how(image)
         # the same validation as in `corrupt`, but for this image alone
         to_batch(levels)
         return levels
@@ -72,7 +72,7 @@ class Sources:
 class _LoadedImage:
     job: Job
     digest: str
-    picture: Tensor
+    image: Tensor
 
 
 def corrupt_files(
@@ -119,8 +119,8 @@ def corrupt_files(
                 else:
                     held.append(prepared)
             # a batch ends by its pixels too, as images differ in size
-            pixels = sum(loaded.picture[0].numel() for loaded in held)
-            if len(held) >= HELD_PICTURES or pixels >= HELD_PIXELS:
+            pixels = sum(loaded.image[0].numel() for loaded in held)
+            if len(held) >= HELD_IMAGES or pixels >= HELD_PIXELS:
                 yield from _finish(held, settings, pool, done)
                 held = []
         if held:
@@ -149,20 +149,20 @@ def _prepare(
             )
             return FileOutcome(job, "left out", why)
     try:
-        picture = sources.levels(job.source)
+        image = sources.levels(job.source)
     except UsageError as error:
         sentence = str(error)
         where = "" if str(job.source) in sentence else f"{job.source}: "
         return FileOutcome(job, "left out", where + sentence)
-    return _LoadedImage(job, digest, picture)
+    return _LoadedImage(job, digest, image)
 
 
-def _to_tensor(picture: Image.Image) -> Tensor:
-    levels = torch.from_numpy(np.array(picture))
+def _to_tensor(image: Image.Image) -> Tensor:
+    levels = torch.from_numpy(np.array(image))
     return levels[None] if levels.ndim == 2 else levels.permute(2, 0, 1).contiguous()
 
 
-def _to_picture(levels: Tensor) -> Image.Image:
+def _to_image(levels: Tensor) -> Image.Image:
     rows = levels.cpu()
     return Image.fromarray((rows[0] if len(rows) == 1 else rows.permute(1, 2, 0)).numpy())
 
@@ -176,7 +176,7 @@ def _finish(
     device = torch.device(settings.device)
     parameters: dict[str, Any] = dict(settings.parameters)
     changed = corrupt(
-        [loaded.picture.to(device) for loaded in held],
+        [loaded.image.to(device) for loaded in held],
         settings.corruption,
         severity=settings.severity,
         seed=settings.seed,
@@ -199,7 +199,7 @@ def _write(
     target = job.target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_picture(_to_picture(levels), target, quality=quality, note=note)
+        write_image(_to_image(levels), target, quality=quality, note=note)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
     done.append(job)

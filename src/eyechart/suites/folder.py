@@ -19,8 +19,8 @@ from eyechart.core.version import __version__
 from eyechart.images.image_files import (
     JPEG_QUALITY,
     ImageFile,
-    find_pictures,
-    pictures_in,
+    find_image_files,
+    images_in,
     read_note,
 )
 from eyechart.images.stimulus import find_stimulus
@@ -120,16 +120,16 @@ def check_settings(settings: Settings) -> Settings:
     )
 
 
-def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
+def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
     """Return the images to corrupt, and how many were left out in each folder of results.
 
     Results are corrupted again only if their folder, or they themselves, are named.
     """
-    if any(path.is_dir() and path.resolve() == out.resolve() for path in pictures):
+    if any(path.is_dir() and path.resolve() == out.resolve() for path in images):
         raise UsageError(f"{out} holds the input images: choose another folder for --out.")
     kept: list[ImageFile] = []
     left_out: dict[Path, int] = {}
-    for image in find_pictures(pictures, leave_out=out):
+    for image in find_image_files(images, leave_out=out):
         folder = _result_folder(image)
         if folder is None:
             kept.append(image)
@@ -137,7 +137,7 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[P
             left_out[folder] = left_out.get(folder, 0) + 1
     if not kept:
         raise UsageError(
-            f"All images in {pictures[0]} are results of eyechart: give their own folder."
+            f"All images in {images[0]} are results of eyechart: give their own folder."
         )
     return kept, left_out
 
@@ -152,10 +152,10 @@ def _has_record(folder: Path) -> bool:
     return (folder / RECORD).exists()
 
 
-def plan(pictures: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
+def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
     """Return the jobs; folders keep their structure below `out`."""
     jobs: dict[Path, Job] = {}
-    for image in pictures:
+    for image in images:
         target = out / image.relative.with_suffix(SUFFIX_OF[format])
         other = jobs.setdefault(target, Job(image.path, target))
         if other.source.resolve() != image.path.resolve():
@@ -178,9 +178,9 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
     one; the record says so until `complete`.
     """
     # a stopped run with --overwrite is resumed even without the option
-    replacing = overwrite or _refuse_others(out, settings, jobs)
+    replacing = overwrite or _reject_others(out, settings, jobs)
     if replacing:
-        _refuse_remains(out, settings, jobs)
+        _reject_remains(out, settings, jobs)
     if out.is_file():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     try:
@@ -218,12 +218,12 @@ def is_of_other_settings(note: str | None, settings: Settings) -> bool:
     return note is not None and note.split()[-1:] != [settings.fingerprint()]
 
 
-def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
+def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
     """Raise if results of other settings would remain beside the new ones."""
     targets = {job.target for job in jobs}
     remains = [
         image.path
-        for image in (pictures_in(out) if out.is_dir() else ())
+        for image in (images_in(out) if out.is_dir() else ())
         if image.path not in targets
         and _result_folder(image) is None
         and is_of_other_settings(read_note(image.path), settings)
@@ -236,7 +236,7 @@ def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
         )
 
 
-def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
+def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     """Raise if the folder holds other work; return whether an overwriting run was stopped."""
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)

@@ -17,7 +17,7 @@ from eyechart.images.image_files import ImageFile
 from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.assets import is_ready
 from eyechart.suites.file_corruption import (
-    HELD_PICTURES,
+    HELD_IMAGES,
     FileOutcome,
     Sources,
     Tally,
@@ -103,10 +103,10 @@ def folder_name(corruption: str) -> str:
     return corruption.replace("/", "-")
 
 
-def check_classes(pictures: Sequence[ImageFile]) -> None:
+def check_classes(images: Sequence[ImageFile]) -> None:
     """Raise a UsageError unless every image lies in a class folder, and no two become one file."""
     targets: dict[Path, Path] = {}
-    for image in pictures:
+    for image in images:
         if len(image.relative.parts) != 2:
             raise UsageError(
                 f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, and {image.path} lies"
@@ -131,7 +131,7 @@ def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
 
 
 def corrupt_folders(
-    pictures: Sequence[ImageFile], parts: Sequence[Settings], out: Path, done: Tally
+    images: Sequence[ImageFile], parts: Sequence[Settings], out: Path, done: Tally
 ) -> Generator[FileOutcome]:
     """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield the outcome of each file.
 
@@ -140,8 +140,8 @@ def corrupt_folders(
     """
     # shared by all corruptions, so that each image is decoded once
     sources = Sources(parts[0].stimulus)
-    for start in range(0, len(pictures), HELD_PICTURES):
-        some = pictures[start : start + HELD_PICTURES]
+    for start in range(0, len(images), HELD_IMAGES):
+        some = images[start : start + HELD_IMAGES]
         usable: list[ImageFile] = []
         for image, why in zip(some, _problems(some, sources), strict=True):
             if why:
@@ -153,7 +153,7 @@ def corrupt_folders(
             yield from corrupt_files(jobs, cell, done=done, sources=sources)
 
 
-def _problems(pictures: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
+def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
     """Read the images and yield a problem for each, "" if it can be used."""
 
     def read(image: ImageFile) -> str:
@@ -167,7 +167,7 @@ def _problems(pictures: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
         return ""
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        yield from list(pool.map(read, pictures))
+        yield from list(pool.map(read, images))
 
 
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:

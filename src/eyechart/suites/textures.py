@@ -1,7 +1,7 @@
 """Frost textures: generated from published statistics, or read from a folder of images.
 
 Each generated texture is a random field with the contrast of one of ImageNet-C's frost images
-in every octave of detail, mapped to its grey-level percentiles and tinted with its colors. The
+in every octave of detail, mapped to its gray-level percentiles and tinted with its colors. The
 images themselves have no clear license and are not shipped.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.image_files import find_pictures, read_picture
+from eyechart.images.image_files import find_image_files, read_image
 
 WIDTHS = (0.0, 0.7, 1.4, 2.8, 5.6, 11.2, 22.4)
 """Standard deviations in px of the Gaussians that separate the octaves of detail."""
@@ -33,9 +33,9 @@ class FrostStatistics:
 
     Attributes:
         size: height and width in px.
-        mean: mean of red, green and blue in grey levels.
-        deviation: standard deviation of red, green and blue in grey levels.
-        grey: percentiles 1, 25, 50, 75 and 99 of the grey levels.
+        mean: mean of red, green and blue in gray levels.
+        deviation: standard deviation of red, green and blue in gray levels.
+        gray: percentiles 1, 25, 50, 75 and 99 of the gray levels.
         octaves: strength of the detail between adjacent WIDTHS, fine to coarse, relative to slow
             changes of strength 1.
         unevenness: standard deviation of the logarithm of the local contrast. It was fitted
@@ -46,7 +46,7 @@ class FrostStatistics:
     size: tuple[int, int]
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
-    grey: tuple[float, float, float, float, float]
+    gray: tuple[float, float, float, float, float]
     octaves: tuple[float, ...]
     unevenness: float
 
@@ -86,8 +86,8 @@ def _made() -> tuple[Tensor, ...]:
 
 @lru_cache(maxsize=4)
 def _read(folder: str) -> tuple[Tensor, ...]:
-    pictures = [read_picture(file.path).convert("RGB") for file in find_pictures([Path(folder)])]
-    return tuple(torch.from_numpy(np.array(picture)).permute(2, 0, 1) for picture in pictures)
+    images = [read_image(file.path).convert("RGB") for file in find_image_files([Path(folder)])]
+    return tuple(torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images)
 
 
 def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
@@ -96,13 +96,13 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
     # histogram matching by rank: the field's values are mapped to the original's percentiles
     ranks = np.empty(field.size)
     ranks[np.argsort(field, axis=None, kind="stable")] = (np.arange(field.size) + 0.5) / field.size
-    grey = np.interp(ranks * 100, PERCENTILES, _ends(statistics.grey))
-    shade = ((grey - grey.mean()) / grey.std()).reshape(statistics.size)
-    colours = [
+    gray = np.interp(ranks * 100, PERCENTILES, _ends(statistics.gray))
+    shade = ((gray - gray.mean()) / gray.std()).reshape(statistics.size)
+    colors = [
         np.clip(np.floor(mean + deviation * shade + 0.5), 0, 255)
         for mean, deviation in zip(statistics.mean, statistics.deviation, strict=True)
     ]
-    return torch.from_numpy(np.stack(colours).astype(np.uint8))
+    return torch.from_numpy(np.stack(colors).astype(np.uint8))
 
 
 def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
@@ -136,9 +136,9 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     return np.asarray(detail * uneven + slow / slow.std())
 
 
-def _ends(grey: tuple[float, ...]) -> list[float]:
+def _ends(gray: tuple[float, ...]) -> list[float]:
     """Return the five percentiles with a darkest and a brightest value around them."""
     # the extremes were not measured; they are extrapolated from the nearest percentiles
-    low = max(0.0, grey[0] - (grey[1] - grey[0]) / 2)
-    high = min(255.0, grey[-1] + (grey[-1] - grey[-2]) / 4)
-    return [low, *grey, high]
+    low = max(0.0, gray[0] - (gray[1] - gray[0]) / 2)
+    high = min(255.0, gray[-1] + (gray[-1] - gray[-2]) / 4)
+    return [low, *gray, high]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.records import Record
 from eyechart.testsets.plan import CLEAN
-from eyechart.testsets.testset_settings import LEAST
+from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 PAPER_BINS, TEXT_BINS = 39, 40
 """Number of bins in the published tables, and the number that the published text states."""
@@ -42,10 +42,10 @@ class SampleCoverage(CorruptionCoverage):
         return CorruptionCoverage(**self.model_dump(exclude={"corruption"}))
 
 
-def coverage_of(table: pa.Table, least: int = LEAST) -> list[SampleCoverage]:
+def coverage_of(table: pa.Table, min_per_bin: int = MIN_PER_BIN) -> list[SampleCoverage]:
     """Return the coverage of every corruption in a test set's table.
 
-    `least` is the number of samples from which on a bin counts as covered.
+    `min_per_bin` is the number of samples from which on a bin counts as covered.
     """
     coverages = []
     for name in table["corruption"].unique().to_pylist():
@@ -60,9 +60,9 @@ def coverage_of(table: pa.Table, least: int = LEAST) -> list[SampleCoverage]:
             SampleCoverage(
                 corruption=name,
                 rows=samples.num_rows,
-                paper=float((paper >= least).mean()),
-                equal=float((equal >= least).mean()),
-                reached=float((paper[paper > 0] >= least).mean()) if paper.any() else 0.0,
+                paper=float((paper >= min_per_bin).mean()),
+                equal=float((equal >= min_per_bin).mean()),
+                reached=float((paper[paper > 0] >= min_per_bin).mean()) if paper.any() else 0.0,
                 largest=largest,
                 histogram=tuple(int(count) for count in paper),
             )

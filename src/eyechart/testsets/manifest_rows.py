@@ -17,14 +17,14 @@ from eyechart.suites.suite import Entry
 from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.samples import Samples
 
-VERSION = 1
+VERSION = 2
 """Version of the schema; increases when a column changes its meaning."""
 
 SCHEMA = pa.schema(
     [
         ("row", pa.int64()),
         ("digest", pa.string()),
-        ("picture", pa.string()),
+        ("image", pa.string()),
         ("label", pa.string()),
         ("category", pa.string()),
         ("suite", pa.string()),
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
         ("parameters", pa.map_(pa.string(), pa.float64())),
         ("seed", pa.int64()),
         ("stimulus", pa.string()),
-        ("definition", pa.string()),
+        ("ruler", pa.string()),
         ("scales", pa.int8()),
         ("delta_v", pa.float64()),
         ("pixels", pa.uint64()),
@@ -62,7 +62,7 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
     places = pa.array(samples.image)
     columns = {
         "row": samples.row,
-        **{name: column.take(places) for name, column in _of_pictures(images).items()},
+        **{name: column.take(places) for name, column in _of_images(images).items()},
         "suite": [plan.suite] * count,
         "corruption": [samples.name] * count,
         "version": np.full(count, 1 if entry is None else entry.version, dtype=np.int32),
@@ -71,7 +71,7 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
         "parameters": _maps(samples),
         "seed": np.full(count, plan.seed),
         "stimulus": [images.stimulus.name] * count,
-        "definition": [plan.definition] * count,
+        "ruler": [plan.ruler] * count,
         "scales": np.full(count, measured.scales, dtype=np.int8),
         "delta_v": _null_for_nan(measured.delta_v),
         "pixels": measured.pixels.view(np.uint64),
@@ -87,13 +87,13 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
 
 # Called for every batch of a run, always with the same image set.
 @lru_cache(maxsize=4)
-def _of_pictures(images: ImageSet) -> dict[str, pa.Array]:
+def _of_images(images: ImageSet) -> dict[str, pa.Array]:
     """Return the columns that identify the image of a row, for every image of a set."""
     categories = category_labels(images.labels, images.categories)
     names = [None if category == NONE else CATEGORIES[category] for category in categories]
     columns = {
         "digest": images.digests,
-        "picture": [picture.name for picture in images.pictures],
+        "image": [image.name for image in images.listed],
         "label": images.labels,
         "category": names,
     }
@@ -126,7 +126,7 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
     # Reversed, so that of several files with the same bytes the first wins.
     for position, digest in reversed(list(enumerate(images.digests))):
         # The same file may occur twice, under two names and labels.
-        places[digest] = places[digest, images.pictures[position].name] = position
+        places[digest] = places[digest, images.listed[position].name] = position
     groups = []
     for name in table["corruption"].unique().to_pylist():
         rows = table.filter(pc.equal(table["corruption"], name))
@@ -148,12 +148,12 @@ def _to_samples(
         (position for position, digest in enumerate(digests) if digest not in places), None
     )
     if missing is not None:
-        name = table["picture"][missing].as_py()
+        name = table["image"][missing].as_py()
         raise UsageError(
             f"The test set was drawn from other images: {name} is missing here, or is another"
             " file; give the folder or manifest that it was drawn from."
         )
-    keys = list(zip(digests, table["picture"].to_pylist(), strict=True))
+    keys = list(zip(digests, table["image"].to_pylist(), strict=True))
     maps = table["parameters"]
     names = [name for name, _ in maps[0].as_py()]
     return Samples(

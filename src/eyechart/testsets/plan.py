@@ -54,7 +54,7 @@ class Plan(TestsetSettings):
     whose classes are sampled equally often if `balanced`; with "entry16" only images of the 16
     categories are sampled. `delta_v`: the range over which Δv is uniform. `jpeg`: the quality at
     which every corrupted image is stored as JPEG and read back (ImageNet-C was published at 85);
-    None for no compression. `pictures`: size of the class-balanced subset of images to use, None
+    None for no compression. `max_images`: size of the class-balanced subset of images to use, None
     for all.
     """
 
@@ -70,11 +70,12 @@ class Plan(TestsetSettings):
         check_seed(self.seed)
         if self.jpeg is not None and not (_is_whole(self.jpeg) and 1 <= self.jpeg <= 100):
             raise UsageError(f"jpeg must be a quality from 1 to 100, got {brief(self.jpeg)}.")
-        if self.pictures is not None and not (
-            _is_whole(self.pictures) and 1 <= self.pictures <= MOST
+        if self.max_images is not None and not (
+            _is_whole(self.max_images) and 1 <= self.max_images <= MOST
         ):
             raise UsageError(
-                f"pictures must be a whole number from 1 to {MOST:,}, got {brief(self.pictures)}."
+                f"max_images must be a whole number from 1 to {MOST:,}, got"
+                f" {brief(self.max_images)}."
             )
         if as_text(self.sampling, "sampling") not in SAMPLINGS:
             raise unknown_name("sampling", self.sampling, SAMPLINGS)
@@ -89,7 +90,7 @@ class Plan(TestsetSettings):
             raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
         if self.sampling != UNIFORM and (low, high) != (0, 1):
             raise UsageError(f'A range of delta_v needs sampling "{UNIFORM}".')
-        find_ruler(self.definition)
+        find_ruler(self.ruler)
         _check_names([entry.name for entry in self.entries()])
 
     @property

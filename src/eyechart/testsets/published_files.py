@@ -11,9 +11,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
 from eyechart.images.image_files import unread_notes
-from eyechart.images.image_list import Picture, find_images
-from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.images.published_arrays import find_arrays, open_arrays, open_pictures, to_planes
+from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.imageset import ImageSet, load_listed
+from eyechart.images.published_arrays import find_arrays, open_arrays, open_images, to_planes
 from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
 from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
@@ -28,7 +28,7 @@ from eyechart.suites.from_files import (
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import load_suite
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import choose_pictures
+from eyechart.testsets.samples import choose_images
 
 FEW = 20
 """Number of clean images that are checked to tell whether they were already resized."""
@@ -142,7 +142,7 @@ def load_published(
     else:
         files = list_published(published.root, chosen)
     # Chosen before clean images are read, so that only these are decoded.
-    places = choose_pictures(files.pictures, plan).tolist()
+    places = choose_images(files.listed, plan).tolist()
     if clean is None:
         image_set = _without_clean(str(published.root), files.take(places))
     elif published.is_arrays:
@@ -154,13 +154,13 @@ def load_published(
 
 
 def _without_clean(source: str, files: Corrupted) -> ImageSet:
-    names = (_key(picture) for picture in files.pictures)
+    names = (_key(image) for image in files.listed)
     return ImageSet(
         source,
         Stimulus(FILES, None, None),
-        files.pictures,
+        files.listed,
         tuple(hashlib.sha256("/".join(name).encode()).hexdigest() for name in names),
-        (files.size,) * len(files.pictures),
+        (files.size,) * len(files.listed),
         files=files,
         has_clean=False,
     )
@@ -170,7 +170,7 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
     """Return the images with their clean versions from an array, which has the same order."""
     if clean.suffix != ".npy":
         raise UsageError(f"--clean must be a .npy file for arrays of images, got {clean}.")
-    array, count = open_pictures(clean), len(files.pictures)
+    array, count = open_images(clean), len(files.listed)
     if array.shape != (count, *files.size, 3):
         raise UsageError(
             f"{clean} must hold the clean images in the same order, with shape"
@@ -180,8 +180,8 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
     return ImageSet(
         source,
         Stimulus(FILES, None, None),
-        files.pictures,
-        tuple(hashlib.sha256(picture.tobytes()).hexdigest() for picture in array),
+        files.listed,
+        tuple(hashlib.sha256(image.tobytes()).hexdigest() for image in array),
         (files.size,) * count,
         kept=dict(enumerate(planes)),
         files=files,
@@ -192,69 +192,67 @@ def _beside_clean(
     root: Path, files: Corrupted, clean: Path, how: Stimulus, advance: Advance
 ) -> ImageSet:
     """Return the images with their clean versions from a folder or list, as stimuli."""
-    listed = _match(files.pictures, clean)
-    if all(_size(picture.path) == files.size for picture in listed[:FEW]):
+    listed = _match(files.listed, clean)
+    if all(_size(image.path) == files.size for image in listed[:FEW]):
         # Already at the final size: resizing again would misalign them with the corrupted files.
         how = find_stimulus("native")
-    loaded = load_pictures(listed, str(root), how.name, advance, unread_notes(clean))
-    for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
+    loaded = load_listed(listed, str(root), how.name, advance, unread_notes(clean))
+    for image, size in zip(loaded.listed, loaded.sizes, strict=True):
         if size != files.size:
             raise UsageError(
                 f"Clean images must have the size of the corrupted ones, {files.size[1]} ×"
-                f" {files.size[0]} px (width × height), but {picture.path} as stimulus {how.name}"
+                f" {files.size[0]} px (width × height), but {image.path} as stimulus {how.name}"
                 f" has {size[1]} × {size[0]}: give --stimulus 224 for original images, native for"
                 " images that are already resized."
             )
-    places = {picture.name: position for position, picture in enumerate(files.pictures)}
+    places = {image.name: position for position, image in enumerate(files.listed)}
     # Clean images that could not be decoded are left out, and so are their corrupted files.
-    used = files.take([places[picture.name] for picture in loaded.pictures])
+    used = files.take([places[image.name] for image in loaded.listed])
     return replace(loaded, stimulus=replace(how, name=FILES), files=used)
 
 
 def _size(path: Path) -> tuple[int, int] | None:
     """Return the height and width of an image file, None if it cannot be read."""
     try:
-        with Image.open(path) as picture:
-            return picture.height, picture.width
+        with Image.open(path) as image:
+            return image.height, image.width
     except (OSError, ValueError):
         return None
 
 
-def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
+def _match(images: Sequence[ListedImage], clean: Path) -> list[ListedImage]:
     """Return each image with its clean file, which has the same class and stem.
 
     For ImageNet's validation images the file name alone is enough, in any folder.
     """
-    clean_pictures: dict[tuple[str, str], Picture] = {}
-    for picture in find_images(clean):
-        label, stem = _key(picture)
+    clean_images: dict[tuple[str, str], ListedImage] = {}
+    for image in find_images(clean):
+        label, stem = _key(image)
         # The key without a class lets validation images match wherever they lie.
         keys = [(label, stem)] + [("", stem)] * stem.startswith(VALIDATION)
         for key in dict.fromkeys(keys):
-            other = clean_pictures.setdefault(key, picture)
-            if other.path != picture.path:
+            other = clean_images.setdefault(key, image)
+            if other.path != image.path:
                 raise UsageError(
-                    f"{other.path} and {picture.path} have the same name: remove one from {clean}."
+                    f"{other.path} and {image.path} have the same name: remove one from {clean}."
                 )
     matched, missing = [], []
-    for picture in pictures:
-        label, stem = _key(picture)
-        clean_picture = clean_pictures.get((label, stem)) or clean_pictures.get(("", stem))
-        if clean_picture is None:
-            missing.append(picture.name)
+    for image in images:
+        label, stem = _key(image)
+        clean_image = clean_images.get((label, stem)) or clean_images.get(("", stem))
+        if clean_image is None:
+            missing.append(image.name)
         else:
-            matched.append(
-                replace(picture, path=clean_picture.path, category=clean_picture.category)
-            )
+            matched.append(replace(image, path=clean_image.path, category=clean_image.category))
     if missing:
         raise UsageError(
-            f"{len(missing)} of {len(pictures)} images have no clean image in {clean}, such as"
+            f"{len(missing)} of {len(images)} images have no clean image in {clean}, such as"
             f" {missing[0]}: --clean must have the same class folders and file names."
         )
     return matched
 
 
-def _key(picture: Picture) -> tuple[str, str]:
+def _key(image: ListedImage) -> tuple[str, str]:
     """Return an image's class and its file name without the suffix."""
-    file = picture.name.rpartition("/")[2]
-    return picture.label or "", file.rpartition(".")[0] or file
+    file = image.name.rpartition("/")[2]
+    return image.label or "", file.rpartition(".")[0] or file

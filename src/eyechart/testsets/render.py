@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import remove_leftovers
 from eyechart.core.parts import file_name
 from eyechart.core.progress import Advance
-from eyechart.images.image_files import is_damaged, read_note, write_picture
+from eyechart.images.image_files import is_damaged, read_note, write_image
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.samples import Samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
@@ -39,14 +39,14 @@ def render_testset(
         {_target(samples, images, at, out).parent for samples in rows for at in range(len(samples))}
     )
     groups = [_missing(samples, images, out, digests, step) for samples in rows]
-    for samples, position, picture in each_picture(testset, images, device, groups):
+    for samples, position, image in render_each(testset, images, device, groups):
         target = _target(samples, images, position, out)
-        _write(Image.fromarray(picture), target, _note(digests[int(samples.row[position])]))
+        _write(Image.fromarray(image), target, _note(digests[int(samples.row[position])]))
         step(1, "")
     return len(testset)
 
 
-def each_picture(
+def render_each(
     testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Samples]
 ) -> Iterator[tuple[Samples, int, NDArray[np.uint8]]]:
     """Yield the images of `groups`: the samples, the position in them, and the image.
@@ -64,7 +64,7 @@ def each_picture(
             for part in split_into_batches(samples, device):
                 corrupted = clean_images.make(part)
                 pixels = corrupted.pixels.cpu().numpy().view(np.uint64)
-                pictures = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()
+                rendered = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()
                 for position, row in enumerate(part.row.tolist()):
                     # Files must be the images that were measured, or predictions on them would not
                     # match.
@@ -73,7 +73,7 @@ def each_picture(
                             f"Row {row} ({part.name}) has other pixels than the test set records:"
                             " it was drawn with another version, or on another kind of device."
                         )
-                    yield part, position, pictures[position]
+                    yield part, position, rendered[position]
 
 
 def _missing(
@@ -93,8 +93,8 @@ def _missing(
 
 
 def _target(samples: Samples, images: ImageSet, position: int, out: Path) -> Path:
-    label = images.pictures[samples.image[position]].label
-    folder = out / file_name(samples.name) / (label or "unlabelled").replace("/", "-")
+    label = images.listed[samples.image[position]].label
+    folder = out / file_name(samples.name) / (label or "unlabeled").replace("/", "-")
     return folder / f"{samples.row[position]:08d}.png"
 
 
@@ -102,9 +102,9 @@ def _note(pixels: int) -> str:
     return f"row of a test set, pixels {pixels:016x}"
 
 
-def _write(picture: Image.Image, target: Path, note: str) -> None:
+def _write(image: Image.Image, target: Path, note: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_picture(picture, target, note=note)
+        write_image(image, target, note=note)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None

@@ -13,8 +13,7 @@ from torch import Tensor
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.identity import named_keys
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import category_labels
@@ -110,28 +109,28 @@ def _split(total: int, parts: int) -> list[int]:
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
-def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
+def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
     """Return the positions of the images that a plan uses, in increasing order.
 
     Classes (those of the dataset, or the 16 categories) differ by at most one image as far as they
     have enough. Which images are chosen depends only on the seed and their file names, so that
     corrupted files, clean files and copies in other folders give the same subset.
     """
-    places = np.arange(len(pictures))
-    if plan.pictures is None:
+    places = np.arange(len(images))
+    if plan.max_images is None:
         return places
-    classes: list[str] = [picture.label or "" for picture in pictures]
+    classes: list[str] = [image.label or "" for image in images]
     if plan.labels == "entry16":
-        labels = [picture.label for picture in pictures]
-        categories = category_labels(labels, [picture.category for picture in pictures])
+        labels = [image.label for image in images]
+        categories = category_labels(labels, [image.category for image in images])
         classes, places = [str(number) for number in categories], np.flatnonzero(categories != NONE)
     if plan.labels == "none":
-        classes = [""] * len(pictures)
-    if plan.pictures > len(places):
-        raise UsageError(f"pictures must be at most {len(places)}, got {plan.pictures}.")
+        classes = [""] * len(images)
+    if plan.max_images > len(places):
+        raise UsageError(f"max_images must be at most {len(places)}, got {plan.max_images}.")
 
     def order(position: int) -> tuple[int, str]:
-        name = pictures[position].name
+        name = images[position].name
         # Without folder and suffix, so that copies in other layouts give the same subset.
         return hash64(plan.seed, "picture", _stem(name)), name
 
@@ -144,7 +143,7 @@ def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
         for name, positions in members.items()
         for turn, position in enumerate(positions)
     )
-    return np.array(sorted(position for _, _, position in turns[: plan.pictures]), dtype=np.int64)
+    return np.array(sorted(position for _, _, position in turns[: plan.max_images]), dtype=np.int64)
 
 
 def _stem(name: str) -> str:
@@ -153,14 +152,14 @@ def _stem(name: str) -> str:
     return file.rpartition(".")[0] or file
 
 
-def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
+def usable_images(images: ImageSet, plan: Plan) -> IntArray:
     """Return the positions of the images to sample; with "entry16", those of the 16 categories."""
     if plan.labels != "entry16":
         return np.arange(len(images))
     positions = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
     if not len(positions):
         raise UsageError(
-            "No image belongs to the 16 categories: give images labelled with ImageNet's"
+            "No image belongs to the 16 categories: give images labeled with ImageNet's"
             f" WordNet ids or with {CATEGORIES[0]}, {CATEGORIES[1]}, …, or use --labels native."
         )
     return positions
@@ -169,7 +168,7 @@ def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
 def counts_of(images: ImageSet, plan: Plan) -> IntArray:
     """Return how often each image is sampled for a corruption without published levels."""
     classes: Sequence[str | None] = images.labels
-    places = usable_pictures(images, plan)
+    places = usable_images(images, plan)
     if plan.labels == "entry16":
         classes = [str(number) for number in category_labels(images.labels, images.categories)]
     if plan.labels == "none" or not plan.balanced:
@@ -213,7 +212,7 @@ def _plan_entry(
 ) -> Samples:
     if entry.at_levels and plan.sampling == PAPER:
         # Published levels: every image at each level, with the same random numbers.
-        places = usable_pictures(images, plan)
+        places = usable_images(images, plan)
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
         draw = np.zeros_like(image)
     else:
@@ -288,8 +287,7 @@ def keys_of(images: ImageSet, places: IntArray) -> Tensor:
     """Return the 64-bit keys of the images at these positions."""
     # Hash each image once; samples repeat images many times.
     distinct, inverse = np.unique(places, return_inverse=True)
-    keys = named_keys([images.digests[position] for position in distinct], len(distinct))
-    return keys[torch.from_numpy(inverse)]
+    return images.keys(distinct)[torch.from_numpy(inverse)]
 
 
 def mildest(entry: Entry) -> float:

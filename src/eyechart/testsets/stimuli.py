@@ -17,7 +17,7 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
 from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
-from eyechart.images.identity import content_keys, named_keys
+from eyechart.images.identity import content_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of
@@ -82,45 +82,45 @@ class CleanImages:
         if read is not None:
             return self._measured(read.to(self.device, non_blocking=True), on_device)
         assert self.clean is not None, "nothing to corrupt"
-        pictures = self.clean[on_device]
+        images = self.clean[on_device]
         if samples.entry is None:
-            return self._unchanged(pictures, on_device)
+            return self._unchanged(images, on_device)
         entry, draws = samples.entry, samples.draw.tolist()
-        random = draw_random(entry, self.keys[local], self.seed, draws, pictures.device)
+        random = draw_random(entry, self.keys[local], self.seed, draws, images.device)
         strengths = Strengths(samples.severity, samples.values)
-        corrupted = corrupt_batch(pictures, entry, strengths, random, assets_of(entry))
+        corrupted = corrupt_batch(images, entry, strengths, random, assets_of(entry))
         if self.jpeg is not None:
             corrupted = as_jpeg(corrupted, self.jpeg)
         return self._measured(corrupted, on_device)
 
-    def _measured(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
+    def _measured(self, images: Tensor, local: Tensor) -> CorruptedImages:
         if self.description is None:
-            nowhere = torch.full((len(pictures),), torch.nan, dtype=torch.float64)
-            return CorruptedImages(pictures, nowhere.to(self.device), content_keys(pictures), 0)
-        change = self.ruler.compare(self.description.select(local), pictures)
-        return CorruptedImages(pictures, change, content_keys(pictures), self.description.n_scales)
+            nowhere = torch.full((len(images),), torch.nan, dtype=torch.float64)
+            return CorruptedImages(images, nowhere.to(self.device), content_keys(images), 0)
+        change = self.ruler.compare(self.description.select(local), images)
+        return CorruptedImages(images, change, content_keys(images), self.description.n_scales)
 
-    def _unchanged(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
+    def _unchanged(self, images: Tensor, local: Tensor) -> CorruptedImages:
         assert self.description is not None, "nothing to compare with"
         # An unchanged image has Δv = 0 by definition; no comparison is needed.
         measurable = self.description.measurable[local]
         change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
-        return CorruptedImages(pictures, change, content_keys(pictures), self.description.n_scales)
+        return CorruptedImages(images, change, content_keys(images), self.description.n_scales)
 
 
-def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
+def as_jpeg(images: Tensor, quality: int) -> Tensor:
     """Return uint8 images (B, 3, H, W) after JPEG compression at this quality.
 
     On the CPU Pillow's JPEG is used; on a GPU the same steps in torch, which give the same pixels.
     """
-    if pictures.device.type != "cpu":
-        starts = range(0, len(pictures), JPEG_AT_ONCE)
-        parts = [pictures[start : start + JPEG_AT_ONCE] for start in starts]
+    if images.device.type != "cpu":
+        starts = range(0, len(images), JPEG_AT_ONCE)
+        parts = [images[start : start + JPEG_AT_ONCE] for start in starts]
         return torch.cat(
             [jpeg_in_torch(part, np.full(len(part), float(quality))) for part in parts]
         )
-    out = torch.empty_like(pictures)
-    levels, result = pictures.numpy(), out.numpy()
+    out = torch.empty_like(images)
+    levels, result = images.numpy(), out.numpy()
 
     def work(position: int) -> None:
         result[position] = planes_of(through_jpeg(pixels_of(levels[position]), quality))
@@ -164,10 +164,8 @@ def describe_clean_images(
     jpeg: int | None,
 ) -> CleanImages:
     """Return the images at `places` (increasing) with the clean half of their visual change."""
-    # Random numbers follow the file's digest, so they do not depend on the rest of the dataset.
-    keys = named_keys([images.digests[position] for position in places], len(places))
     description = None if clean is None else ruler.describe(clean)
-    return CleanImages(places, clean, keys, ruler, description, device, seed, jpeg)
+    return CleanImages(places, clean, images.keys(places), ruler, description, device, seed, jpeg)
 
 
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
@@ -252,8 +250,8 @@ def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> Load
         samples.entry.name, samples.severity.astype(np.int64).tolist(), samples.image.tolist()
     )
     good, bad = np.flatnonzero(files.good), np.flatnonzero(~files.good)
-    pictures = files.pictures if clean_images.device.type == "cpu" else files.pictures.pin_memory()
-    return LoadedSamples(clean_images, samples.take(good), pictures, samples.take(bad), files.why)
+    pixels = files.images if clean_images.device.type == "cpu" else files.images.pin_memory()
+    return LoadedSamples(clean_images, samples.take(good), pixels, samples.take(bad), files.why)
 
 
 def iterate_clean_images(
@@ -273,15 +271,15 @@ def images_of(groups: Sequence[Samples]) -> IntArray:
 def _iterate_blocks(
     images: ImageSet, blocks: Sequence[IntArray], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
-    ruler = find_ruler(plan.definition)
+    ruler = find_ruler(plan.ruler)
     # The next block is read while the device works on this one.
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
         coming = reader.submit(read_clean_images, images, blocks[0], device)
         for number, places in enumerate(blocks):
-            pictures = coming.result()
+            pixels = coming.result()
             if number + 1 < len(blocks):
                 coming = reader.submit(read_clean_images, images, blocks[number + 1], device)
             yield describe_clean_images(
-                images, places, pictures, device,
+                images, places, pixels, device,
                 ruler=ruler, seed=plan.seed, jpeg=plan.jpeg,
             )  # fmt: skip

@@ -25,14 +25,14 @@ from eyechart.core.randomness import hash64
 from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import check_same, write_settings
-from eyechart.images.demo import SOURCE, demo_pictures
-from eyechart.images.imageset import ImageSet, load_images, load_pictures
+from eyechart.images.demo import SOURCE, demo_images
+from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
 from eyechart.testsets.manifest_rows import SCHEMA, VERSION, Measured, read_samples, samples_table
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
-from eyechart.testsets.testset_settings import LEAST, DrawSettings
+from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
@@ -51,7 +51,7 @@ class TestSetHeader(Record):
     """How images were resized and cropped."""
     images: str
     """Digest of all images that the test set was sampled from."""
-    pictures: int | None = None
+    n_images: int | None = None
     """Number of these images."""
     damaged: tuple[str, ...]
     """Names of the images that were left out."""
@@ -76,7 +76,8 @@ class TestSet:
         ...     (Path(folder) / "cat").mkdir()
         ...     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
         ...     Image.fromarray(noise).save(Path(folder) / "cat" / "0.png")
-        ...     testset = draw(folder, n=3, corruptions=["gaussian_noise"], stimulus="64")
+        ...     testset = sample_testset(folder, n=3, corruptions=["gaussian_noise"],
+        ...     stimulus="64")
         >>> testset.corruptions, testset.count("vcr/gaussian_noise")
         (['vcr/gaussian_noise'], 3)
         >>> len(testset)  # with the clean image
@@ -100,12 +101,12 @@ class TestSet:
         """The names of the corruptions, in the suite's order."""
         return [name for name in self.table["corruption"].unique().to_pylist() if name != CLEAN]
 
-    def coverage(self, least: int = LEAST) -> list[SampleCoverage]:
+    def coverage(self, min_per_bin: int = MIN_PER_BIN) -> list[SampleCoverage]:
         """Return the coverage of each corruption, counted in the two published ways.
 
-        `least` is the number of samples from which on a bin counts as covered.
+        `min_per_bin` is the number of samples from which on a bin counts as covered.
         """
-        return coverage_of(self.table, as_whole(least, "least", 0, 10**9))
+        return coverage_of(self.table, as_whole(min_per_bin, "min_per_bin", 0, 10**9))
 
     @property
     def digest(self) -> str:
@@ -193,7 +194,8 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
         ...     (Path(folder) / "cat").mkdir()
         ...     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
         ...     Image.fromarray(noise).save(Path(folder) / "cat" / "0.png")
-        ...     testset = draw(folder, n=2, corruptions=["gaussian_noise"], stimulus="64")
+        ...     testset = sample_testset(folder, n=2, corruptions=["gaussian_noise"],
+        ...     stimulus="64")
         ...     testset.save(Path(folder) / "testset.parquet")
         ...     again = read_testset(Path(folder) / "testset.parquet")
         >>> again.digest == testset.digest
@@ -226,8 +228,8 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
     return TestSet(read_parquet(where), plan, header)
 
 
-@takes_fields_of(DrawSettings)
-def draw(settings: DrawSettings) -> TestSet:
+@takes_fields_of(SampleSettings)
+def sample_testset(settings: SampleSettings) -> TestSet:
     """Sample a test set with n samples per corruption and measure their visual change.
 
     Corruptions with published levels (ImageNet-C) are applied to every image at each level, unless
@@ -245,7 +247,8 @@ def draw(settings: DrawSettings) -> TestSet:
         ...     (Path(folder) / "cat").mkdir()
         ...     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
         ...     Image.fromarray(noise).save(Path(folder) / "cat" / "0.png")
-        ...     testset = draw(folder, n=2, corruptions=["gaussian_noise"], stimulus="64")
+        ...     testset = sample_testset(folder, n=2, corruptions=["gaussian_noise"],
+        ...     stimulus="64")
         >>> testset
         <TestSet of 3 rows, 1 corruptions>
     """
@@ -254,11 +257,11 @@ def draw(settings: DrawSettings) -> TestSet:
         return make_testset(_images_of(settings), plan, where, Path(folder), no_advance)
 
 
-def _images_of(settings: DrawSettings) -> ImageSet:
+def _images_of(settings: SampleSettings) -> ImageSet:
     if isinstance(settings.images, ImageSet):
         return settings.images
     if settings.images is None:
-        return load_pictures(demo_pictures(), SOURCE, settings.stimulus)
+        return load_listed(demo_images(), SOURCE, settings.stimulus)
     return load_images(settings.images, settings.stimulus)
 
 
@@ -368,8 +371,8 @@ def header_of(images: ImageSet) -> TestSetHeader:
     return TestSetHeader(
         stimulus=images.stimulus.name,
         images=images.digest,
-        pictures=len(images),
-        damaged=tuple(picture.name for picture in images.damaged),
+        n_images=len(images),
+        damaged=tuple(image.name for image in images.damaged),
         versions=versions(),
     )
 

@@ -26,7 +26,7 @@ N_DRAWN = 2_000
 SAMPLINGS = PAPER, UNIFORM = "paper", "uniform"
 """How strengths are sampled: from the published domains, or such that Δv is uniform."""
 
-LEAST = 20
+MIN_PER_BIN = 20
 """Minimum number of samples for a bin of visual change to be covered and used in a curve."""
 
 Suite = Annotated[str, Option(help="A suite's name or YAML file.", group="Corruptions")]
@@ -81,7 +81,7 @@ class TestsetSettings:
             flags=("--corruption",),
         ),
     ] = ()
-    definition: Annotated[
+    ruler: Annotated[
         str,
         Option(
             help=f"Definition of visual change: {one_of(RULERS)}; the human reference needs"
@@ -108,15 +108,15 @@ class TestsetSettings:
             flags=("--balanced/--unbalanced",),
         ),
     ] = True
-    pictures: Annotated[
+    max_images: Annotated[
         int | None,
         Option(help="Maximum number of images (class-balanced subset).", group="Data"),
     ] = None
 
 
 @dataclass(frozen=True)
-class DrawSettings(TestsetSettings):
-    """Options of `draw` and `eyechart testset make`: images, suite, and their size."""
+class SampleSettings(TestsetSettings):
+    """Options of `sample_testset` and `eyechart testset make`: images, suite, and their size."""
 
     images: Annotated[
         "str | os.PathLike[str] | ImageSet | None",
@@ -124,9 +124,8 @@ class DrawSettings(TestsetSettings):
             help="Class folders, or a CSV or Parquet file; 20 demo images if omitted.",
             group="Data",
             python="Also an ImageSet.",
-            metavar="[IMAGES]",
+            metavar="PATH",
             path="folder or file",
-            is_argument=True,
         ),
     ] = None
     suite: Suite = SUITE

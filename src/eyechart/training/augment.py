@@ -13,21 +13,21 @@ def generator(*parts: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(hash64("training", *parts) >> 1)
 
 
-def mirror(pictures: Tensor, is_mirrored: Tensor) -> Tensor:
+def mirror(images: Tensor, is_mirrored: Tensor) -> Tensor:
     """Return the images, those in `is_mirrored` (bool, one per image) flipped left to right."""
-    return torch.where(is_mirrored.reshape(-1, 1, 1, 1), pictures.flip(3), pictures)
+    return torch.where(is_mirrored.reshape(-1, 1, 1, 1), images.flip(3), images)
 
 
-def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:
+def shift(images: Tensor, offsets: Tensor, frame: int) -> Tensor:
     """Return random crops of images within a black frame.
 
     `offsets`: (B, 2), down and across, in 0 … 2 · frame; an offset of `frame` keeps the position.
     """
     if frame == 0:
-        return pictures
-    count, channels, height, width = pictures.shape
-    wide = pad(pictures, (frame, frame, frame, frame))
-    device = pictures.device
+        return images
+    count, channels, height, width = images.shape
+    wide = pad(images, (frame, frame, frame, frame))
+    device = images.device
     rows = offsets[:, 0, None] + torch.arange(height, device=device)
     columns = offsets[:, 1, None] + torch.arange(width, device=device)
     # Indices that broadcast to (B, C, H, W), so that every image has its own offset.

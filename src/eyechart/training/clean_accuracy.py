@@ -7,7 +7,7 @@ import torch
 
 from eyechart.models.find import load_model
 from eyechart.stats.intervals import CONFIDENCE, Interval, wilson_interval
-from eyechart.training.data import Held, LabelledImages
+from eyechart.training.data import Held, LabeledImages
 from eyechart.training.image_blocks import predict_held
 
 
@@ -20,7 +20,7 @@ class CleanAccuracy:
     n_images: int
 
 
-def clean_accuracy(checkpoint: Path, test: LabelledImages, device: torch.device) -> CleanAccuracy:
+def clean_accuracy(checkpoint: Path, test: LabeledImages, device: torch.device) -> CleanAccuracy:
     """Return the accuracy of a checkpoint's network on test images."""
     # The checkpoint comes from this training, so it is trusted.
     model = load_model(str(checkpoint), device, trust=True)

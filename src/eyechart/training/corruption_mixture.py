@@ -76,11 +76,11 @@ class Mixture:
             "strengths": f"{hash64(*map(entry_mark, self.entries)):016x}",
         }
 
-    def measured(self, pictures: Tensor, keys: Tensor) -> "Mixture":
+    def measured(self, images: Tensor, keys: Tensor) -> "Mixture":
         """Return the mixture with the measured visual change of its severities, if it is needed."""
         if self.delta_v is None:
             return self
-        first_images, first_keys = pictures[:LOOKED_AT], keys[:LOOKED_AT]
+        first_images, first_keys = images[:LOOKED_AT], keys[:LOOKED_AT]
         return replace(
             self,
             tables=tuple(
@@ -88,13 +88,13 @@ class Mixture:
             ),
         )
 
-    def corrupt(self, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
+    def corrupt(self, images: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
         """Return the images, uint8 (B, 3, H, W), each corrupted by one of the entries.
 
         `keys`: (B,) int64, the key of each image. The same seed and draw give the same result.
         """
-        if not self.entries or not len(pictures):
-            return pictures
+        if not self.entries or not len(images):
+            return images
         salt = hash64(seed, "which corruption", draw)
         chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
         # The minimum guards against rounding up at the end of the range.
@@ -103,22 +103,20 @@ class Mixture:
         )
         # With a single entry there is nothing to select, and no copy is needed.
         if len(self.entries) == 1:
-            return self._by(0, pictures, keys, seed, draw)
-        result = pictures.clone()
+            return self._by(0, images, keys, seed, draw)
+        result = images.clone()
         for number in np.unique(entry_of_image):
-            positions = torch.from_numpy(np.flatnonzero(entry_of_image == number)).to(
-                pictures.device
-            )
+            positions = torch.from_numpy(np.flatnonzero(entry_of_image == number)).to(images.device)
             result[positions] = self._by(
-                int(number), pictures[positions], keys[positions], seed, draw
+                int(number), images[positions], keys[positions], seed, draw
             )
         return result
 
-    def _by(self, number: int, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
+    def _by(self, number: int, images: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
         entry = self.entries[number]
-        random = draw_random(entry, keys, seed, draw, pictures.device)
+        random = draw_random(entry, keys, seed, draw, images.device)
         strengths = self._strengths(number, random)
-        return corrupt_batch(pictures, entry, strengths, random, assets_of(entry))
+        return corrupt_batch(images, entry, strengths, random, assets_of(entry))
 
     def _strengths(self, number: int, random: ImageRandom) -> Strengths:
         if self.severity is not None:
@@ -132,15 +130,15 @@ class Mixture:
         return draw_strengths(self.entries[number], random)
 
 
-def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
+def _changes(entry: Entry, images: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
     """Return the mean visual change at severities 0 … 5, made monotone."""
     means: list[float] = []
     # The same random numbers at all severities, so that only the strength changes.
-    random = draw_random(entry, keys, 0, 0, pictures.device)
+    random = draw_random(entry, keys, 0, 0, images.device)
     for severity in KNOTS:
-        strengths = Strengths(np.full(len(pictures), severity))
-        corrupted = corrupt_batch(pictures, entry, strengths, random, assets_of(entry))
-        means.append(float(torch.as_tensor(measure_change(pictures, corrupted).delta_v).nanmean()))
+        strengths = Strengths(np.full(len(images), severity))
+        corrupted = corrupt_batch(images, entry, strengths, random, assets_of(entry))
+        means.append(float(torch.as_tensor(measure_change(images, corrupted).delta_v).nanmean()))
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Labelled images for training: of one size, each with its class and its key, on the device."""
+"""Labeled images for training: of one size, each with its class and its key, on the device."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,8 +11,7 @@ from torch import Tensor
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
-from eyechart.images.identity import named_keys
-from eyechart.images.image_list import Picture
+from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
 from eyechart.models.preprocessing import Channels
@@ -23,7 +22,7 @@ HELD_SHARE = 0.4
 AT_ONCE = 4096
 """Number of images that are copied to the device at once."""
 
-LEAST = 2
+MIN_PER_CLASS = 2
 """Minimum number of images per class."""
 
 
@@ -39,7 +38,7 @@ class Transform:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledImages:
+class LabeledImages:
     """Images of one size with their classes.
 
     `labels`: class indices, (N,) int64. `keys`: (N,) int64, one per image, from its digest.
@@ -67,7 +66,7 @@ class LabelledImages:
         """Return the images at these positions, uint8 (B, 3, H, W), without the transform."""
         return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
 
-    def take(self, places: Sequence[int]) -> "LabelledImages":
+    def take(self, places: Sequence[int]) -> "LabeledImages":
         """Return a subset of the images, with all class names."""
         positions = torch.tensor(list(places), dtype=torch.int64)
         pixels = None if self.pixels is None else self.pixels[positions]
@@ -88,7 +87,7 @@ class LabelledImages:
 class Held:
     """The images on a device: all of them if they fit, otherwise on demand."""
 
-    def __init__(self, data: LabelledImages, device: torch.device) -> None:
+    def __init__(self, data: LabeledImages, device: torch.device) -> None:
         self.data, self.device = data, device
         self.labels, self.keys = data.labels.to(device), data.keys.to(device)
         height, width = data.size
@@ -112,9 +111,9 @@ class Held:
 
 
 def training_data(
-    images: ImageSet, class_names: Sequence[str] | None = None, least: int = LEAST
-) -> LabelledImages:
-    """Return the images ready for training; every class needs at least `least` images.
+    images: ImageSet, class_names: Sequence[str] | None = None, min_per_class: int = MIN_PER_CLASS
+) -> LabeledImages:
+    """Return the images ready for training; every class needs at least `min_per_class` images.
 
     `class_names`: the classes in order; by default the labels that occur, sorted.
     """
@@ -126,11 +125,11 @@ def training_data(
             " such as the folder above the class folders."
         )
     _check_sizes(images)
-    _check_counts(images.source, labels, least)
+    _check_counts(images.source, labels, min_per_class)
     places = torch.from_numpy(native_labels(labels, len(names), names))
-    keys = named_keys(images.digests, len(images))
+    keys = images.keys()
     kept, pixels = _gathered(images)
-    return LabelledImages(kept, places, keys, names, pixels)
+    return LabeledImages(kept, places, keys, names, pixels)
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
@@ -147,16 +146,16 @@ def _labels_of(images: ImageSet) -> list[str]:
     if not len(images):
         raise UsageError(f"{images.source} holds no images.")
     # A missing label is reported with an example, before anything is trained.
-    bare = [picture.name for picture in images.pictures if picture.label is None]
+    bare = [image.name for image in images.listed if image.label is None]
     if bare:
         raise UsageError(
-            f"{pictures_have(len(bare), images.source)} no label, such as {bare[0]}: put each into"
+            f"{images_have(len(bare), images.source)} no label, such as {bare[0]}: put each into"
             " the folder of its class, or give a list with labels."
         )
     return [str(label) for label in images.labels]
 
 
-def pictures_have(count: int, source: str) -> str:
+def images_have(count: int, source: str) -> str:
     """Return the start of a sentence: "1 image of here has", "2 images of here have"."""
     return f"1 image of {source} has" if count == 1 else f"{count:,} images of {source} have"
 
@@ -170,13 +169,16 @@ def _check_sizes(images: ImageSet) -> None:
         )
 
 
-def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> None:
-    too_small = [(name, count) for name, count in sorted(Counter(labels).items()) if count < least]
+def _check_counts(source: str, labels: Sequence[str], min_per_class: int = MIN_PER_CLASS) -> None:
+    too_small = [
+        (name, count) for name, count in sorted(Counter(labels).items()) if count < min_per_class
+    ]
     if too_small:
         name, count = too_small[0]
         more = f", and {len(too_small) - 1} more classes have too few" if len(too_small) > 1 else ""
         raise UsageError(
-            f"Every class needs at least {least} images, {name!r} in {source} has {count}{more}:"
+            f"Every class needs at least {min_per_class} images, {name!r} in {source} has"
+            f" {count}{more}:"
             " add images, or remove the class."
         )
 
@@ -201,7 +203,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     chosen: set[int] = set()
     for name, known in of_class.items():
         ranks_of_class = sorted(known)
-        if len(ranks_of_class) < LEAST and not lone:
+        if len(ranks_of_class) < MIN_PER_CLASS and not lone:
             raise UsageError(
                 f"All images of {name!r} in {images.source} are identical: add others, or remove"
                 " the class."
@@ -220,36 +222,36 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     return images.take(train), images.take([p for p in places if ranks[p] in chosen])
 
 
-def refuse_shared(train: ImageSet, test: ImageSet) -> None:
+def reject_shared(train: ImageSet, test: ImageSet) -> None:
     """Raise a UsageError if an image is in both sets, by the digest of its file."""
-    known = {d: p.name for d, p in zip(train.digests, train.pictures, strict=True)}
-    both = [p for d, p in zip(test.digests, test.pictures, strict=True) if d in known]
+    known = {d: p.name for d, p in zip(train.digests, train.listed, strict=True)}
+    both = [p for d, p in zip(test.digests, test.listed, strict=True) if d in known]
     if len(both) == len(test) and train.source == test.source:
         raise UsageError(
             f"{train.source} is given for training and for testing: give other images for testing."
         )
     if both:
-        pictures = "1 image is" if len(both) == 1 else f"{len(both):,} images are"
+        images = "1 image is" if len(both) == 1 else f"{len(both):,} images are"
         raise UsageError(
-            f"{pictures} in both the training set and the test set, such as {both[0].name}: remove"
+            f"{images} in both the training set and the test set, such as {both[0].name}: remove"
             f" them from {train.source}."
         )
 
 
-def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
+def every_class(images: Sequence[ListedImage], step: int = 10) -> list[ListedImage]:
     """Return the images of every `step`-th class, sorted by name: ImageNet-100 from ImageNet."""
     if step < 1:
         raise UsageError(f"--every must be a whole number from 1, got {step}.")
-    names = sorted({picture.label for picture in pictures if picture.label is not None})
+    names = sorted({image.label for image in images if image.label is not None})
     kept = set(names[::step])
     if len(names) > 1 and len(kept) < 2:
         raise UsageError(
             f"--every {step} leaves only one class of {len(names)}: give a smaller number."
         )
-    return [picture for picture in pictures if picture.label in kept]
+    return [image for image in images if image.label in kept]
 
 
-def mean_and_deviation(data: LabelledImages, most: int = 10_000) -> tuple[Channels, Channels]:
+def mean_and_deviation(data: LabeledImages, most: int = 10_000) -> tuple[Channels, Channels]:
     """Return mean and standard deviation of red, green and blue, as fractions of full scale.
 
     Computed over up to `most` images, evenly spaced, and rounded to three digits.

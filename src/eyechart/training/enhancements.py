@@ -1,7 +1,7 @@
 """Methods that may make a network more robust: the enhancements of the ImageNet-C paper.
 
 A standard network is trained, or loaded with its weights. It is then fine-tuned, evaluated behind a
-defence, or replaced by another network. All are tested on the same corrupted images, and their
+defense, or replaced by another network. All are tested on the same corrupted images, and their
 errors are divided by those of a baseline, by default the standard network itself.
 """
 
@@ -16,11 +16,11 @@ from eyechart.core.progress import Progress
 from eyechart.core.run_folder import open_run_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
-from eyechart.models.defences.clahe import equalise
-from eyechart.models.defences.crops import crop_of_crop_note
-from eyechart.models.defences.defence import read_defences
-from eyechart.models.defences.defended import apply_defences
-from eyechart.models.defences.registry import CENTRE_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
+from eyechart.models.defenses.clahe import equalize
+from eyechart.models.defenses.crops import crop_of_crop_note
+from eyechart.models.defenses.defended import apply_defenses
+from eyechart.models.defenses.defense import read_defenses
+from eyechart.models.defenses.registry import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
@@ -31,11 +31,11 @@ from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_mode
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement
-from eyechart.testsets.samples import choose_pictures
-from eyechart.training.data import LabelledImages, Transform, mean_and_deviation, training_data
+from eyechart.testsets.samples import choose_images
+from eyechart.training.data import LabeledImages, Transform, mean_and_deviation, training_data
 from eyechart.training.recipe import Recipe
-from eyechart.training.retrain import Load, data_for, refuse_softmax, start_of, trainable
-from eyechart.training.sources import TrainingSources, load_labelled
+from eyechart.training.retrain import Load, data_for, reject_softmax, start_of, trainable
+from eyechart.training.sources import TrainingSources, load_labeled
 from eyechart.training.training_loop import Start, Training, new_network, train
 
 STANDARD, TUNED = "standard", "trained on"
@@ -43,7 +43,7 @@ EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
 CROPPED, UNCROPPED = "224", "uncropped"
 """The usual stimulus, and that of the uncropped images from which ten crops are taken."""
 
-EQUALISED = Transform(CLAHE, equalise)
+EQUALIZED = Transform(CLAHE, equalize)
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class Enhancement:
     """One enhancement. `name`: name of its checkpoint, or of the one that it uses.
 
     `network`: another network, trained from scratch, or pretrained if the standard one is; or
-    `recipe`: how the standard network is fine-tuned. `equalised`: whether the lightness of training
-    images is equalized. `defences`: the defences it is evaluated behind.
+    `recipe`: how the standard network is fine-tuned. `equalized`: whether the lightness of training
+    images is equalized. `defenses`: the defenses it is evaluated behind.
     """
 
     title: str
     name: str = STANDARD
     network: str = ""
     recipe: Recipe | None = None
-    equalised: bool = False
-    defences: tuple[str, ...] = ()
+    equalized: bool = False
+    defenses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,8 @@ def usual_enhancements(
     """
     enhancements = [
         Enhancement(f"{TUNED}", "further", recipe=tuning),
-        Enhancement("CLAHE", CLAHE, recipe=tuning, equalised=True, defences=(CLAHE,)),
-        Enhancement("non-local means", defences=(NON_LOCAL_MEANS,)),
+        Enhancement("CLAHE", CLAHE, recipe=tuning, equalized=True, defenses=(CLAHE,)),
+        Enhancement("non-local means", defenses=(NON_LOCAL_MEANS,)),
     ]
     for width in widths:
         for weight in weights:
@@ -92,7 +92,7 @@ def usual_enhancements(
             enhancements.append(
                 Enhancement(title, f"stability-{width:g}-{weight:g}", recipe=recipe)
             )
-    enhancements.append(Enhancement(TEN_CROP, defences=(TEN_CROP,)))
+    enhancements.append(Enhancement(TEN_CROP, defenses=(TEN_CROP,)))
     enhancements += [
         Enhancement(name, f"network-{number}", name) for number, name in enumerate(larger, 1)
     ]
@@ -193,13 +193,13 @@ def compare_enhancements(
     `load`: loads pretrained models, and the checkpoints that are written here.
     """
     asked.check()
-    pictures, test = sources.load(progress)
+    images, test = sources.load(progress)
     test = _chosen(test, asked.settings)
     baseline = _baseline(asked, test, load, device)
     if asked.is_pretrained:
-        model, data = _pretrained(asked, pictures, test, load, device)
+        model, data = _pretrained(asked, images, test, load, device)
     else:
-        model, data = None, _from_scratch(asked, pictures, test)
+        model, data = None, _from_scratch(asked, images, test)
     asked.open(baseline.model)
     _train_all(asked, model, data, device, progress)
     return _test_all(asked, sources, test, baseline, load=load, device=device, progress=progress)
@@ -220,14 +220,14 @@ def _baseline(
     return _Baseline(name)
 
 
-def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -> LabelledImages:
+def _from_scratch(asked: EnhancementStudy, images: ImageSet, test: ImageSet) -> LabeledImages:
     """Return the training data of networks, after checking that they can be trained."""
-    data = training_data(pictures)
+    data = training_data(images)
     # Now rather than after everything is trained.
     strange = sorted({str(enhancement) for enhancement in test.labels} - set(data.class_names))
     if strange:
         raise UsageError(
-            f"{pictures.source} has no images of the class {strange[0]!r}, which {test.source}"
+            f"{images.source} has no images of the class {strange[0]!r}, which {test.source}"
             " has: add some, or remove the class."
         )
     for enhancement in asked.enhancements:
@@ -237,8 +237,8 @@ def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -
 
 
 def _pretrained(
-    asked: EnhancementStudy, pictures: ImageSet, test: ImageSet, load: Load, device: torch.device
-) -> tuple[Model, LabelledImages]:
+    asked: EnhancementStudy, images: ImageSet, test: ImageSet, load: Load, device: torch.device
+) -> tuple[Model, LabeledImages]:
     """Return the standard network and the data for fine-tuning it, after checking both."""
     model = load(asked.network, half=False)
     trainable(model)
@@ -247,21 +247,21 @@ def _pretrained(
     ]
     check_models([model, *larger], test, device)
     check_labels(asked.settings.plan, [model, *larger], test)
-    refuse_softmax(model, test)
-    return model, data_for(model, pictures, test.labels)
+    reject_softmax(model, test)
+    return model, data_for(model, images, test.labels)
 
 
 def _chosen(test: ImageSet, settings: EvaluateSettings) -> ImageSet:
     """Return the test images, or the subset that the plan requests."""
-    if settings.plan.pictures is None or settings.plan.pictures >= len(test):
+    if settings.plan.max_images is None or settings.plan.max_images >= len(test):
         return test
-    return test.take(choose_pictures(test.pictures, settings.plan).tolist())
+    return test.take(choose_images(test.listed, settings.plan).tolist())
 
 
 def _train_all(
     asked: EnhancementStudy,
     model: Model | None,
-    data: LabelledImages,
+    data: LabeledImages,
     device: torch.device,
     progress: Progress,
 ) -> None:
@@ -276,14 +276,14 @@ def _train_all(
         if enhancement.recipe is not None:
             start = _tuned_start(asked, model, data)
             # Transformed per batch: all images at once, equalized, may not fit into memory.
-            tuning_data = replace(data, transform=EQUALISED) if enhancement.equalised else data
+            tuning_data = replace(data, transform=EQUALIZED) if enhancement.equalized else data
             train(Training(start, tuning_data, enhancement.recipe), device, path, progress)
         elif enhancement.network and model is None:
             other = new_network(enhancement.network, data, seed, steps)
             train(Training(other, data, asked.recipe), device, path, progress)
 
 
-def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabelledImages) -> Start:
+def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabeledImages) -> Start:
     """Return a new copy of the standard network for fine-tuning."""
     if model is not None:
         return start_of(model, asked.network)
@@ -309,7 +309,7 @@ def _test_all(
     apart = [
         enhancement
         for enhancement in asked.enhancements
-        if TEN_CROP in enhancement.defences and sources.stimulus == CROPPED
+        if TEN_CROP in enhancement.defenses and sources.stimulus == CROPPED
     ]
     near = [enhancement for enhancement in asked.enhancements if enhancement not in apart]
     models = [standard, *(_load(asked, enhancement, standard, load) for enhancement in near)]
@@ -333,12 +333,12 @@ def _test_all(
         )
         evaluations[folder] = evaluation
         notes.append(note)
-        name = apply_defences(standard, [TEN_CROP]).name
+        name = apply_defenses(standard, [TEN_CROP]).name
         rows |= {
             enhancement.title: _row(evaluation, name, enhancement.title) for enhancement in apart
         }
-    defences = read_defences([name for enhancement in near for name in enhancement.defences])
-    crops = crop_of_crop_note(defences, test.sizes)
+    defenses = read_defenses([name for enhancement in near for name in enhancement.defenses])
+    crops = crop_of_crop_note(defenses, test.sizes)
     order = [STANDARD, *(enhancement.title for enhancement in asked.enhancements)]
     return EnhancementResults(
         evaluations,
@@ -359,15 +359,15 @@ def _test_uncropped(
     progress: Progress,
 ) -> tuple[Results, str]:
     """Test ten crops and one crop of uncropped images, and return a note for the reader."""
-    images = load_labelled(
+    images = load_labeled(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
     )
     images = _chosen(images, asked.settings)
     # One crop of the same uncropped images, so that both see the same pixels.
-    other = None if baseline.model is None else apply_defences(baseline.model, [CENTRE_CROP])
+    other = None if baseline.model is None else apply_defenses(baseline.model, [CENTER_CROP])
     middle = replace(baseline, model=other)
     models, divisor = middle.among(
-        [apply_defences(standard, [name]) for name in (CENTRE_CROP, TEN_CROP)]
+        [apply_defenses(standard, [name]) for name in (CENTER_CROP, TEN_CROP)]
     )
     note = f"ten-crop is tested on uncropped images, in {folder}"
     if other is not None or baseline.wanted == STANDARD:
@@ -392,7 +392,7 @@ def _load(asked: EnhancementStudy, enhancement: Enhancement, standard: Model, lo
         model = load(enhancement.network)
     elif enhancement.network or enhancement.recipe is not None:
         model = load(str(asked.path(enhancement.name)))
-    return apply_defences(model, enhancement.defences)
+    return apply_defenses(model, enhancement.defenses)
 
 
 def _row(results: Results, name: str, title: str) -> EnhancementScores:

@@ -35,10 +35,10 @@ def predict_held(
     n_block = BLOCK_PIXELS.get(held.device.type, BLOCK_PIXELS["cpu"]) // (height * width)
 
     def make(start: int, stop: int) -> tuple[Tensor, None]:
-        pictures = held.batch(torch.arange(start, stop))
+        images = held.batch(torch.arange(start, stop))
         if mixture is not None:
-            pictures = mixture.corrupt(pictures, held.keys[start:stop], 0, 0)
-        return pictures, None
+            images = mixture.corrupt(images, held.keys[start:stop], 0, 0)
+        return images, None
 
     stimuli = StimulusSource(len(held.data), (height, width), make)
     return predict_classes(stimuli, models, BatchSize(max(1, n_block)))
@@ -55,12 +55,12 @@ class Blocks:
         self.held, self.recipe, self.world = held, recipe, world
         count = len(held.data)
         self.length = recipe.length(count, world.count)
-        self.batch, self.steps = self.length.batch, self.length.steps_per_epoch
+        self.batch_size, self.steps = self.length.batch_size, self.length.steps_per_epoch
         self._drawn: tuple[int, tuple[Tensor, Tensor, Tensor]] | None = None
-        self.corrupted = round(recipe.share * self.batch)
+        self.corrupted = round(recipe.share * self.batch_size)
         if mixture.entries and not self.corrupted:
             raise UsageError(
-                f"A share of {recipe.share:g} leaves no image of a batch of {self.batch} to"
+                f"A share of {recipe.share:g} leaves no image of a batch of {self.batch_size} to"
                 " corrupt: give a larger share."
             )
         first = torch.arange(min(count, LOOKED_AT))
@@ -78,36 +78,38 @@ class Blocks:
         # Random numbers are drawn for the whole epoch, so they do not depend on blocks or
         # processes.
         order = self._draws(epoch)[0]
-        batches = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
+        batches = order[: self.steps * self.batch_size].reshape(self.steps, self.batch_size)[
+            first:last
+        ]
         # Every process takes every count-th image of a batch, so that all get corrupted ones.
-        column = torch.arange(self.batch)[self.world.rank :: self.world.count]
+        column = torch.arange(self.batch_size)[self.world.rank :: self.world.count]
         places = batches[:, column].flatten()
         on_device = places.to(self.held.device)
-        pictures = self._augmented(places, epoch)
+        images = self._augmented(places, epoch)
         corrupted = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
         if self.mixture.entries and len(corrupted):
             corrupted = corrupted.to(self.held.device)
             keys = self.held.keys[on_device[corrupted]]
-            pictures[corrupted] = self.mixture.corrupt(
-                pictures[corrupted], keys, self.recipe.seed, epoch
+            images[corrupted] = self.mixture.corrupt(
+                images[corrupted], keys, self.recipe.seed, epoch
             )
         labels = self.held.labels[on_device]
         for number in range(begun - first, last - first):
             stretch = slice(number * len(column), (number + 1) * len(column))
-            yield pictures[stretch], labels[stretch]
+            yield images[stretch], labels[stretch]
 
     @property
     def _together(self) -> int:
         """Number of batches that are computed together."""
         height, width = self.held.data.size
         pixels = BLOCK_PIXELS.get(self.held.device.type, BLOCK_PIXELS["cpu"])
-        return max(1, pixels // (height * width * self.batch))
+        return max(1, pixels // (height * width * self.batch_size))
 
     def _augmented(self, places: Tensor, epoch: int) -> Tensor:
         _, flips, offsets = self._draws(epoch)
         device = self.held.device
-        pictures = mirror(self.held.batch(places), flips[places].to(device))
-        return shift(pictures, offsets[places].to(device), self.recipe.crop)
+        images = mirror(self.held.batch(places), flips[places].to(device))
+        return shift(images, offsets[places].to(device), self.recipe.crop)
 
     def _draws(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return an epoch's order, which images are mirrored, and their shifts.

@@ -27,12 +27,12 @@ class TrainingLength:
     Attributes:
         epochs: Number of passes over the images.
         steps_per_epoch: Number of optimizer steps per epoch.
-        batch: Number of images per step, over all processes.
+        batch_size: Number of images per step, over all processes.
     """
 
     epochs: int
     steps_per_epoch: int
-    batch: int
+    batch_size: int
 
     @property
     def steps(self) -> int:
@@ -42,14 +42,14 @@ class TrainingLength:
     @property
     def images(self) -> int:
         """The number of images of all steps, counting repetitions."""
-        return self.steps * self.batch
+        return self.steps * self.batch_size
 
 
 @dataclass(frozen=True)
 class Recipe:
     """SGD with momentum; the defaults are those of the ImageNet-NOC study.
 
-    `rate`: the highest learning rate. `milestones`: fractions of all epochs after which the
+    `lr`: the highest learning rate. `milestones`: fractions of all epochs after which the
     schedule "step" divides it by ten. `warmup`: number of epochs in which it rises from 0. `share`:
     fraction of each batch that is corrupted. `flip`: probability that an image is mirrored. `crop`:
     width in px of the black frame within which images are cropped at random. `mixup`: a of Beta(a,
@@ -62,8 +62,8 @@ class Recipe:
     """
 
     epochs: Annotated[int, Option(help="Number of epochs.", group=GROUP)] = 40
-    batch: Annotated[int, Option(help="Batch size.", group=GROUP)] = 256
-    rate: Annotated[float, Option(help="Highest learning rate.", group=GROUP)] = 0.1
+    batch_size: Annotated[int, Option(help="Batch size.", group=GROUP)] = 256
+    lr: Annotated[float, Option(help="Highest learning rate.", group=GROUP)] = 0.1
     momentum: Annotated[float, Option(help="Momentum of SGD.", group=GROUP, is_advanced=True)] = 0.9
     nesterov: Annotated[
         bool, Option(help="Use Nesterov momentum.", group=GROUP, is_advanced=True)
@@ -134,13 +134,13 @@ class Recipe:
         # Slow to import, and the command line is built from this record.
         from eyechart.core.randomness import check_seed
 
-        _check_whole(self, epochs=(1, MAX_EPOCHS), batch=(2, MAX_BATCH), crop=(0, MAX_CROP))
+        _check_whole(self, epochs=(1, MAX_EPOCHS), batch_size=(2, MAX_BATCH), crop=(0, MAX_CROP))
         for name, low, high in LIMITS:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not low <= value <= high:
                 raise UsageError(f"{name} must be in [{low:g}, {high:g}], got {value!r}.")
-        if not self.rate > 0:
-            raise UsageError(f"rate must be above 0, got {self.rate:g}.")
+        if not self.lr > 0:
+            raise UsageError(f"lr must be above 0, got {self.lr:g}.")
         if self.warmup >= self.epochs:
             raise UsageError(
                 f"warmup must end before the last epoch, got {self.warmup:g} of {self.epochs}."
@@ -164,26 +164,26 @@ class Recipe:
         share them evenly. Images left over at the end of an epoch are not used.
 
         Example:
-            >>> length = Recipe(epochs=2, batch=32).length(100)
+            >>> length = Recipe(epochs=2, batch_size=32).length(100)
             >>> length.steps_per_epoch, length.steps, length.images
             (3, 6, 192)
         """
         # Every process needs the same number of images.
-        batch = min(self.batch, n_images // n_processes * n_processes)
+        batch = min(self.batch_size, n_images // n_processes * n_processes)
         return TrainingLength(self.epochs, max(1, n_images // batch), batch)
 
-    def rate_at(self, step: int, length: TrainingLength) -> float:
+    def lr_at(self, step: int, length: TrainingLength) -> float:
         """Return the learning rate of a step (counted from 0) of a training of this length."""
         total, warm = length.steps, self.warmup * length.steps_per_epoch
         # Step + 1: with a rate of 0 the first step would be lost.
         rise = min(1.0, (step + 1) / warm) if warm else 1.0
         if self.schedule == "step":
             passed = sum(step >= share * total for share in self.milestones)
-            return self.rate * rise * DECAY**passed
+            return self.lr * rise * DECAY**passed
         if self.schedule == "cosine":
             done = max(0.0, step - warm) / max(1.0, total - warm)
-            return self.rate * rise * 0.5 * (1 + math.cos(math.pi * done))
-        return self.rate * rise
+            return self.lr * rise * 0.5 * (1 + math.cos(math.pi * done))
+        return self.lr * rise
 
     def settings(self) -> dict[str, object]:
         """Return the recipe as plain values.
@@ -199,14 +199,14 @@ class Recipe:
 
 
 LIMITS = (
-    ("rate", 0.0, 100.0), ("momentum", 0.0, 0.9999), ("weight_decay", 0.0, 1.0),
+    ("lr", 0.0, 100.0), ("momentum", 0.0, 0.9999), ("weight_decay", 0.0, 1.0),
     ("warmup", 0.0, 1e4), ("share", 0.0, 1.0), ("flip", 0.0, 1.0), ("mixup", 0.0, 100.0),
     ("stability", 0.0, 100.0), ("stability_width", 0.0, 1.0),
 )  # fmt: skip
 """Numeric settings of a recipe with their minimum and maximum."""
 
 RETRAINING = Recipe(
-    epochs=5, batch=32, rate=1e-3, weight_decay=0.0, schedule="constant", milestones=(), flip=0.0
+    epochs=5, batch_size=32, lr=1e-3, weight_decay=0.0, schedule="constant", milestones=(), flip=0.0
 )
 """The VCR study's: plain SGD with its learning rate, momentum and epochs. The batch size is ours.
 """
@@ -222,8 +222,8 @@ class StyleRecipe:
     """
 
     steps: Annotated[int, Option(help="Number of steps.", group=GROUP)] = 4000
-    batch: Annotated[int, Option(help="Batch size.", group=GROUP)] = 16
-    rate: Annotated[float, Option(help="Highest learning rate of Adam.", group=GROUP)] = 1e-3
+    batch_size: Annotated[int, Option(help="Batch size.", group=GROUP)] = 16
+    lr: Annotated[float, Option(help="Highest learning rate of Adam.", group=GROUP)] = 1e-3
     side: Annotated[int, Option(help="Side of the training crops in px.", group=GROUP)] = 160
     style_weight: Annotated[
         float, Option(help="Weight of style relative to content.", group=GROUP)
@@ -234,11 +234,11 @@ class StyleRecipe:
 
     def check(self) -> None:
         """Raise a UsageError unless the recipe is valid."""
-        _check_whole(self, steps=(1, MAX_STEPS), batch=(2, MAX_BATCH), side=(64, MAX_CROP))
+        _check_whole(self, steps=(1, MAX_STEPS), batch_size=(2, MAX_BATCH), side=(64, MAX_CROP))
         if self.side % 4:
             raise UsageError(f"side must be a multiple of 4, got {self.side}.")
-        if not self.rate > 0:
-            raise UsageError(f"rate must be above 0, got {self.rate:g}.")
+        if not self.lr > 0:
+            raise UsageError(f"lr must be above 0, got {self.lr:g}.")
         if self.style_weight < 0 or self.same_weight < 0 or not 0 <= self.same_share < 1:
             raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
 

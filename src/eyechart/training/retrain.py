@@ -13,26 +13,26 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import find_images
-from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.labels.space_names import ENTRY16
 from eyechart.labels.spaces import native_labels
 from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
-from eyechart.models.find import refuse_unused
+from eyechart.models.find import reject_unused
 from eyechart.models.model import Model, in_one_line
-from eyechart.models.probabilities import refuse_probabilities
+from eyechart.models.probabilities import reject_probabilities
 from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import ImageSource
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.predictions.destroyed import destroyed_images
 from eyechart.results.schema import Results
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import choose_pictures
+from eyechart.testsets.samples import choose_images
 from eyechart.training.changes import CLEAN_ACCURACY, ScoreChange, changes_of
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import LabelledImages, refuse_shared, training_data
+from eyechart.training.data import LabeledImages, reject_shared, training_data
 from eyechart.training.distributed import is_first_process
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_loop import Start, Training, train
@@ -53,7 +53,7 @@ class Retraining:
     """A retraining to be done.
 
     `spec`: the model, as `load_model` takes it. `train_images`: the training images, of which a
-    class-balanced subset of at most `pictures` is used. `source` and `settings`: what both models
+    class-balanced subset of at most `images` is used. `source` and `settings`: what both models
     are tested on. `out`: the output folder.
     """
 
@@ -64,12 +64,14 @@ class Retraining:
     mixture: Mixture
     out: Path
     recipe: Recipe
-    pictures: int
+    max_train_images: int
 
     def check(self) -> None:
         """Raise a UsageError unless the settings are valid, as far as this shows without images."""
-        if self.pictures < 2:
-            raise UsageError(f"pictures must be a whole number from 2, got {self.pictures}.")
+        if self.max_train_images < 2:
+            raise UsageError(
+                f"max_train_images must be a whole number from 2, got {self.max_train_images}."
+            )
         if self.source.published is not None:
             raise UsageError(
                 f"{self.source.published.root} holds corrupted images: give clean ones as --images,"
@@ -105,15 +107,15 @@ def retrain(
     model = load(asked.spec, half=False)
     trainable(model)
     test = asked.source.load(asked.settings.plan, progress)
-    pictures = training_pictures(asked, test, progress)
+    images = training_images(asked, test, progress)
     # Check everything that can fail before the training starts.
-    refuse_shared(pictures, test)
+    reject_shared(images, test)
     check_models([model], test, device)
-    refuse_unused(asked.settings.loaded_maps, [model])
+    reject_unused(asked.settings.loaded_maps, [model])
     check_labels(asked.settings.plan, [model], test)
     find_humans(asked.settings)
-    refuse_softmax(model, test)
-    data = data_for(model, pictures, () if asked.settings.plan.labels == ENTRY16 else test.labels)
+    reject_softmax(model, test)
+    data = data_for(model, images, () if asked.settings.plan.labels == ENTRY16 else test.labels)
     path = asked.out / CHECKPOINT
     training = Training(start_of(model, asked.spec), data, asked.recipe, asked.mixture)
     train(training, device, path, progress)
@@ -124,7 +126,7 @@ def retrain(
     inputs = EvaluationInputs(both, test, device)
     results = predict_and_score(asked.settings, inputs, asked.out / EVALUATION, progress)
     changes = changes_of(results)
-    notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
+    notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.lr))
     return Retrained(path, results.with_warnings(*notes), changes)
 
 
@@ -141,34 +143,34 @@ def trainable(model: Model) -> nn.Module:
     return module
 
 
-def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
+def training_images(asked: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
     """Return a class-balanced set of training images, decoded as the test images are."""
     listed = find_images(asked.train_images, asked.out)
-    most = min(asked.pictures, len(listed))
-    plan = Plan(seed=asked.recipe.seed, pictures=most)
-    chosen = [listed[position] for position in choose_pictures(listed, plan)]
+    most = min(asked.max_train_images, len(listed))
+    plan = Plan(seed=asked.recipe.seed, max_images=most)
+    chosen = [listed[position] for position in choose_images(listed, plan)]
     step = progress.begin("training images", len(chosen))
     notes = unread_notes(asked.train_images, asked.out)
-    return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step, notes)
+    return load_listed(chosen, str(asked.train_images), test.stimulus.name, step, notes)
 
 
-def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()) -> LabelledImages:
-    """Return images labelled with the outputs of a model, mapped as in evaluations.
+def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) -> LabeledImages:
+    """Return images labeled with the outputs of a model, mapped as in evaluations.
 
     `beside`: the labels of the test set, which must map to the same outputs.
     """
-    labels = (*pictures.labels, *beside)
-    places = native_labels(labels, model.classes or 0, model.class_names)[: len(pictures)]
+    labels = (*images.labels, *beside)
+    places = native_labels(labels, model.classes or 0, model.class_names)[: len(images)]
     outputs, kept = model.classes or 0, model.label_map
     if kept is not None:
         outputs = kept.length
     # Outputs without training images still need a name each.
     names = {
         int(position) if kept is None else kept.picked[int(position)]: label
-        for position, label in zip(places, pictures.labels, strict=True)
+        for position, label in zip(places, images.labels, strict=True)
         if label is not None
     }
-    return training_data(pictures, [names.get(n, f"output {n}") for n in range(outputs)])
+    return training_data(images, [names.get(n, f"output {n}") for n in range(outputs)])
 
 
 def start_of(model: Model, spec: str) -> Start:
@@ -200,28 +202,29 @@ def _checkpoint_at(spec: str) -> Checkpoint | None:
         return None
 
 
-def refuse_softmax(model: Model, images: ImageSet) -> None:
+def reject_softmax(model: Model, images: ImageSet) -> None:
     """Raise a UsageError if a model returns probabilities, since the loss needs logits."""
-    pictures = destroyed_pictures(*images.sizes[0])[:2].to(model.device)
+    destroyed = destroyed_images(*images.sizes[0])[:2].to(model.device)
     with torch.inference_mode():
-        refuse_probabilities(trainable(model)(model.preprocessing(pictures)), model.name)
+        reject_probabilities(trainable(model)(model.preprocessing(destroyed)), model.name)
 
 
-def _on_number(asked: Retraining, data: LabelledImages) -> list[str]:
-    if len(data) >= asked.pictures:
+def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
+    if len(data) >= asked.max_train_images:
         return []
     return [
-        f"Trained with {len(data):,} images instead of {asked.pictures:,}: {data.images.source} has"
+        f"Trained with {len(data):,} images instead of {asked.max_train_images:,}:"
+        f" {data.images.source} has"
         " no more usable ones."
     ]
 
 
-def on_clean(changes: Sequence[ScoreChange], rate: float) -> list[str]:
+def on_clean(changes: Sequence[ScoreChange], lr: float) -> list[str]:
     """Return a sentence for each label space in which clean accuracy fell significantly."""
     return [
         f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: a lower"
-        f" --rate than {rate:g}, or more images, may prevent that; networks without normalization"
-        " need a far lower rate."
+        f" --lr than {lr:g}, or more images, may prevent that; networks without normalization"
+        " need a far lower one."
         for change in changes
         if change.score == CLEAN_ACCURACY and change.difference.interval[1] < 0
     ]

@@ -8,14 +8,14 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
-from eyechart.images.image_list import Picture, find_images
-from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.training.data import every_class, refuse_shared, split
+from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.imageset import ImageSet, load_listed
+from eyechart.training.data import every_class, reject_shared, split
 
 
 @dataclass(frozen=True)
 class TrainingSources:
-    """Two folders or lists of labelled images, or one of which a fraction is held out for testing.
+    """Two folders or lists of labeled images, or one of which a fraction is held out for testing.
 
     `stimulus`: how images are resized and cropped. `every`: use only every n-th class, sorted by
     name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder, which may lie among
@@ -33,7 +33,7 @@ class TrainingSources:
     def load(self, progress: Progress) -> tuple[ImageSet, ImageSet]:
         """Return the training images and the test images, which are disjoint."""
         load = partial(
-            load_labelled, stimulus=self.stimulus, progress=progress, leave_out=self.leave_out
+            load_labeled, stimulus=self.stimulus, progress=progress, leave_out=self.leave_out
         )
         classes = self.n_classes
         if self.train_images is None:
@@ -42,14 +42,14 @@ class TrainingSources:
         else:
             train = load(self.train_images, "training images", self.every, n_classes=classes)
             # The test set gets the classes that were selected for training.
-            kept = {picture.label for picture in train.pictures}
+            kept = {image.label for image in train.listed}
             chosen = kept if self.every != 1 else None
             test = load(self.images, "test images", 1, kept=chosen)
-        refuse_shared(train, test)
+        reject_shared(train, test)
         return train, test
 
 
-def load_labelled(
+def load_labeled(
     where: Path,
     title: str,
     every: int,
@@ -61,16 +61,16 @@ def load_labelled(
     n_classes: int | None = None,
 ) -> ImageSet:
     """Return the images of a folder or a list: of every n-th class, or of the classes in `kept`."""
-    listed: Sequence[Picture] = find_images(where, leave_out)
-    count = len({picture.label for picture in listed if picture.label is not None})
+    listed: Sequence[ListedImage] = find_images(where, leave_out)
+    count = len({image.label for image in listed if image.label is not None})
     if n_classes is not None and count != n_classes:
         raise UsageError(
             f"--every {every} expects {n_classes:,} classes, but {where} has {count:,}: give"
             " --every 1 if they are already selected, or another --every."
         )
     if kept is not None:
-        listed = [picture for picture in listed if picture.label in kept]
+        listed = [image for image in listed if image.label in kept]
     if every != 1:
         listed = every_class(listed, every)
     step = progress.begin(title, len(listed))
-    return load_pictures(listed, str(where), stimulus, step, unread_notes(where, leave_out))
+    return load_listed(listed, str(where), stimulus, step, unread_notes(where, leave_out))

@@ -51,10 +51,10 @@ class TrainingState:
     """
 
     def __init__(
-        self, path: Path, settings: Settings, module: nn.Module, optimiser: Optimizer
+        self, path: Path, settings: Settings, module: nn.Module, optimizer: Optimizer
     ) -> None:
         self.path, self.settings = path, settings
-        self.module, self.optimiser = module, optimiser
+        self.module, self.optimizer = module, optimizer
         self.n_done = self._resume()
         self.saved_at = time.monotonic()
 
@@ -108,7 +108,7 @@ class TrainingState:
             raise UsageError(f"{path} is not the state of a training: delete it to start again.")
         check_same_training(path, held["settings"], self.settings)
         self.module.load_state_dict(held["weights"])
-        self.optimiser.load_state_dict(held["optimiser"])
+        self.optimizer.load_state_dict(held["optimizer"])
         return int(held["step"])
 
     def _save(self, world: World) -> None:
@@ -118,7 +118,7 @@ class TrainingState:
                 "settings": dict(self.settings),
                 "step": self.n_done,
                 "weights": self.module.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
             }
             write_torch(held, state_path(self.path))
         self.saved_at = time.monotonic()

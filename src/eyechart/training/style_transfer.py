@@ -30,7 +30,7 @@ DEPTHS = (2, 4, 8, 16)
 """Downsampling factors of the features that are used."""
 
 CONTENT_DEPTH = 8
-LEAST = 8
+MIN_IMAGES = 8
 """Minimum number of content images and of style images."""
 
 
@@ -81,7 +81,7 @@ class Features:
             )
         return layers
 
-    def __call__(self, pictures: Tensor) -> dict[int, Tensor]:
+    def __call__(self, images: Tensor) -> dict[int, Tensor]:
         """Return the features of images (B, 3, H, W) in 0…1 at each depth."""
         features: dict[int, Tensor] = {}
         handles = [
@@ -89,7 +89,7 @@ class Features:
             for depth, (module, call) in self.layers.items()
         ]
         try:
-            self.module(self.steps.on_unit(pictures))
+            self.module(self.steps.on_unit(images))
         finally:
             for handle in handles:
                 handle.remove()
@@ -116,37 +116,35 @@ class Cutouts:
     """Random crops of images, possibly mirrored, which depend only on the step."""
 
     def __init__(self, images: ImageSet, side: int, device: torch.device) -> None:
-        if len(images) < LEAST:
+        if len(images) < MIN_IMAGES:
             raise UsageError(
-                f"{images.source} must have at least {LEAST} images, got {len(images)}."
+                f"{images.source} must have at least {MIN_IMAGES} images, got {len(images)}."
             )
-        self.pictures = [
-            _at_least(images.batch([number])[0], side) for number in range(len(images))
-        ]
+        self.images = [_at_least(images.batch([number])[0], side) for number in range(len(images))]
         self.side, self.device = side, device
 
     def __call__(self, count: int, *parts: str | int) -> Tensor:
         """Return `count` crops, float32 (B, 3, side, side) in 0…1."""
         chance = generator(*parts)
         cutouts = []
-        for number in torch.randint(len(self.pictures), (count,), generator=chance).tolist():
-            picture = self.pictures[number]
+        for number in torch.randint(len(self.images), (count,), generator=chance).tolist():
+            image = self.images[number]
             top, left = (
                 int(torch.randint(room - self.side + 1, (), generator=chance))
-                for room in picture.shape[1:]
+                for room in image.shape[1:]
             )
-            cut = picture[:, top : top + self.side, left : left + self.side]
+            cut = image[:, top : top + self.side, left : left + self.side]
             cutouts.append(cut.flip(2) if int(torch.randint(2, (), generator=chance)) else cut)
         return torch.stack(cutouts).to(self.device).float() / 255
 
 
-def _at_least(picture: Tensor, side: int) -> Tensor:
+def _at_least(image: Tensor, side: int) -> Tensor:
     """Return an image, uint8 (3, H, W), enlarged if it is smaller than a crop."""
-    shorter = min(picture.shape[1:])
+    shorter = min(image.shape[1:])
     if shorter >= side:
-        return picture
-    size = [max(side, round(length * side / shorter)) for length in picture.shape[1:]]
-    enlarged = interpolate(picture[None].float(), size, mode="bilinear")[0]
+        return image
+    size = [max(side, round(length * side / shorter)) for length in image.shape[1:]]
+    enlarged = interpolate(image[None].float(), size, mode="bilinear")[0]
     return enlarged.round().clamp(0, 255).to(torch.uint8)
 
 
@@ -201,12 +199,12 @@ class _StyleTraining:
         self.features, self.contents, self.looks = features, contents, looks
         self.recipe, self.device = recipe, device
         self.network = StyleTransfer().to(device)
-        self.optimiser = torch.optim.Adam(self.network.parameters(), recipe.rate)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), recipe.lr)
         self.done = 0
 
     def go(self, path: Path, settings: Settings, progress: Progress) -> None:
         """Train to the end, from the saved state if there is one."""
-        state = TrainingState(path, settings, self.network, self.optimiser)
+        state = TrainingState(path, settings, self.network, self.optimizer)
         advance = progress.begin("training a style transfer", self.recipe.steps)
         advance(state.n_done, "")
 
@@ -225,28 +223,28 @@ class _StyleTraining:
     def _learn(self) -> None:
         recipe = self.recipe
         left = 1 - self.done / recipe.steps
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             # Constant for the first half of the training, then linear to 0.
-            group["lr"] = recipe.rate * min(1.0, 2 * left)
-        contents = self.contents(recipe.batch, recipe.seed, "contents", self.done)
-        looks = self.looks(recipe.batch, recipe.seed, "looks", self.done)
-        same = round(recipe.same_share * recipe.batch)
+            group["lr"] = recipe.lr * min(1.0, 2 * left)
+        contents = self.contents(recipe.batch_size, recipe.seed, "contents", self.done)
+        looks = self.looks(recipe.batch_size, recipe.seed, "looks", self.done)
+        same = round(recipe.same_share * recipe.batch_size)
         # Images in their own style should be reconstructed unchanged.
         looks[:same] = contents[:same]
         chance = generator(recipe.seed, "amounts", self.done)
-        amounts = torch.rand(recipe.batch, generator=chance).to(self.device)
+        amounts = torch.rand(recipe.batch_size, generator=chance).to(self.device)
         # Half of the images get the full style, which is hardest.
-        amounts[recipe.batch // 2 :] = 1
+        amounts[recipe.batch_size // 2 :] = 1
         amounts[:same] = 0
         loss = self._loss(contents, looks, amounts, same)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimiser.step()
+        self.optimizer.step()
         # Not at every step, since reading the loss waits for the GPU.
         looked_at = self.done % 100 == 0 or self.done == recipe.steps - 1
         if looked_at and not bool(loss.isfinite()):
-            raise UsageError(f"The training diverged: give a lower rate than {recipe.rate:g}.")
+            raise UsageError(f"The training diverged: give a lower rate than {recipe.lr:g}.")
 
     def _loss(self, contents: Tensor, looks: Tensor, amounts: Tensor, same: int) -> Tensor:
         recipe = self.recipe
@@ -281,9 +279,9 @@ class _StyleTraining:
         network = self.network.eval()
         pairs = []
         side = self.recipe.side
-        for picture in self.looks.pictures:
-            top, left = ((room - side) // 2 for room in picture.shape[1:])
-            cut = picture[:, top : top + side, left : left + side]
+        for image in self.looks.images:
+            top, left = ((room - side) // 2 for room in image.shape[1:])
+            cut = image[:, top : top + side, left : left + side]
             features = network.encoder(cut[None].to(self.device).float() / 255)
             pairs.append(statistics(features))
         means, deviations = (torch.cat(statistic).cpu() for statistic in zip(*pairs, strict=True))

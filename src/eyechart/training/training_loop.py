@@ -26,7 +26,7 @@ from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.augment import mixing_weights
 from eyechart.training.corruption_mixture import Mixture
-from eyechart.training.data import Held, LabelledImages
+from eyechart.training.data import Held, LabeledImages
 from eyechart.training.distributed import World, joined
 from eyechart.training.image_blocks import Blocks
 from eyechart.training.recipe import Recipe
@@ -49,7 +49,7 @@ class Start:
     trained_on: tuple[str, ...] = ()
 
 
-def new_network(name: str, data: LabelledImages, seed: int, steps: Preprocessing) -> Start:
+def new_network(name: str, data: LabeledImages, seed: int, steps: Preprocessing) -> Start:
     """Return an untrained network for the classes of the data; its weights depend on the seed."""
     with torch.random.fork_rng(devices=[]):
         # Imports on the first call may draw random numbers, so call it once before seeding.
@@ -67,7 +67,7 @@ class Training:
     """
 
     start: Start
-    data: LabelledImages
+    data: LabeledImages
     recipe: Recipe
     mixture: Mixture = field(default_factory=Mixture)
 
@@ -115,10 +115,10 @@ def train(
         return path
     with joined(device) as world, _exact(recipe.deterministic, device):
         # Every process gets an equal part of each batch.
-        if recipe.batch % world.count:
+        if recipe.batch_size % world.count:
             raise UsageError(
                 f"batch must be a multiple of the number of processes, {world.count}, got"
-                f" {recipe.batch}."
+                f" {recipe.batch_size}."
             )
         # Training seeds torch at every step; the caller's random state is restored afterwards.
         forked = [device] if device.type == "cuda" else []
@@ -141,9 +141,9 @@ class _Run:
         self.layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
         self.module = start.module.to(device, torch.float32)
         lay_out(self.module, self.layout)
-        self.optimiser = torch.optim.SGD(
+        self.optimizer = torch.optim.SGD(
             self._tuned(held),
-            recipe.rate,
+            recipe.lr,
             recipe.momentum,
             weight_decay=recipe.weight_decay,
             nesterov=recipe.nesterov,
@@ -152,7 +152,7 @@ class _Run:
         self.blocks = Blocks(held, training.mixture, recipe, world)
         self.length = self.blocks.length
         self.block: Iterator[tuple[Tensor, Tensor]] = iter(())
-        self.state = TrainingState(path, settings, self.module, self.optimiser)
+        self.state = TrainingState(path, settings, self.module, self.optimizer)
         self.loss = torch.zeros(())
         # A network may have more outputs than the data has classes, but not fewer.
         self.classes = int(held.data.labels.max()) + 1
@@ -175,7 +175,7 @@ class _Run:
 
     def go(self, progress: Progress) -> None:
         """Train to the end, from the saved state if there is one, and write the checkpoint."""
-        batch = self.length.batch
+        batch = self.length.batch_size
         advance = progress.begin(f"training {self.path.stem}", self.length.images)
         advance(self.done * batch, "")
         wrapped = self.world.wrap(self.module)
@@ -205,23 +205,23 @@ class _Run:
             batch = next(self.block)
         return batch
 
-    def _learn(self, module: nn.Module, pictures: Tensor, labels: Tensor) -> None:
+    def _learn(self, module: nn.Module, images: Tensor, labels: Tensor) -> None:
         """Make one step of SGD."""
         recipe = self.recipe
         # Random numbers inside a network (dropout) must not depend on where it was resumed.
         torch.manual_seed(hash64("step", recipe.seed, self.done, self.world.rank) >> 1)
-        for group in self.optimiser.param_groups:
-            group["lr"] = recipe.rate_at(self.done, self.length)
-        unit = pictures.float() / 255
+        for group in self.optimizer.param_groups:
+            group["lr"] = recipe.lr_at(self.done, self.length)
+        unit = images.float() / 255
         steps = self.start.preprocessing
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._is_half):
             loss = self._loss(module, unit, labels, steps)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         try:
             loss.backward()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            raise self._failed(error, pictures) from error
-        self.optimiser.step()
+            raise self._failed(error, images) from error
+        self.optimizer.step()
         self.loss = loss.detach()
 
     @property
@@ -263,10 +263,10 @@ class _Run:
             raise
         except Exception as error:
             raise self._failed(error, ready) from error
-        least = self.classes
-        if not isinstance(scores, Tensor) or scores.ndim != 2 or scores.shape[1] < least:
+        n_classes = self.classes
+        if not isinstance(scores, Tensor) or scores.ndim != 2 or scores.shape[1] < n_classes:
             raise UsageError(
-                f"The network must return class scores (B, K) with K of {least} or more to be"
+                f"The network must return class scores (B, K) with K of {n_classes} or more to be"
                 f" trained, got {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
             )
         return scores.float()
@@ -274,7 +274,8 @@ class _Run:
     def _failed(self, error: Exception, ready: Tensor) -> UsageError:
         if is_out_of_memory(error):
             return UsageError(
-                f"A batch of {len(ready)} images does not fit into memory: give a smaller --batch."
+                f"A batch of {len(ready)} images does not fit into memory: give a smaller"
+                " --batch-size."
             )
         return UsageError(
             f"The network failed on a batch {tuple(ready.shape)}: {in_one_line(error)}."
@@ -290,7 +291,7 @@ class _Run:
         if not all(bool(value.isfinite().all()) for value in numbers):
             raise UsageError(
                 f"The training of {self.path.stem} diverged: give a lower rate than"
-                f" {self.recipe.rate:g}, or a longer warmup."
+                f" {self.recipe.lr:g}, or a longer warmup."
             )
 
     def _checkpoint(self) -> Checkpoint:

@@ -179,7 +179,7 @@ class RetrainSettings:
         Path,
         images_option("Test images, used before and after."),
     ]
-    pictures: Annotated[
+    max_train_images: Annotated[
         int, Option(help="Maximum number of training images (class-balanced subset).", group="Data")
     ] = 12_000  # the VCR study used about as many from ImageNet's training set
     stimulus: Stimulus = "224"
@@ -264,7 +264,7 @@ class EnhancementSettings:
     tuning_epochs: Annotated[
         int, Option(help="Number of fine-tuning epochs.", group="Training")
     ] = 5
-    tuning_rate: Annotated[
+    tuning_lr: Annotated[
         float,
         Option(help="Highest learning rate of fine-tuning.", group="Training", is_advanced=True),
     ] = 0.005
@@ -294,7 +294,7 @@ class EnhancementSettings:
 class StyleTransferSettings:
     """The data of a style transfer, and its output file."""
 
-    images: Annotated[
+    train_images: Annotated[
         Path,
         images_option("Content images to repaint; labels are ignored."),
     ]

@@ -16,7 +16,7 @@ from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
 from eyechart.images.image_types import Images, to_batch, to_rgb_levels
-from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
+from eyechart.visual_change.gray import to_gray, to_gray_with_gradient
 from eyechart.visual_change.measure_settings import DTYPE
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS, find_ruler
 from eyechart.visual_change.ruler import Ruler
@@ -81,19 +81,19 @@ def vif(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = DEFAULT_RULER,
+    ruler: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
     """Return the visual information fidelity (VIF) of corrupted images, one number per image.
 
-    Color is converted to grey, and floats are rounded to 8 bits, as in a file.
+    Color is converted to gray, and floats are rounded to 8 bits, as in a file.
 
     Args:
         clean: images as `corrupt` takes them, or the result of `clean_statistics`; a single clean
             image serves for all corrupted ones.
         corrupted: images of the same size.
-        definition: "vcr", "sheikh2006" or "pixel"; their values are not comparable.
+        ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
         dtype: "float32" is faster on a GPU; given statistics keep their own.
         differentiable: whether tensors stay unrounded and the result has a gradient with respect to
             `corrupted`.
@@ -113,7 +113,7 @@ def vif(
         >>> round(ec.vif(clean, clean), 6)
         1.0
     """
-    change = _measure(clean, corrupted, definition, dtype, differentiable)
+    change = _measure(clean, corrupted, ruler, dtype, differentiable)
     return _plain(change.vif, corrupted)
 
 
@@ -121,7 +121,7 @@ def delta_v(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = DEFAULT_RULER,
+    ruler: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
@@ -133,7 +133,7 @@ def delta_v(
     Args:
         clean: as for `vif`.
         corrupted: images of the same size.
-        definition: "vcr", "sheikh2006" or "pixel"; their values are not comparable.
+        ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
         dtype: as for `vif`; rulers that are not based on VIF ignore it.
         differentiable: as for `vif`; rulers that are not based on VIF have no gradient.
 
@@ -151,10 +151,10 @@ def delta_v(
         >>> mild.shape, bool((mild < strong).all())
         ((2,), True)
     """
-    ruler = find_ruler(definition)
-    if not isinstance(ruler, VifRuler):
-        return _plain(_change_by(ruler, clean, corrupted), corrupted)
-    change = _measure(clean, corrupted, definition, dtype, differentiable)
+    chosen = find_ruler(ruler)
+    if not isinstance(chosen, VifRuler):
+        return _plain(_change_by(chosen, clean, corrupted), corrupted)
+    change = _measure(clean, corrupted, ruler, dtype, differentiable)
     _warn(change.measurable)
     return _plain(change.delta_v, corrupted)
 
@@ -178,7 +178,7 @@ def measure_change(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = DEFAULT_RULER,
+    ruler: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
 ) -> Change:
     """Return VIF and Δv together with how reliable they are.
@@ -186,7 +186,7 @@ def measure_change(
     Args:
         clean: as for `vif`.
         corrupted: images of the same size.
-        definition: "vcr", "sheikh2006" or "pixel"; their values are not comparable.
+        ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
         dtype: as for `vif`.
 
     Returns:
@@ -200,13 +200,13 @@ def measure_change(
         >>> change.vif.round(6).tolist(), change.measurable.tolist()
         ([1.0, 1.0], [True, True])
     """
-    return _measure(clean, corrupted, definition, dtype, differentiable=False)
+    return _measure(clean, corrupted, ruler, dtype, differentiable=False)
 
 
 def clean_statistics(
     clean: Images,
     *,
-    definition: str = DEFAULT_RULER,
+    ruler: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Statistics:
@@ -217,7 +217,7 @@ def clean_statistics(
 
     Args:
         clean: images of one size, as `corrupt` takes them.
-        definition: "vcr", "sheikh2006" or "pixel".
+        ruler: "vif", "sheikh2006" or "pixel".
         dtype: "float32" takes less memory and is faster on a GPU.
         differentiable: as for `vif`; use the same value in both calls.
 
@@ -232,31 +232,31 @@ def clean_statistics(
         >>> ec.vif(statistics, clean).round(6).tolist()
         [1.0, 1.0]
     """
-    ruler = find_vif(definition)
-    greys = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
+    chosen = find_vif(ruler)
+    grays = [gray.detach() for gray in _grays(clean, "clean", differentiable)]
     # the statistics of all images are stacked into one tensor per scale
-    sizes = {tuple(grey.shape[1:]) for grey in greys}
+    sizes = {tuple(gray.shape[1:]) for gray in grays}
     if len(sizes) > 1:
         raise UsageError("Clean images must all have the same size.")
-    ruler.check_size(greys[0])
-    return ruler.describe_grey(torch.cat(greys), find_dtype(dtype))
+    chosen.check_size(grays[0])
+    return chosen.describe_gray(torch.cat(grays), find_dtype(dtype))
 
 
 def _measure(
     clean: Images | Statistics,
     corrupted: Images,
-    definition: str,
+    ruler: str,
     dtype: str | torch.dtype,
     differentiable: bool,
 ) -> Change:
-    ruler, band_dtype = find_vif(definition), find_dtype(dtype)
-    after = _greys(corrupted, "corrupted", differentiable)
+    chosen, band_dtype = find_vif(ruler), find_dtype(dtype)
+    after = _grays(corrupted, "corrupted", differentiable)
     if isinstance(clean, Statistics):
-        before: Statistics | list[Tensor] = _of_definition(clean, ruler)
+        before: Statistics | list[Tensor] = _of_ruler(clean, chosen)
     else:
         # the clean side is constant: its gradient would pass through degenerate eigenvectors
-        before = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
-    n_corrupted = sum(len(grey) for grey in after)
+        before = [gray.detach() for gray in _grays(clean, "clean", differentiable)]
+    n_corrupted = sum(len(gray) for gray in after)
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
@@ -264,20 +264,20 @@ def _measure(
             " give the same number of both, or one clean image for all."
         )
     if isinstance(corrupted, list | tuple):
-        return _in_kind(_compare_list(before, after, ruler, band_dtype), corrupted)
+        return _in_kind(_compare_list(before, after, chosen, band_dtype), corrupted)
     if isinstance(before, Statistics):
-        return _in_kind(_compare(before, after[0], ruler, band_dtype), corrupted)
-    for grey in before:
-        check_pair(grey, after[0], ruler)
-    return _in_kind(_compare(torch.cat(before), after[0], ruler, band_dtype), corrupted)
+        return _in_kind(_compare(before, after[0], chosen, band_dtype), corrupted)
+    for gray in before:
+        check_pair(gray, after[0], chosen)
+    return _in_kind(_compare(torch.cat(before), after[0], chosen, band_dtype), corrupted)
 
 
 def _compare(
     before: Statistics | Tensor, after: Tensor, ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
-    """Compare grey images of one size."""
+    """Compare gray images of one size."""
     check_pair(before, after, ruler)
-    described = ruler.describe_grey(before, dtype) if isinstance(before, Tensor) else before
+    described = ruler.describe_gray(before, dtype) if isinstance(before, Tensor) else before
     value = ruler.fidelity(described, after)
     count = len(value)
     return Change(
@@ -295,10 +295,10 @@ def _compare_list(
 ) -> Change:
     """Compare the images of a list, those of one size together."""
     if isinstance(before, Statistics):
-        for grey in after:
-            check_pair(before, grey, ruler)
+        for gray in after:
+            check_pair(before, gray, ruler)
         return _compare(before, torch.cat(after), ruler, dtype)
-    before = [grey[None] for batch in before for grey in batch]
+    before = [gray[None] for batch in before for gray in batch]
     # one clean image serves for all
     before = before if len(before) > 1 else before * len(after)
     indices: dict[tuple[object, ...], list[int]] = {}
@@ -324,25 +324,25 @@ def _compare_list(
     )
 
 
-def _greys(images: object, role: str, differentiable: bool) -> list[Tensor]:
-    """Return one batch of grey images (B, H, W), or one batch for each image of a list."""
+def _grays(images: object, role: str, differentiable: bool) -> list[Tensor]:
+    """Return one batch of gray images (B, H, W), or one batch for each image of a list."""
     differentiable = as_flag(differentiable, "differentiable")
     if isinstance(images, list | tuple):
         if not images:
             raise UsageError(f"{role} is empty: give at least one image.")
         if differentiable:
             raise UsageError("A list has no gradient: stack the images to one tensor.")
-        greys = [_greys(image, role, differentiable) for image in images]
-        if any(len(grey) != 1 or len(grey[0]) != 1 for grey in greys):
+        grays = [_grays(image, role, differentiable) for image in images]
+        if any(len(gray) != 1 or len(gray[0]) != 1 for gray in grays):
             raise UsageError(f"{role} is a list, so it must hold single images, not batches.")
-        return [grey[0] for grey in greys]
+        return [gray[0] for gray in grays]
     # validated in both cases, also if the rounded batch itself is not used
     batch = _batch(images, role)
     if not differentiable:
-        return [to_grey(batch)]
+        return [to_gray(batch)]
     if not isinstance(images, Tensor) or not images.dtype.is_floating_point:
         raise UsageError(f"differentiable needs float tensors in 0…1: convert {role} first.")
-    return [to_grey_with_gradient(images.reshape(batch.shape))]
+    return [to_gray_with_gradient(images.reshape(batch.shape))]
 
 
 def _batch(images: object, role: str) -> Tensor:
@@ -359,7 +359,7 @@ def _batch(images: object, role: str) -> Tensor:
 
 
 def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> None:
-    """Raise a UsageError unless grey images (B, H, W) can be compared."""
+    """Raise a UsageError unless gray images (B, H, W) can be compared."""
     size = tuple(after.shape[1:])
     if isinstance(before, Tensor):
         clean_size, device = tuple(before.shape[1:]), before.device
@@ -375,12 +375,12 @@ def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> N
     ruler.check_size(after)
 
 
-def _of_definition(statistics: Statistics, ruler: VifRuler) -> Statistics:
+def _of_ruler(statistics: Statistics, ruler: VifRuler) -> Statistics:
     name = statistics.definition.name
     if name != ruler.name:
         raise UsageError(
-            f"The clean statistics are of definition '{name}', not '{ruler.name}':"
-            f" give definition='{name}'."
+            f"The clean statistics are of the ruler '{name}', not '{ruler.name}':"
+            f" give ruler='{name}'."
         )
     return statistics
 

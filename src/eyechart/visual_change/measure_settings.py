@@ -17,7 +17,7 @@ DTYPE = "float64"
 class MeasureSettings:
     """The definition, the precision and the device; see `vif`."""
 
-    definition: Annotated[
+    ruler: Annotated[
         str,
         Option(help=f"Definition of VIF: {one_of(RULERS)}.", group="Curves and statistics"),
     ] = DEFAULT_RULER

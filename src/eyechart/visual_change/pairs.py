@@ -11,9 +11,9 @@ from torch import Tensor
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
-from eyechart.images.image_files import ImageFile, find_pictures, read_picture
+from eyechart.images.image_files import ImageFile, find_image_files, read_image
 from eyechart.images.image_types import to_batch
-from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.measure import check_pair, find_vif, measure_change
 from eyechart.visual_change.measure_settings import MeasureSettings
 from eyechart.visual_change.table import Row
@@ -67,8 +67,8 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
     if clean.resolve() == corrupted.resolve():
         raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
     # one folder may lie inside the other
-    before = _by_name(find_pictures([clean], leave_out=corrupted))
-    after = _by_name(find_pictures([corrupted], leave_out=clean))
+    before = _by_name(find_image_files([clean], leave_out=corrupted))
+    after = _by_name(find_image_files([corrupted], leave_out=clean))
     pairs = [ImagePair(name, before[name], after[name]) for name in sorted(before) if name in after]
     if not pairs:
         raise UsageError(
@@ -79,13 +79,13 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
     return pairs, alone + [path for name, path in after.items() if name not in before]
 
 
-def _by_name(pictures: Sequence[ImageFile]) -> dict[str, Path]:
+def _by_name(images: Sequence[ImageFile]) -> dict[str, Path]:
     paths: dict[str, Path] = {}
-    for picture in pictures:
-        name = picture.relative.with_suffix("").as_posix()
-        other = paths.setdefault(name, picture.path)
-        if other is not picture.path:
-            raise UsageError(f"{other} and {picture.path} differ only in the suffix: rename one.")
+    for image in images:
+        name = image.relative.with_suffix("").as_posix()
+        other = paths.setdefault(name, image.path)
+        if other is not image.path:
+            raise UsageError(f"{other} and {image.path} differ only in the suffix: rename one.")
     return paths
 
 
@@ -116,9 +116,9 @@ def measure_pairs(
                 yield from _measure(held, settings)
 
 
-def grey_of(picture: Image.Image) -> Tensor:
-    """Return the integer grey levels (1, H, W) of an image in mode RGB or L."""
-    return to_grey(to_batch(picture)[0])
+def gray_of(image: Image.Image) -> Tensor:
+    """Return the integer gray levels (1, H, W) of an image in mode RGB or L."""
+    return to_gray(to_batch(image)[0])
 
 
 def _prepare(
@@ -130,15 +130,15 @@ def _prepare(
     except OSError as error:
         return PairOutcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
     if known is not None:
-        if not known.is_of(*digests, settings.definition, settings.dtype):
+        if not known.is_of(*digests, settings.ruler, settings.dtype):
             raise UsageError(
-                f"The table has {pair.name} from another file, or by another definition, dtype or"
+                f"The table has {pair.name} from another file, or by another ruler, dtype or"
                 " version: choose another table, or delete it."
             )
         return PairOutcome(pair, known, kept=True)
     try:
-        clean, corrupted = (grey_of(read_picture(path)) for path in (pair.clean, pair.corrupted))
-        check_pair(clean, corrupted, find_vif(settings.definition))
+        clean, corrupted = (gray_of(read_image(path)) for path in (pair.clean, pair.corrupted))
+        check_pair(clean, corrupted, find_vif(settings.ruler))
     except UsageError as error:
         sentence = str(error)
         # errors about the pixels do not know the file they came from
@@ -152,7 +152,7 @@ def _measure(held: Sequence[_LoadedPair], settings: MeasureSettings) -> Iterator
     change = measure_change(
         [loaded.clean.to(device) for loaded in held],
         [loaded.corrupted.to(device) for loaded in held],
-        definition=settings.definition,
+        ruler=settings.ruler,
         dtype=settings.dtype,
     )
     for index, loaded in enumerate(held):
@@ -164,7 +164,7 @@ def _measure(held: Sequence[_LoadedPair], settings: MeasureSettings) -> Iterator
             int(change.scales[index]),
             bool(change.measurable[index]),
             bool(change.ill_conditioned[index]),
-            settings.definition,
+            settings.ruler,
             settings.dtype,
             *loaded.digests,
         )

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     # the command line lists the rulers without waiting for torch
     from eyechart.visual_change.ruler import Ruler
 
-DEFAULT_RULER = "vcr"
+DEFAULT_RULER = "vif"
 """The ruler of the VCR study, by which human responses are placed on the Δv axis."""
 
-RULERS: "Registry[Ruler]" = Registry("definition")
-RULERS.add_lazily("vcr", "eyechart.visual_change.vif.rulers:VCR_RULER")
+RULERS: "Registry[Ruler]" = Registry("ruler")
+RULERS.add_lazily("vif", "eyechart.visual_change.vif.rulers:VCR_RULER")
 RULERS.add_lazily("sheikh2006", "eyechart.visual_change.vif.rulers:SHEIKH2006_RULER")
 RULERS.add_lazily("pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
 
@@ -22,5 +22,5 @@ RULERS.add_lazily("pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
 def find_ruler(name: str) -> "Ruler":
     """Return the ruler of that name, or raise a UsageError with similar names."""
     if not isinstance(name, str):
-        raise UsageError(f"definition must be a name such as '{DEFAULT_RULER}', got {brief(name)}.")
+        raise UsageError(f"ruler must be a name such as '{DEFAULT_RULER}', got {brief(name)}.")
     return RULERS[name]

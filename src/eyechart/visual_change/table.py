@@ -29,16 +29,16 @@ class Row:
     scales: int
     measurable: bool
     ill_conditioned: bool
-    definition: str
+    ruler: str
     dtype: str
     clean_digest: str
     corrupted_digest: str
     eyechart: str = __version__
 
-    def is_of(self, clean: str, corrupted: str, definition: str, dtype: str) -> bool:
+    def is_of(self, clean: str, corrupted: str, ruler: str, dtype: str) -> bool:
         """Return whether this version measured the row from these files in this way."""
-        measured = self.clean_digest, self.corrupted_digest, self.definition, self.dtype
-        return measured == (clean, corrupted, definition, dtype) and self.eyechart == __version__
+        measured = self.clean_digest, self.corrupted_digest, self.ruler, self.dtype
+        return measured == (clean, corrupted, ruler, dtype) and self.eyechart == __version__
 
 
 COLUMNS = [field.name for field in fields(Row)]

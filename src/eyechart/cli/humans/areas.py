@@ -19,7 +19,7 @@ HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bi
 
 @examples(
     "eyechart humans areas",
-    "eyechart humans areas study.parquet --replicates 2000",
+    "eyechart humans areas study.parquet --n-bootstrap 2000",
 )
 @derived_options
 def areas(

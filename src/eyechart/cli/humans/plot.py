@@ -45,7 +45,9 @@ def plot(
     ] = False,
     *,
     humans: Annotated[ComparisonSettings, Only("clean_responses", "similar")],
-    curves: Annotated[CurveSettings, Only("bins", "least", "binning", "method", "right_anchor")],
+    curves: Annotated[
+        CurveSettings, Only("bins", "min_per_bin", "binning", "method", "right_anchor")
+    ],
 ) -> None:
     """Draw human curves with their confidence bands."""
     from eyechart.humans.reference import find_reference

@@ -36,8 +36,8 @@ def list_references(
     for reference in [find_reference(name) for name in (*PACKAGED, *(files or ()))]:
         print(f"{reference.name}: {_choices(reference)}")
         if reference.citation:
-            licence = reference.responses.licence
-            print(f"  {reference.citation}{f' {licence}.' if licence else ''}")
+            license = reference.responses.license
+            print(f"  {reference.citation}{f' {license}.' if license else ''}")
         _print_experiments(reference)
 
 

@@ -116,10 +116,10 @@ def similar(
 
 def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "SimilarClasses":
     """Print the judgements of all pairs, or of one; return the classes of all."""
-    from eyechart.humans.same_different import analyse, pick, read_single_judgements
+    from eyechart.humans.same_different import analyze, pick, read_single_judgements
     from eyechart.scores.similar_pairs import SIMULTANEOUS, compare_judgements, find_similar
 
-    results = analyse(read_single_judgements(file))
+    results = analyze(read_single_judgements(file))
     if not results:
         raise UsageError(f"{file} holds no responses yet.")
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
@@ -134,7 +134,7 @@ def similar_of_reference(
     `rule`: None for the simultaneous test; `margin`: None for the default.
     """
     from eyechart.core.registry import unknown_name
-    from eyechart.humans.same_different import analyse
+    from eyechart.humans.same_different import analyze
     from eyechart.scores.similar_pairs import (
         MARGIN,
         RULES,
@@ -148,7 +148,7 @@ def similar_of_reference(
     margin = MARGIN if margin is None else margin
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
-    judged = analyse(reference.responses.judgements)
+    judged = analyze(reference.responses.judgements)
     names = {*reference.experiments, *(name for result in judged for name in (result.a, result.b))}
     for name in (a, b):
         if name is not None and name not in names:
@@ -208,8 +208,8 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
         "Verdicts use the test over participants. told apart: p < 0.05; not told apart: the 95 %"
         f" interval over participants ends below {ALIKE:g}; hardly: both; undecided: neither."
     )
-    if any(result.n_unanswered for result in chosen):
-        count = sum(result.n_unanswered for result in chosen)
+    if any(result.n_missing for result in chosen):
+        count = sum(result.n_missing for result in chosen)
         print(f"{count} trials without a response in time were ignored.")
 
 
@@ -237,11 +237,11 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
     """Print where along Δv the 83 % intervals of two human curves are apart."""
-    from eyechart.curves.curve_settings import REPLICATES
+    from eyechart.curves.curve_settings import N_BOOTSTRAP
     from eyechart.scores.similar_pairs import bands_apart
 
     for metric in properties:
-        one, two = (reference.curve(name, metric, replicates=REPLICATES) for name in (a, b))
+        one, two = (reference.curve(name, metric, n_bootstrap=N_BOOTSTRAP) for name in (a, b))
         assert one is not None and two is not None
         apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
         where = f"are apart at Δv {', '.join(apart)}" if apart else "overlap everywhere"

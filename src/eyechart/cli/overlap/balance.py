@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.overlap.output import (
     BaselineName,
     Latex,
+    check_figure_file,
     check_latex,
-    check_picture,
     check_table,
     is_published,
     members_of,
@@ -67,7 +67,7 @@ class BalanceSettings:
             path="folder or file",
         ),
     ] = None
-    picture: Annotated[
+    figure: Annotated[
         Path | None,
         Option(
             help="Draw the means, as .png, .svg or .pdf.",
@@ -85,7 +85,7 @@ class BalanceSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless all files can be written."""
-        check_picture(self.picture)
+        check_figure_file(self.figure)
         check_latex(self.latex)
         check_table(self.out, None if self.is_published else self.accuracies)
 
@@ -109,7 +109,7 @@ def balance(settings: BalanceSettings) -> None:
     else:
         forms, drawn, notes = _measured_balances(settings)
     relative = settings.relative
-    if settings.picture is not None and not forms.get(relative):
+    if settings.figure is not None and not forms.get(relative):
         wanted = "omit --relative" if relative else "add --relative"
         raise UsageError(f"There are no {'relative' if relative else 'plain'} errors: {wanted}.")
     print_notes(notes)
@@ -122,17 +122,17 @@ def balance(settings: BalanceSettings) -> None:
 
         rows = [balance_cells(name, errors) for name, errors in balances]
         write_cells(settings.out, [BALANCE_HEAD, *(row for part in rows for row in part)])
-    if settings.picture is not None:
+    if settings.figure is not None:
         from eyechart.reports.figures.figure_files import write_figure
         from eyechart.reports.figures.overlap_figure import draw_balance
 
         caption = "Mean corruption error of every model trained on one corruption, by benchmark."
-        write_figure(partial(draw_balance, forms[relative]), settings.picture, caption)
+        write_figure(partial(draw_balance, forms[relative]), settings.figure, caption)
     if settings.latex is not None:
         from eyechart.reports.figures.overlap_latex import balance_latex
 
         write_latex(settings.latex, balance_latex(balances))
-    print_written((settings.out, settings.picture, settings.latex))
+    print_written((settings.out, settings.figure, settings.latex))
 
 
 def _published_balances(settings: BalanceSettings) -> "dict[bool, dict[str, Balance]]":

@@ -104,7 +104,7 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.models.find import load_model, refuse_unused
+    from eyechart.models.find import load_model, reject_unused
     from eyechart.models.label_map import find_map
     from eyechart.overlap.calibrate import check_entries
     from eyechart.overlap.calibration_record import CalibrationRecord, check_out, settings_of
@@ -121,8 +121,8 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
     )
     with ProgressBars() as bars:
         images = _load(source, settings, bars)
-        judge = RobustnessProbe(model, images, settings.pictures, settings.seed)
-        refuse_unused(maps, [model])
+        judge = RobustnessProbe(model, images, settings.max_images, settings.seed)
+        reject_unused(maps, [model])
         record = CalibrationRecord(source.out, settings_of(judge, settings))
         calibrated = _calibrate(judge, chosen, settings, record, bars)
     summary = _summary(judge, settings)
@@ -147,24 +147,24 @@ def _load(
 ) -> "ImageSet":
     """Return the labeled images that are used; others are not read."""
     from eyechart.images.image_list import find_images
-    from eyechart.images.imageset import load_pictures
+    from eyechart.images.imageset import load_listed
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
-    from eyechart.testsets.samples import choose_pictures
+    from eyechart.testsets.samples import choose_images
 
     images = source.images
-    if settings.pictures < 1:
-        raise UsageError(f"--pictures must be at least 1, got {settings.pictures}.")
+    if settings.max_images < 1:
+        raise UsageError(f"--max-images must be at least 1, got {settings.max_images}.")
     if find_source(images, source.stimulus).published is not None:
         raise UsageError(f"{images} holds corrupted images: give clean ones.")
-    labelled = [picture for picture in find_images(images) if picture.label is not None]
-    if not labelled:
+    labeled = [image for image in find_images(images) if image.label is not None]
+    if not labeled:
         raise UsageError(
             f"No image in {images} has a label: give class folders, or a manifest with labels."
         )
-    plan = Plan(seed=settings.seed, pictures=min(settings.pictures, len(labelled)))
-    used = [labelled[index] for index in choose_pictures(labelled, plan)]
-    return load_pictures(used, str(images), source.stimulus, bars.begin("images", len(used)))
+    plan = Plan(seed=settings.seed, max_images=min(settings.max_images, len(labeled)))
+    used = [labeled[index] for index in choose_images(labeled, plan)]
+    return load_listed(used, str(images), source.stimulus, bars.begin("images", len(used)))
 
 
 def _calibrate(

@@ -48,7 +48,7 @@ def compare(
         ),
     ] = None,
     *,
-    settings: Annotated[MatrixSettings, Only("least_gain")],
+    settings: Annotated[MatrixSettings, Only("min_gain")],
 ) -> None:
     """Compare two overlap matrices and the corruptions that they select."""
     from eyechart.overlap.matrix_comparison import compare_matrices

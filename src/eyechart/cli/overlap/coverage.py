@@ -20,7 +20,7 @@ from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
-from eyechart.overlap.overlap_settings import LEAST_OVERLAP, MatrixSettings
+from eyechart.overlap.overlap_settings import MIN_OVERLAP, MatrixSettings
 
 if TYPE_CHECKING:
     from eyechart.overlap.accuracy_table import AccuracyTable
@@ -61,13 +61,13 @@ class CoverageSettings:
             help="Second benchmark: suite name or YAML file.", group="Corruptions", metavar="SUITE"
         ),
     ]
-    least_overlap: Annotated[
+    min_overlap: Annotated[
         float,
         Option(
             help="Overlap above which a corruption counts as covered.",
             group="Curves and statistics",
         ),
-    ] = LEAST_OVERLAP
+    ] = MIN_OVERLAP
     baseline: BaselineName = None
     latex: Latex = None
 
@@ -78,7 +78,7 @@ class CoverageSettings:
 )
 @derived_options
 def coverage(
-    settings: CoverageSettings, matrix_settings: Annotated[MatrixSettings, Only("least_gain")]
+    settings: CoverageSettings, matrix_settings: Annotated[MatrixSettings, Only("min_gain")]
 ) -> None:
     """Print which corruptions of one benchmark another one covers.
 
@@ -134,8 +134,7 @@ def _measured_coverage(
     one, two = (members_of(matrix.names, name) for name in (settings.by, settings.of))
     pairs = [(one, two), (two, one)]
     covers = [
-        (by[0], of[0], coverage_of(matrix, by[1], of[1], settings.least_overlap))
-        for by, of in pairs
+        (by[0], of[0], coverage_of(matrix, by[1], of[1], settings.min_overlap)) for by, of in pairs
     ]
     tests: list[Direct] = []
     notes = list(matrix.notes)
@@ -189,7 +188,7 @@ def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:
     sentence = (
         f"{len(covered.covered)} of {len(covered.of)} corruptions of {of} overlap by more than"
     )
-    sentence += f" {covered.least_overlap:g} with one of {by}"
+    sentence += f" {covered.min_overlap:g} with one of {by}"
     if covered.uncovered:
         sentence += f"; not {', '.join(covered.uncovered)}"
     if covered.undetermined:

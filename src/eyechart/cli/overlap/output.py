@@ -13,7 +13,7 @@ from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 if TYPE_CHECKING:
     from eyechart.reports.series.overlap import OverlapPanel
 
-Picture = Annotated[
+FigureFile = Annotated[
     Path | None,
     Option(
         help="Also draw the result, as .png, .svg or .pdf.",
@@ -83,7 +83,7 @@ def print_written(paths: Iterable[Path | None]) -> None:
         print(f"  {path}")
 
 
-def check_picture(path: Path | None) -> None:
+def check_figure_file(path: Path | None) -> None:
     """Raise a UsageError unless a figure of ours can be written there."""
     if path is None:
         return
@@ -123,7 +123,7 @@ def check_latex(path: Path | None) -> None:
     """Raise a UsageError unless a LaTeX file of ours can be written there."""
     if path is None:
         return
-    from eyechart.reports.figures.latex import MADE
+    from eyechart.reports.figures.latex import MADE_BY
 
     check_file_to_write(path)
     if path.suffix.lower() != ".tex":
@@ -131,7 +131,7 @@ def check_latex(path: Path | None) -> None:
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
-        is_ours = file.readline().startswith(MADE)
+        is_ours = file.readline().startswith(MADE_BY)
     if not is_ours:
         raise UsageError(f"{path} already exists and was not written by eyechart: choose another.")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.overlap.output import check_picture, print_notes, print_written
+from eyechart.cli.overlap.output import check_figure_file, print_notes, print_written
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.core.errors import UsageError
@@ -59,7 +59,7 @@ def plot(
     from eyechart.reports.figures.overlap_figure import draw_side_by_side
     from eyechart.reports.series.overlap import in_order
 
-    check_picture(out)
+    check_figure_file(out)
     if len(matrices) > MOST:
         raise UsageError(f"At most {MOST} matrices fit side by side, got {len(matrices)}.")
     titles = list(title or [path.stem or path.name for path in map(Path, matrices)])

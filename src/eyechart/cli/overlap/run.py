@@ -46,8 +46,8 @@ def run(
         Recipe,
         Only(
             "epochs",
-            "batch",
-            "rate",
+            "batch_size",
+            "lr",
             "schedule",
             "warmup",
             "weight_decay",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.compare import matrix_among
 from eyechart.cli.overlap.output import (
-    Picture,
-    check_picture,
+    FigureFile,
+    check_figure_file,
     check_table,
     draw_panel,
     print_notes,
@@ -95,7 +95,7 @@ class SelectSettings:
             path="folder or file",
         ),
     ] = None
-    picture: Picture = None
+    figure: FigureFile = None
 
     def check(self) -> None:
         """Raise a UsageError unless the settings make sense together and files can be written."""
@@ -112,7 +112,7 @@ class SelectSettings:
             from eyechart.suites.suite_file import check_suite_path
 
             check_suite_path(out)
-        check_picture(self.picture)
+        check_figure_file(self.figure)
         check_table(self.marked, self.matrix)
 
 
@@ -123,11 +123,11 @@ class SelectSettings:
 @derived_options
 def select(
     settings: SelectSettings,
-    matrix_settings: Annotated[MatrixSettings, Only("least_gain", "classes")],
+    matrix_settings: Annotated[MatrixSettings, Only("min_gain", "classes")],
 ) -> None:
     """Select the largest set of corruptions that do not overlap.
 
-    The search is exact, and equally good sets are printed too. --picture draws the heat map with
+    The search is exact, and equally good sets are printed too. --figure draws the heat map with
     the selection marked, or with --all the size for every threshold.
     """
     settings.check()
@@ -153,9 +153,9 @@ def select(
         _write_benchmark(selection, suites, out, source)
     if selection is not None and marked is not None:
         write_matrix(matrix, marked, selection.members)
-    if settings.picture is not None:
-        _draw_selection(matrix, selection, steps, settings.picture)
-    print_written((out, marked, settings.picture))
+    if settings.figure is not None:
+        _draw_selection(matrix, selection, steps, settings.figure)
+    print_written((out, marked, settings.figure))
 
 
 def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
@@ -227,7 +227,7 @@ def _draw_selection(
     matrix: "OverlapMatrix",
     selection: "Selection[str] | None",
     steps: "Sequence[ThresholdRange[str]]",
-    picture: Path,
+    figure: Path,
 ) -> None:
     from eyechart.reports.figures.figure_files import write_figure
     from eyechart.reports.figures.overlap_figure import draw_sizes
@@ -236,6 +236,6 @@ def _draw_selection(
     if steps:
         threshold = None if selection is None else selection.threshold
         caption = "Size and mean overlap of the largest benchmark for every threshold."
-        write_figure(partial(draw_sizes, steps, threshold), picture, caption)
+        write_figure(partial(draw_sizes, steps, threshold), figure, caption)
     elif selection is not None:
-        draw_panel(as_overlap(matrix, selection.members, selection.threshold), picture)
+        draw_panel(as_overlap(matrix, selection.members, selection.threshold), figure)

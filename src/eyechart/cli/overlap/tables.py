@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.output import (
-    Picture,
-    check_picture,
+    FigureFile,
+    check_figure_file,
     check_table,
     draw_panel,
     print_notes,
@@ -28,7 +28,7 @@ FEW = 12
 """Maximum number of corruptions for which the whole matrix is printed."""
 
 TESTS = "tests"
-INTERVALS, PICTURE = "overlap-intervals.csv", "overlap.png"
+INTERVALS, FIGURE = "overlap-intervals.csv", "overlap.png"
 """Files of a study folder beside its matrix."""
 
 
@@ -55,7 +55,7 @@ class MatrixFiles:
             path="folder or file",
         ),
     ] = None
-    picture: Picture = None
+    figure: FigureFile = None
     intervals: Annotated[
         Path | None,
         Option(
@@ -72,7 +72,7 @@ class MatrixFiles:
             raise UsageError("--out and --intervals must be different files.")
         for path in (self.out, self.intervals):
             check_table(path, self.accuracies)
-        check_picture(self.picture)
+        check_figure_file(self.figure)
         if self.intervals is not None and not (self.accuracies / TESTS).is_dir():
             raise UsageError(
                 f"--intervals needs a study folder with its tests, got {self.accuracies}."
@@ -81,7 +81,7 @@ class MatrixFiles:
 
 @examples(
     "eyechart overlap matrix eyechart-overlap",
-    "eyechart overlap matrix accuracies.csv --out overlap.csv --picture overlap.png",
+    "eyechart overlap matrix accuracies.csv --out overlap.csv --figure overlap.png",
 )
 @derived_options
 def matrix(files: MatrixFiles, settings: MatrixSettings) -> None:
@@ -100,7 +100,7 @@ def show_study(folder: Path) -> None:
     files = MatrixFiles(
         accuracies=folder,
         out=folder / FILE,
-        picture=folder / PICTURE,
+        figure=folder / FIGURE,
         intervals=folder / INTERVALS if (folder / TESTS).is_dir() else None,
     )
     _make(files, MatrixSettings())
@@ -111,15 +111,15 @@ def _make(files: MatrixFiles, settings: MatrixSettings) -> None:
     from eyechart.overlap.matrix_intervals import overlap_intervals
 
     table = read_accuracies(files.accuracies)
-    least_gain = settings.least_gain
-    overlaps = table.matrix(least_gain, settings.classes or count_classes(files.accuracies))
+    min_gain = settings.min_gain
+    overlaps = table.matrix(min_gain, settings.classes or count_classes(files.accuracies))
     hits = read_hits(files.accuracies, table)
     sure = None
     if hits is not None:
         sure = overlap_intervals(
-            hits, table.corruptions, replicates=settings.replicates, least_gain=least_gain
+            hits, table.corruptions, n_bootstrap=settings.n_bootstrap, min_gain=min_gain
         )
-    _print_matrix(overlaps, sure, table.seed_deviation(least_gain))
+    _print_matrix(overlaps, sure, table.seed_deviation(min_gain))
     if files.out is not None:
         from eyechart.overlap.matrix_file import write_matrix
 
@@ -129,11 +129,11 @@ def _make(files: MatrixFiles, settings: MatrixSettings) -> None:
         from eyechart.reports.terminal.overlap_tables import interval_cells
 
         write_cells(files.intervals, interval_cells(sure))
-    if files.picture is not None:
+    if files.figure is not None:
         from eyechart.reports.series.overlap import as_overlap
 
-        draw_panel(as_overlap(overlaps), files.picture)
-    print_written((files.out, files.intervals, files.picture))
+        draw_panel(as_overlap(overlaps), files.figure)
+    print_written((files.out, files.intervals, files.figure))
 
 
 def _print_matrix(
@@ -147,7 +147,8 @@ def _print_matrix(
     if sure is not None:
         seeds = f" and {sure.seeds} seeds" if sure.seeds > 1 else ""
         print(
-            f"{100 * sure.level:g} % confidence intervals: {sure.replicates:,} bootstrap replicates"
-            f" over {sure.pictures:,} test images{seeds}."
+            f"{100 * sure.level:g} % confidence intervals: {sure.n_bootstrap:,} bootstrap"
+            " replicates"
+            f" over {sure.n_images:,} test images{seeds}."
         )
     print_notes(overlaps.notes)

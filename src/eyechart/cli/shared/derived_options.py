@@ -25,7 +25,7 @@ class Only:
     """The fields of a record that a command has options for.
 
     `usual`: a record with other defaults, also for the fields that are no options; as in
-    `Annotated[Recipe, Only("batch", "epochs", usual=RETRAINING)]`.
+    `Annotated[Recipe, Only("batch_size", "epochs", usual=RETRAINING)]`.
     """
 
     def __init__(self, *names: str, usual: object = None) -> None:

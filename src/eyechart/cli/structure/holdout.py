@@ -35,7 +35,7 @@ def style(
     recipe: Annotated[
         Recipe,
         Only(
-            "epochs", "batch", "rate", "weight_decay", "schedule", "flip", "crop", "precision",
+            "epochs", "batch_size", "lr", "weight_decay", "schedule", "flip", "crop", "precision",
             "deterministic", usual=HOLDOUT_RECIPE,
         ),
     ],
@@ -72,7 +72,7 @@ def subclass(
     recipe: Annotated[
         Recipe,
         Only(
-            "batch", "rate", "schedule", "flip", "crop", "precision", "deterministic",
+            "batch_size", "lr", "schedule", "flip", "crop", "precision", "deterministic",
             usual=HOLDOUT_RECIPE,
         ),
     ],
@@ -106,7 +106,7 @@ def subclass(
             settings.network,
             recipe,
             settings.all_seeds,
-            normalise=settings.cifar100 is not None,
+            normalize=settings.cifar100 is not None,
             notes=notes,
         )
 
@@ -180,8 +180,8 @@ def _run(
     print(_counted(kinds, study.kind))
     damaged = kinds.data.images.damaged
     if damaged:
-        pictures = "1 image was" if len(damaged) == 1 else f"{len(damaged):,} images were"
-        print(f"Note: {pictures} skipped; the first: {damaged[0].why}")
+        images = "1 image was" if len(damaged) == 1 else f"{len(damaged):,} images were"
+        print(f"Note: {images} skipped; the first: {damaged[0].why}")
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
@@ -218,11 +218,11 @@ def show_results(results: "HoldoutResults") -> None:
         if results.kind != "style":
             name = f"{name}: {len(fold.held)} held out"
         shares = (share_text(share) for share in (fold.held_out, fold.familiar, fold.gap))
-        table.add_row(name, *shares, *(f"{count:,}" for count in fold.pictures[:2]))
+        table.add_row(name, *shares, *(f"{count:,}" for count in fold.n_images[:2]))
     if len(results.folds) > 1:
         table.add_section()
         shares = (share_text(share) for share in (results.held_out, results.familiar, results.gap))
-        counts = (sum(fold.pictures[part] for fold in results.folds) for part in (0, 1))
+        counts = (sum(fold.n_images[part] for fold in results.folds) for part in (0, 1))
         table.add_row("mean", *shares, *(f"{count:,}" for count in counts))
     wide_console().print(table)
     for fold in results.folds:

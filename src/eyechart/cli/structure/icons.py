@@ -48,7 +48,7 @@ def build(
     them. Run the same command again to resume.
     """
     from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.structure.icons.icon_builder import LICENCES, LIST, build_icons
+    from eyechart.structure.icons.icon_builder import LICENSES, LIST, build_icons
     from eyechart.structure.icons.npm_packages import STYLES
 
     if source is not None and source.is_file():
@@ -74,7 +74,7 @@ def build(
             raise Stop("Stopped: run the same command again to resume.") from None
     print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
     _tell(built)
-    print(f"Authors and licences: {out / LICENCES}.")
+    print(f"Authors and licenses: {out / LICENSES}.")
 
 
 @app.command("original")

@@ -29,7 +29,7 @@ def superclass(
     recipe: Annotated[
         Recipe,
         Only(
-            "epochs", "batch", "rate", "weight_decay", "schedule", "flip", "precision",
+            "epochs", "batch_size", "lr", "weight_decay", "schedule", "flip", "precision",
             "deterministic", "seed", usual=SUPERCLASS_RECIPE,
         ),
     ],
@@ -67,7 +67,7 @@ def _sort(settings: SuperclassSettings) -> "Sorted":
         PUBLISHED,
         read_superclasses,
         read_synsets,
-        sort_pictures,
+        sort_images,
         with_seen_test,
     )
 
@@ -75,13 +75,13 @@ def _sort(settings: SuperclassSettings) -> "Sorted":
     known = read_hypernyms(settings.hypernyms)
     named = PUBLISHED if settings.superclasses is None else read_superclasses(settings.superclasses)
     seen = read_synsets(settings.imagenet_1k)
-    chosen = sort_pictures(
+    chosen = sort_images(
         find_images(images, out),
         str(images),
         known,
         superclasses=named,
         imagenet=seen,
-        most=settings.pictures,
+        most=settings.max_images,
     )
     if seen_images is None:
         return chosen
@@ -109,7 +109,7 @@ def _run(
                 trainable(load(spec, half=False))
             seen_source = str(settings.seen_images or "")
             data = load_split(chosen, str(settings.images), settings.stimulus, bars, seen_source)
-            promises = run_superclasses(
+            published_accuracies = run_superclasses(
                 settings.models,
                 data,
                 recipe,
@@ -120,7 +120,7 @@ def _run(
             )
         except KeyboardInterrupt:
             raise stopped(settings.out, "finished work") from None
-    accuracies = {**promises, **settings.accuracies}
+    accuracies = {**published_accuracies, **settings.accuracies}
     return score_superclasses(settings.models, data, recipe, accuracies, settings.out)
 
 
@@ -165,7 +165,7 @@ def _show_superclasses(results: "SuperclassResults") -> None:
             cells = [share_text(share) for score in scores for share in (score.seen, score.unseen)]
             by.add_row(first.name, *(f"{count:,}" for count in first.synsets), *cells)
         console.print(by)
-    trained, seen, unseen = results.pictures
+    trained, seen, unseen = results.n_images
     print(
         f"Trained with {trained:,} images, tested with {seen:,} of {results.synsets[0]:,} seen"
         f" synsets and {unseen:,} of {results.synsets[1]:,} unseen ones. In parentheses:"

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @derived_options
 def enhancements(
     settings: EnhancementSettings,
-    test: Annotated[EvaluateSettings, Only("corruptions", "jpeg", "pictures", "replicates")],
+    test: Annotated[EvaluateSettings, Only("corruptions", "jpeg", "max_images", "n_bootstrap")],
     recipe: Annotated[
         Recipe,
         Only(
-            "epochs", "batch", "rate", "nesterov", "weight_decay", "schedule", "warmup", "crop",
+            "epochs", "batch_size", "lr", "nesterov", "weight_decay", "schedule", "warmup", "crop",
             "precision", "deterministic", "seed",
         ),
     ],
@@ -52,26 +52,26 @@ def enhancements(
     )
     from eyechart.training.sources import TrainingSources
 
-    names = ("epochs", "rate", "schedule", "warmup")
+    names = ("epochs", "lr", "schedule", "warmup")
     if settings.pretrained and any(
         getattr(recipe, name) != getattr(Recipe(), name) for name in names
     ):
         raise UsageError(
-            "--epochs, --rate, --schedule and --warmup are for training from scratch: with"
-            " --pretrained give --tuning-epochs and --tuning-rate."
+            "--epochs, --lr, --schedule and --warmup are for training from scratch: with"
+            " --pretrained give --tuning-epochs and --tuning-lr."
         )
     recipe.check()
     tuning = replace(
         recipe,
         epochs=settings.tuning_epochs,
-        rate=settings.tuning_rate,
+        lr=settings.tuning_lr,
         schedule="cosine",
         warmup=0.0,
     )
     try:
         tuning.check()
     except UsageError as error:
-        raise UsageError(f"--tuning-epochs and --tuning-rate: {error}") from None
+        raise UsageError(f"--tuning-epochs and --tuning-lr: {error}") from None
     chosen = usual_enhancements(settings.larger, tuning, settings.widths, settings.weights)
     titles = [enhancement.title for enhancement in chosen]
     if len(set(titles)) < len(titles):

@@ -49,7 +49,11 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
         try:
             train_set, test_set = _load(settings, progress)
             data = training_data(train_set)
-            test = None if test_set is None else training_data(test_set, data.class_names, least=1)
+            test = (
+                None
+                if test_set is None
+                else training_data(test_set, data.class_names, min_per_class=1)
+            )
             steps = Preprocessing(None, *mean_and_deviation(data))
             start = new_network(settings.arch, data, recipe.seed, steps)
             train(Training(start, data, recipe, mixture), where, out, progress)
@@ -71,9 +75,9 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
 
 
 def _load(settings: NetworkSettings, progress: "Progress") -> "tuple[ImageSet, ImageSet | None]":
-    from eyechart.training.sources import TrainingSources, load_labelled
+    from eyechart.training.sources import TrainingSources, load_labeled
 
     where, stimulus, every = settings.train_images, settings.stimulus, settings.every
     if settings.images is None:
-        return load_labelled(where, "training images", every, stimulus, progress), None
+        return load_labeled(where, "training images", every, stimulus, progress), None
     return TrainingSources(settings.images, where, stimulus, every).load(progress)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def retrain(
     context: typer.Context,
     settings: RetrainSettings,
-    test: Annotated[EvaluateSettings, Only("bins", "least", "replicates", "label_maps")],
+    test: Annotated[EvaluateSettings, Only("bins", "min_per_bin", "n_bootstrap", "label_maps")],
     recipe: Annotated[
         Recipe,
         Only(
-            "epochs", "batch", "rate", "momentum", "weight_decay", "share", "flip", "mixup",
+            "epochs", "batch_size", "lr", "momentum", "weight_decay", "share", "flip", "mixup",
             "stability", "precision", "deterministic", "seed", usual=RETRAINING,
         ),
     ],
@@ -69,7 +69,7 @@ def retrain(
         Mixture(entries, settings.severity, settings.delta_v),
         out,
         recipe,
-        settings.pictures,
+        settings.max_train_images,
     )
     asked.check()
     note_left_out(plan.left_out())

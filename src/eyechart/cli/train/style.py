@@ -13,13 +13,15 @@ from eyechart.training.training_settings import StyleTransferSettings
 
 
 @examples(
-    "eyechart train style-transfer --images photos --styles paintings",
-    "eyechart train style-transfer --images photos --styles art --device cuda",
+    "eyechart train style-transfer --train-images photos --styles paintings",
+    "eyechart train style-transfer --train-images photos --styles art --device cuda",
 )
 @derived_options
 def style_transfer(
     settings: StyleTransferSettings,
-    recipe: Annotated[StyleRecipe, Only("steps", "batch", "rate", "side", "style_weight", "seed")],
+    recipe: Annotated[
+        StyleRecipe, Only("steps", "batch_size", "lr", "side", "style_weight", "seed")
+    ],
     loading: LoadingSettings,
 ) -> None:
     """Train the style transfer network of the corruption style_transfer.
@@ -30,7 +32,7 @@ def style_transfer(
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
     from eyechart.images.image_list import find_images
-    from eyechart.images.imageset import load_pictures
+    from eyechart.images.imageset import load_listed
     from eyechart.models.find import load_model
     from eyechart.suites.assets import VARIABLE, write_styles
     from eyechart.training.style_transfer import train_style_transfer
@@ -48,10 +50,10 @@ def style_transfer(
         )
         listed = [
             (find_images(path), path, title)
-            for path, title in ((settings.images, "images"), (settings.styles, "styles"))
+            for path, title in ((settings.train_images, "images"), (settings.styles, "styles"))
         ]
         contents, looks = (
-            load_pictures(images, str(path), settings.stimulus, bars.begin(title, len(images)))
+            load_listed(images, str(path), settings.stimulus, bars.begin(title, len(images)))
             for images, path, title in listed
         )
         try:

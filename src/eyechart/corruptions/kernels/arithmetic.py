@@ -20,11 +20,11 @@ def snap(values: Tensor) -> Tensor:
 
 UNIT = 1 / 255
 JUST_BELOW = 2.0**-10
-"""A value less than this below an integer grey level counts as that level when truncated."""
+"""A value less than this below an integer gray level counts as that level when truncated."""
 
 
 def to_unit(levels: Tensor) -> Tensor:
-    """Return grey levels 0 … 255 as float32 in [0, 1]."""
+    """Return gray levels 0 … 255 as float32 in [0, 1]."""
     return levels.to(torch.float32) * UNIT
 
 
@@ -55,7 +55,7 @@ def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def luma(images: Tensor) -> Tensor:
-    """Return (B, 1, H, W): the Rec. 601 luma of color images; grey images are unchanged."""
+    """Return (B, 1, H, W): the Rec. 601 luma of color images; gray images are unchanged."""
     if images.shape[1] == 1:
         return images
     red, green, blue = images.unbind(dim=1)
@@ -63,12 +63,12 @@ def luma(images: Tensor) -> Tensor:
 
 
 def to_levels(images: Tensor) -> Tensor:
-    """Return the images rounded to integer grey levels 0 … 255, still float32."""
+    """Return the images rounded to integer gray levels 0 … 255, still float32."""
     return (images * 255).add_(0.5).floor_().clamp_(0, 255)
 
 
 def truncate_levels(images: Tensor) -> Tensor:
-    """Return the images truncated to integer grey levels, still float32.
+    """Return the images truncated to integer gray levels, still float32.
 
     Values within `JUST_BELOW` of the next level round up: a 100 that is 99.9999 by rounding error
     must not become 99.

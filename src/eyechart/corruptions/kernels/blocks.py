@@ -1,4 +1,4 @@
-"""Downscaling to blocks and back like Pillow's BOX filter, on integer grey levels.
+"""Downscaling to blocks and back like Pillow's BOX filter, on integer gray levels.
 
 Pillow itself on the CPU, the same sums on other devices.
 """
@@ -23,10 +23,10 @@ def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
     out = torch.empty(*levels.shape[:2], *size, dtype=torch.uint8)
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
         # horizontally, then vertically: newer versions of Pillow would choose the order by shape
-        picture = Image.fromarray(pixels_of(source))
-        picture = picture.resize((size[1], source.shape[1]), Image.Resampling.BOX)
-        picture = picture.resize(size[::-1], Image.Resampling.BOX)
-        for plane, result in zip(planes_of(np.asarray(picture)), target, strict=True):
+        image = Image.fromarray(pixels_of(source))
+        image = image.resize((size[1], source.shape[1]), Image.Resampling.BOX)
+        image = image.resize(size[::-1], Image.Resampling.BOX)
+        for plane, result in zip(planes_of(np.asarray(image)), target, strict=True):
             result[:] = plane
     return out
 
@@ -48,10 +48,10 @@ def _block_means(before: int, after: int) -> Tensor:
     """Return float64 (after, before): Pillow's weights in units of 2⁻²²."""
     # the same operations as Pillow: where a block's edge falls on a half, rounding decides
     scale = before / after
-    centre = (np.arange(after)[:, None] + 0.5) * scale
-    first, last = (centre - 0.5 * scale + 0.5).astype(int), (centre + 0.5 * scale + 0.5).astype(int)
+    center = (np.arange(after)[:, None] + 0.5) * scale
+    first, last = (center - 0.5 * scale + 0.5).astype(int), (center + 0.5 * scale + 0.5).astype(int)
     position = np.arange(before)
-    distance = (position - centre + 0.5) * (1 / scale)
+    distance = (position - center + 0.5) * (1 / scale)
     inside = (position >= first) & (position < last) & (distance > -0.5) & (distance <= 0.5)
     means = inside / inside.sum(axis=1, keepdims=True)
     return torch.from_numpy(np.floor(means * FIXED + 0.5))

@@ -55,7 +55,11 @@ def fold(index: Tensor, size: int, border: str) -> Tensor:
     return torch.minimum(index, 2 * size - 1 - index)
 
 
-def gaussian_weights(sigma: Values, truncate: float = 4.0) -> Weights:
+TRUNCATE = 4.0
+"""Gaussian kernels are cut off at this many standard deviations, as in scipy."""
+
+
+def gaussian_weights(sigma: Values, truncate: float = TRUNCATE) -> Weights:
     """Return normalized Gaussian kernels, each cut off at truncate·σ; σ = 0 is the identity."""
     radius = np.floor(truncate * sigma + 0.5)
     offset = np.arange(-radius.max(), radius.max() + 1)
@@ -72,7 +76,7 @@ def box_weights(kernel: Values) -> Weights:
 
 
 def smooth(
-    images: Tensor, sigma: Values, truncate: float = 4.0, border: str = "replicate"
+    images: Tensor, sigma: Values, truncate: float = TRUNCATE, border: str = "replicate"
 ) -> Tensor:
     """Return the images (B, C, H, W) blurred by a Gaussian of `sigma` px, cut off at truncate·σ."""
     return filter_separable(images, gaussian_weights(sigma, truncate), border)
@@ -184,11 +188,11 @@ def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor
 
 def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int, int]]:
     """Return the kernel without its empty margins, and the position (x, y) of its center."""
-    centre = (kernel.shape[0] // 2, kernel.shape[1] // 2)
+    center = (kernel.shape[0] // 2, kernel.shape[1] // 2)
     rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
-    top, bottom = min(rows[0], centre[0]), max(rows[-1], centre[0])
-    left, right = min(columns[0], centre[1]), max(columns[-1], centre[1])
-    anchor = (int(centre[1] - left), int(centre[0] - top))
+    top, bottom = min(rows[0], center[0]), max(rows[-1], center[0])
+    left, right = min(columns[0], center[1]), max(columns[-1], center[1])
+    anchor = (int(center[1] - left), int(center[0] - top))
     return kernel[top : bottom + 1, left : right + 1], anchor
 
 

@@ -1,6 +1,6 @@
 """Exact bilinear interpolation.
 
-Grey levels are multiples of 1/64 and coordinates multiples of 1/32 px, so that float32 holds every
+Gray levels are multiples of 1/64 and coordinates multiples of 1/32 px, so that float32 holds every
 product and every sum exactly, in any order of summation.
 """
 
@@ -21,12 +21,12 @@ LARGEST_KEPT = 1 << 20
 
 
 def fine_levels(images: Tensor) -> Tensor:
-    """Return images in [0, 1] as grey levels in steps of 1/64."""
+    """Return images in [0, 1] as gray levels in steps of 1/64."""
     return (images * (255 * 64)).round_().mul_(1 / 64)
 
 
 def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
-    """Return grey levels (B, C, H, W) sampled at coordinates (B, H, W) in px.
+    """Return gray levels (B, C, H, W) sampled at coordinates (B, H, W) in px.
 
     Levels must be multiples of 1/64 and coordinates multiples of 1/32; `border` as in `fold`.
     """
@@ -65,7 +65,7 @@ def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
 
 
 def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
-    """Return the grey levels (B, C, H, W) plus their enlargements by all the factors."""
+    """Return the gray levels (B, C, H, W) plus their enlargements by all the factors."""
     if has_triton(levels.device) and len(factors):
         from eyechart.corruptions.kernels import zoom_triton
 
@@ -93,7 +93,7 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
 
 
 def enlarge(levels: Tensor, factor: float) -> Tensor:
-    """Return the center of the grey levels (B, C, H, W), enlarged to the size of the image."""
+    """Return the center of the gray levels (B, C, H, W), enlarged to the size of the image."""
     if factor == 1:
         return levels
     height, width = levels.shape[-2:]

@@ -43,7 +43,7 @@ ODD_OWN, ODD_ALL = (12299, 25172, 16819, 2446), 9633
 ODD_OUTER, ODD_INNER, ODD_FIRST, ODD_THIRD = -7373, -20995, -3196, -16069
 
 # RGB to Y, Cb, Cr in units of 2⁻¹⁶, and back.
-TO_GREY, TO_BLUE, TO_RED = (19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)
+TO_GRAY, TO_BLUE, TO_RED = (19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)
 RED_OF_RED, GREEN_OF_BLUE, GREEN_OF_RED, BLUE_OF_BLUE = 91881, -22554, -46802, 116130
 HALF = 1 << 15
 
@@ -54,25 +54,25 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
     if levels.shape[1] == 1:
         return _through_blocks(levels, quality, LUMINANCE)[..., :height, :width].to(torch.uint8)
     red, green, blue = levels.to(torch.int32).unbind(dim=1)
-    grey, blueness, redness = (
+    gray, blueness, redness = (
         (red * factors[0] + green * factors[1] + blue * factors[2] + offset) >> 16
         for factors, offset in (
-            (TO_GREY, HALF),
+            (TO_GRAY, HALF),
             (TO_BLUE, (128 << 16) + HALF - 1),
             (TO_RED, (128 << 16) + HALF - 1),
         )
     )
-    grey = _through_blocks(grey[:, None], quality, LUMINANCE)[:, 0, :height, :width]
+    gray = _through_blocks(gray[:, None], quality, LUMINANCE)[:, 0, :height, :width]
     chroma = _halve(torch.stack((blueness, redness), dim=1))
     rows, columns = -(-height // 2), -(-width // 2)
     chroma = _through_blocks(chroma, quality, CHROMINANCE)[..., :rows, :columns]
     blueness, redness = _double(chroma)[..., :height, :width].sub_(128).unbind(dim=1)
-    colours = (
-        grey + ((redness * RED_OF_RED + HALF) >> 16),
-        grey + ((blueness * GREEN_OF_BLUE + redness * GREEN_OF_RED + HALF) >> 16),
-        grey + ((blueness * BLUE_OF_BLUE + HALF) >> 16),
+    colors = (
+        gray + ((redness * RED_OF_RED + HALF) >> 16),
+        gray + ((blueness * GREEN_OF_BLUE + redness * GREEN_OF_RED + HALF) >> 16),
+        gray + ((blueness * BLUE_OF_BLUE + HALF) >> 16),
     )
-    return torch.stack(colours, dim=1).clamp_(0, 255).to(torch.uint8)
+    return torch.stack(colors, dim=1).clamp_(0, 255).to(torch.uint8)
 
 
 def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> Tensor:

@@ -38,7 +38,7 @@ def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uin
         return plane
     if side <= WIDEST_OF_OPENCV:
         return np.asarray(cv2.medianBlur(plane, side))
-    # the median is the number of grey levels that more than half of the window exceeds
+    # the median is the number of gray levels that more than half of the window exceeds
     medians = np.full_like(plane, plane.min())
     for level in range(int(plane.min()), int(plane.max())):
         brighter = (plane > level).view(np.uint8)
@@ -52,7 +52,7 @@ def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uin
 def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:
     """Return the result of `median_filter` without OpenCV, by counting brighter pixels.
 
-    The median is the number of grey levels that more than half of the window exceeds. Windows are
+    The median is the number of gray levels that more than half of the window exceeds. Windows are
     summed by products with banded matrices of small integers, exact in half precision.
     """
     batch, channels, height, width = levels.shape

@@ -40,7 +40,7 @@ def median_in_triton(levels: Tensor, kernel: Values) -> Tensor:
     """Return uint8 medians of uint8 images (B, C, H, W) on a GPU, windows of `kernel` (odd) px."""
     channels, height, width = levels.shape[1:]
     margin = int(kernel.max()) // 2
-    # torch supports replicate padding for floats only; float16 holds all grey levels
+    # torch supports replicate padding for floats only; float16 holds all gray levels
     padded = pad(levels.to(torch.float16), (margin,) * 4, mode="replicate").to(torch.uint8)
     sides = torch.from_numpy(kernel.astype("int32")).to(levels.device)
     out = torch.empty_like(levels, memory_format=torch.contiguous_format)

@@ -18,7 +18,7 @@ def opencv() -> Any:
 
 
 def pixels_of(planes: NDArray[Any]) -> NDArray[Any]:
-    """Return an image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if grey."""
+    """Return an image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if gray."""
     cv2 = opencv()
     if len(planes) == 1:
         return np.asarray(planes[0])

@@ -12,7 +12,7 @@ DOUBLINGS = 6
 """2⁶ = 64 links: a longer chain of copies has a probability of about 10⁻¹⁴ in a 224 px image."""
 
 
-def copy_from_neighbours(
+def copy_from_neighbors(
     images: Tensor, random: ImageRandom, reach: Values, passes: Values
 ) -> Tensor:
     """Return the images after `passes` sweeps that overwrite each pixel with a random neighbor.
@@ -120,7 +120,7 @@ def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
     return source
 
 
-def swap_neighbours(images: Tensor, random: ImageRandom, reach: Values) -> Tensor:
+def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor:
     """Return the images with their pixels permuted at random, by about `reach` px along each axis.
 
     Along every row, and then along every column, pixels are sorted by their position plus a random

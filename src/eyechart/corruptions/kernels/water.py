@@ -45,13 +45,13 @@ def relief_in_torch(layer: Tensor) -> Tensor:
     distance = edge_distance(canny(layer.to(torch.int32)))
     # sums of nine distances in units of 1/65,536 px stay integers
     mean = (_box3(distance) + 9 * FIXED // 1024) // (9 * FIXED)
-    embossed = _emboss(_equalise(mean)).clamp_(0, 255)
+    embossed = _emboss(_equalize(mean)).clamp_(0, 255)
     # a sum of nine is never halfway between two multiples of nine, so plain rounding suffices
     return ((_box3(embossed) * 2 + 9) // 18).to(torch.uint8)
 
 
 def canny(levels: Tensor) -> Tensor:
-    """Return bool edges of int32 grey images (B, 1, H, W), as OpenCV's Canny (3 × 3, L1)."""
+    """Return bool edges of int32 gray images (B, 1, H, W), as OpenCV's Canny (3 × 3, L1)."""
     padded = pad(levels.to(torch.float32), (1, 1, 1, 1), mode="replicate").to(torch.int32)
     left, right = padded[..., :-2], padded[..., 2:]
     slope = right - left
@@ -61,7 +61,7 @@ def canny(levels: Tensor) -> Tensor:
     strength = dx.abs() + dy.abs()
     around = pad(strength, (1, 1, 1, 1))
 
-    def neighbour(down: int, across: int) -> Tensor:
+    def neighbor(down: int, across: int) -> Tensor:
         rows, columns = strength.shape[2:]
         return around[..., 1 + down : 1 + down + rows, 1 + across : 1 + across + columns]
 
@@ -70,10 +70,10 @@ def canny(levels: Tensor) -> Tensor:
     # the direction of the gradient, in sectors of 45°, by integers only
     flat = y < x * TANGENT
     steep = y > x * TANGENT + (x << 16)
-    along_x = (strength > neighbour(0, -1)) & (strength >= neighbour(0, 1))
-    along_y = (strength > neighbour(-1, 0)) & (strength >= neighbour(1, 0))
-    falling = (strength > neighbour(-1, -1)) & (strength > neighbour(1, 1))
-    rising = (strength > neighbour(-1, 1)) & (strength > neighbour(1, -1))
+    along_x = (strength > neighbor(0, -1)) & (strength >= neighbor(0, 1))
+    along_y = (strength > neighbor(-1, 0)) & (strength >= neighbor(1, 0))
+    falling = (strength > neighbor(-1, -1)) & (strength > neighbor(1, 1))
+    rising = (strength > neighbor(-1, 1)) & (strength > neighbor(1, -1))
     diagonal = torch.where((dx ^ dy) < 0, rising, falling)
     peak = torch.where(flat, along_x, torch.where(steep, along_y, diagonal))
     weak = peak & (strength > CANNY_LOW)
@@ -136,7 +136,7 @@ def _box3(images: Tensor) -> Tensor:
     return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
 
 
-def _equalise(images: Tensor) -> Tensor:
+def _equalize(images: Tensor) -> Tensor:
     """Return int32 values 0 … FARTHEST equalized to 0 … 255 by histogram, per image."""
     counts = torch.stack(
         [(images == value).sum(dim=(1, 2, 3)) for value in range(FARTHEST + 1)], dim=1

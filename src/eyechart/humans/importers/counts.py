@@ -32,7 +32,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
                 continue
             # Rates in these tables are rounded; a larger difference means an inconsistent row.
             if abs(hits / total - row.share(rate)) > 1e-3:
-                raise row.refusal(f"{rate} is not {number} / count: fix the row or remove it")
+                raise row.rejection(f"{rate} is not {number} / count: fix the row or remove it")
             corruption = row.cells.get("corruption") or options.corruption
             if not corruption:
                 raise UsageError(

@@ -49,20 +49,20 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
             if check_corruption(row, options)
         ]
     raw_responses = [row["object_response"] for row in rows]
-    labelled = read_labels(rows, "category", raw_responses, options)
+    labeled = read_labels(rows, "category", raw_responses, options)
     return make_responses(
         len(rows),
         source="model-vs-human",
         corruption=names,
         condition=[row["condition"] for row in rows],
         subject=[row.filled("subj") for row in rows],
-        picture=[_original(row["imagename"]) for row in rows],
+        image=[_original(row["imagename"]) for row in rows],
         stimulus_set=[stimulus_of(row["imagename"])[0] for row in rows],
-        label=labelled.labels,
-        answer=labelled.responses,
+        label=labeled.labels,
+        response=labeled.responses,
         delta_v=np.concatenate(changes),
-        choices=labelled.choices,
-        label_space=labelled.label_space,
+        choices=labeled.choices,
+        label_space=labeled.label_space,
     )
 
 
@@ -87,7 +87,7 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
             # Raises for a strength that the placement lacks, so that the message can name the row.
             placement.spread(strength, 1)
         except UsageError as error:
-            raise row.refusal(str(error).rstrip(".")) from None
+            raise row.rejection(str(error).rstrip(".")) from None
         groups.setdefault((row["subj"], strength), []).append(index)
     delta_v = np.empty(len(rows))
     for (_, strength), places in groups.items():

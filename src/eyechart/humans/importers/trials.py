@@ -4,29 +4,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eyechart.core.csv_table import read_rows
-from eyechart.humans.human_responses import HumanResponses, make_responses
+from eyechart.humans.human_responses import FORMER_NAMES, HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import corruption_of, read_labels, response_of
 
-COLUMNS = ("corruption", "subject", "picture", "label", "answer", "delta_v")
+COLUMNS = ("corruption", "subject", "image", "label", "response", "delta_v")
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the responses in eyechart's tables of trials, one row per trial."""
-    rows = [row for path in paths for row in read_rows(path, COLUMNS)]
-    clean = [response_of(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
-    raw_responses = [row["answer"] for row in rows]
-    labelled = read_labels(rows, "label", raw_responses, options, clean)
+    rows = [row for path in paths for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
+    clean = [response_of(row["clean_response"]) if "clean_response" in row else "" for row in rows]
+    raw_responses = [row["response"] for row in rows]
+    labeled = read_labels(rows, "label", raw_responses, options, clean)
     return make_responses(
         len(rows),
         source="trials",
         corruption=[corruption_of(row, options) for row in rows],
         subject=[row["subject"] for row in rows],
-        picture=[row["picture"] for row in rows],
-        label=labelled.labels,
-        answer=labelled.responses,
-        clean_answer=clean,
+        image=[row["image"] for row in rows],
+        label=labeled.labels,
+        response=labeled.responses,
+        clean_response=clean,
         delta_v=[row.share("delta_v", unknown=True) for row in rows],
-        choices=labelled.choices,
-        label_space=labelled.label_space,
+        choices=labeled.choices,
+        label_space=labeled.label_space,
     )

@@ -43,23 +43,23 @@ AT_ONCE = 64
 class ZeroShot(nn.Module):
     """Logits: the cosine similarity of an image with each text, times the model's scale."""
 
-    def __init__(self, pictures: nn.Module, texts: Tensor, scale: float) -> None:
+    def __init__(self, images: nn.Module, texts: Tensor, scale: float) -> None:
         super().__init__()
-        self.pictures = pictures
+        self.images = images
         # Not a buffer: converted to bfloat16, logits of 25 and 25.1 would be equal.
         self.texts = texts
         self.scale = scale
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return the logits (B, number of texts), float32."""
-        features = self.pictures(pictures)
+        features = self.images(images)
         if isinstance(features, tuple):
             # CoCa's image encoder returns its tokens as well.
             features = features[0]
         return self.scale * normalize(features.float(), dim=1) @ self.texts.T
 
 
-class Pictures(nn.Module):
+class ImageEncoder(nn.Module):
     """The image encoder of a CLIP model from transformers."""
 
     def __init__(self, model: Untyped) -> None:
@@ -67,9 +67,9 @@ class Pictures(nn.Module):
         self.tower = model.vision_model
         self.projection = model.visual_projection
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return features (B, C)."""
-        features: Tensor = self.projection(self.tower(pixel_values=pictures).pooler_output)
+        features: Tensor = self.projection(self.tower(pixel_values=images).pooler_output)
         return features
 
 
@@ -170,12 +170,12 @@ def _from_transformers(
 
         def encode(some: Sequence[str]) -> Tensor:
             tokens = tokenizer(list(some), padding=True, truncation=True, return_tensors="pt")
-            answer = model.text_model(**tokens.to(request.device)).pooler_output
-            features: Tensor = model.text_projection(answer)
+            pooled = model.text_model(**tokens.to(request.device)).pooler_output
+            features: Tensor = model.text_projection(pooled)
             return features
 
         encoded = _encode(texts, encode)
-    module = ZeroShot(Pictures(model), encoded, _scale(model))
+    module = ZeroShot(ImageEncoder(model), encoded, _scale(model))
     return finished(spec, module, request, steps, labels=names, also=repr(texts), network=model)
 
 

@@ -90,7 +90,7 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     the two ends of the linear map from gray level to input.
     """
     black, white, red = (
-        _processed(processor, colour) for colour in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
+        _processed(processor, color) for color in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
     )
     height, width = black.shape[1:]
     low, high, seen = (values[:, height // 2, width // 2] for values in (black, white, red))
@@ -111,9 +111,9 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     )
 
 
-def _processed(processor: Untyped, colour: tuple[int, int, int]) -> NDArray[np.float64]:
-    picture = Image.new("RGB", (STIMULUS, STIMULUS), colour)
-    values = np.asarray(processor(images=picture, return_tensors="np")["pixel_values"])
+def _processed(processor: Untyped, color: tuple[int, int, int]) -> NDArray[np.float64]:
+    image = Image.new("RGB", (STIMULUS, STIMULUS), color)
+    values = np.asarray(processor(images=image, return_tensors="np")["pixel_values"])
     return values.reshape(values.shape[-3:]).astype(np.float64)
 
 

@@ -45,11 +45,11 @@ def load(name: str, request: Request) -> Model:
             " ones, or with dynamic height and width."
         )
     side = next((length for length in (height, width) if isinstance(length, int)), None)
-    answer = Session(session, source, channels_last)
+    forward = Session(session, source, channels_last)
     batch = shape[0] if isinstance(shape[0], int) else None
     return Model(
         name,
-        answer if batch is None else Batches(answer, batch, batch),
+        forward if batch is None else Batches(forward, batch, batch),
         request.device,
         identity=_identity(path, content),
         preprocessing=Preprocessing(side),
@@ -68,13 +68,13 @@ class Session:
         flat = [output for output in outputs if len(output.shape or ()) == 2]
         self.target = (flat or outputs)[0].name
 
-    def __call__(self, pictures: Tensor) -> object:
+    def __call__(self, images: Tensor) -> object:
         """Return the scores, (B, K) if the model returns such."""
         if self.dtype == torch.uint8:
-            pictures = (pictures * 255).round().clamp(0, 255)
+            images = (images * 255).round().clamp(0, 255)
         if self.channels_last:
-            pictures = pictures.permute(0, 2, 3, 1)
-        ready = pictures.to("cpu", self.dtype).contiguous().numpy()
+            images = images.permute(0, 2, 3, 1)
+        ready = images.to("cpu", self.dtype).contiguous().numpy()
         scores = self.session.run([self.target], {self.source: ready})[0]
         return torch.from_numpy(scores) if isinstance(scores, np.ndarray) else scores
 

@@ -25,9 +25,9 @@ class Scores(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Return the logits (B, K)."""
-        logits: Tensor = self.network(pictures).logits
+        logits: Tensor = self.network(images).logits
         return logits
 
 
@@ -38,7 +38,7 @@ def meaning_of(
 
     1,000 outputs are ImageNet's if their labels say so or say nothing (LABEL_0, …). If there is one
     more in front, as in models from TensorFlow, it is dropped. If there are more outputs, all
-    labelled with WordNet ids, ImageNet's are selected.
+    labeled with WordNet ids, ImageNet's are selected.
     """
     if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
         return None, None

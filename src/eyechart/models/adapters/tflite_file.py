@@ -36,7 +36,7 @@ class Tensor8:
     zero: int
 
     @property
-    def is_quantised(self) -> bool:
+    def is_quantized(self) -> bool:
         """Whether integers represent real numbers."""
         return self.dtype.kind in "iu" and self.scale > 0
 
@@ -51,7 +51,7 @@ class Tensor8:
     def read(self, held: Numbers) -> Numbers:
         """Return the tensor's values as real numbers, float32."""
         real = held.astype(np.float32)
-        return (real - self.zero) * np.float32(self.scale) if self.is_quantised else real
+        return (real - self.zero) * np.float32(self.scale) if self.is_quantized else real
 
     @property
     def is_softmax(self) -> bool:
@@ -78,11 +78,11 @@ def load(name: str, request: Request) -> Model:
             " square ones."
         )
     side = height if height > 0 else None
-    answer = Lite(interpreter, source, shape)
+    forward = Lite(interpreter, source, shape)
     size = max(batch, 1)
     return Model(
         name,
-        Batches(answer, size, size),
+        Batches(forward, size, size),
         request.device,
         identity=hashlib.sha256(content).hexdigest(),
         preprocessing=raw_levels(source, side),
@@ -96,7 +96,7 @@ def raw_levels(source: Tensor8, side: int | None) -> Preprocessing:
     A network that was trained on (level − a)/b is converted with scale 1/b and zero point a, so its
     input numbers are the levels themselves (levels − 128 if signed). Floats get 0…1.
     """
-    if not source.is_quantised:
+    if not source.is_quantized:
         return Preprocessing(side)
     lowest = int(np.iinfo(source.dtype).min)
     mean, std = (source.zero - lowest) / 255, 1 / (255 * source.scale)
@@ -114,15 +114,15 @@ class Lite:
         if min(shape) > 0:
             self._resize(shape)
 
-    def __call__(self, pictures: Tensor) -> object:
+    def __call__(self, images: Tensor) -> object:
         """Return the scores, (n, K) if the model returns such."""
-        ready = self.source.write(pictures.float().permute(0, 2, 3, 1).cpu().numpy())
+        ready = self.source.write(images.float().permute(0, 2, 3, 1).cpu().numpy())
         if ready.shape != self.shape:
             self._resize(ready.shape)
         self.interpreter.set_tensor(self.source.index, ready)
         self.interpreter.invoke()
         scores = self.target.read(self.interpreter.get_tensor(self.target.index))
-        return torch.from_numpy(_normalised(scores) if self.target.is_softmax else scores)
+        return torch.from_numpy(_normalized(scores) if self.target.is_softmax else scores)
 
     def _resize(self, shape: tuple[int, ...]) -> None:
         if shape != self.fixed:
@@ -132,7 +132,7 @@ class Lite:
         self.shape = shape
 
 
-def _normalised(scores: Numbers) -> Numbers:
+def _normalized(scores: Numbers) -> Numbers:
     """Return rows that sum to 1; a row of zeros becomes a uniform distribution."""
     sums = scores.sum(axis=-1, keepdims=True)
     even = np.full_like(scores, 1 / scores.shape[-1])
@@ -181,7 +181,7 @@ def _only_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, .
             " convert it with one such input."
         )
     source = _described(inputs[0])
-    if source.dtype.kind in "iu" and not source.is_quantised:
+    if source.dtype.kind in "iu" and not source.is_quantized:
         # Without quantization parameters, the numbers are the gray levels.
         source = replace(source, scale=1 / 255, zero=int(np.iinfo(source.dtype).min))
     if source.dtype not in (np.uint8, np.int8, np.float32):

@@ -23,7 +23,14 @@ def load(name: str, request: Request) -> Model:
         network = models.get_model(base, weights=weights)
         steps = steps_of(weights.transforms())
     labels = weights.meta["categories"]
-    return finished(spec, network, request, steps, promise=_promise(weights), labels=labels)
+    return finished(
+        spec,
+        network,
+        request,
+        steps,
+        published_accuracy=_published_accuracy(weights),
+        labels=labels,
+    )
 
 
 def steps_of(transforms: Untyped) -> Preprocessing:
@@ -53,7 +60,7 @@ def _weights(models: ModuleType, base: str, wanted: str) -> Untyped:
     return enum[wanted]
 
 
-def _promise(weights: Untyped) -> float | None:
+def _published_accuracy(weights: Untyped) -> float | None:
     """Return the published top-1 accuracy of the weights on ImageNet's validation set, 0…1."""
     percent = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     return None if percent is None else float(percent) / 100

@@ -110,11 +110,11 @@ def _install_hook() -> None:
     # cannot be removed, so there is only one, and it is idle outside `_network`.
     global _hooked
     if not _hooked:
-        sys.addaudithook(_refuse_connections)
+        sys.addaudithook(_reject_connections)
         _hooked = True
 
 
-def _refuse_connections(event: str, arguments: tuple[object, ...]) -> None:
+def _reject_connections(event: str, arguments: tuple[object, ...]) -> None:
     if event not in ("socket.getaddrinfo", "socket.connect") or not _offline.get():
         return
     # A path instead of an address is a local socket.
@@ -141,7 +141,7 @@ def finished(
     request: Request,
     steps: Preprocessing,
     *,
-    promise: float | None = None,
+    published_accuracy: float | None = None,
     labels: Sequence[str] | None = None,
     also: str = "",
     network: nn.Module | None = None,
@@ -161,7 +161,7 @@ def finished(
         identity=digest.hexdigest(),
         preprocessing=steps,
         dtype=request.dtype,
-        promise=promise,
+        published_accuracy=published_accuracy,
         class_names=names,
     )
     if label_map is not None:

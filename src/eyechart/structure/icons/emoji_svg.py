@@ -30,8 +30,8 @@ class Emoji:
 
 
 @dataclass(frozen=True)
-class Licence:
-    """Licence and author of a style."""
+class License:
+    """License and author of a style."""
 
     style: str
     package: str
@@ -99,12 +99,12 @@ class Style:
         return name in self._icons or name in self._aliases
 
     @property
-    def licence(self) -> Licence:
-        """Licence of the package."""
+    def license(self) -> License:
+        """License of the package."""
         info = self.package.read("info.json")
         try:
             terms, author = info["license"], info["author"]
-            return Licence(
+            return License(
                 self.name,
                 self.package.name,
                 self.package.version,
@@ -114,7 +114,7 @@ class Style:
                 author.get("url", ""),
             )
         except (KeyError, TypeError, AttributeError):
-            raise self.package.changed("info.json says no licence and author") from None
+            raise self.package.changed("info.json says no license and author") from None
 
     def svg(self, name: str) -> str:
         """Return an icon as an SVG document."""
@@ -211,7 +211,7 @@ def _spellings(name: str) -> list[str]:
     return spellings
 
 
-def rasterise(svg: str, side: int) -> NDArray[np.uint8]:
+def rasterize(svg: str, side: int) -> NDArray[np.uint8]:
     """Return a drawing on white, (side, side, 3); raise a ValueError if it is broken."""
     import resvg_py
 
@@ -219,8 +219,8 @@ def rasterise(svg: str, side: int) -> NDArray[np.uint8]:
         png = resvg_py.svg_to_bytes(
             svg_string=svg, width=side, height=side, background="#ffffff", skip_system_fonts=True
         )
-        with Image.open(io.BytesIO(png)) as picture:
-            pixels = np.asarray(picture.convert("RGB"))
+        with Image.open(io.BytesIO(png)) as image:
+            pixels = np.asarray(image.convert("RGB"))
     except OSError as error:
         raise ValueError(str(error)) from None
     # Nothing but white: the drawing is empty or could not be rendered.

@@ -18,11 +18,11 @@ from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import Settings, check_same, write_settings
 from eyechart.models.model import in_one_line
 from eyechart.structure.duplicates import Pixels, near_duplicates
-from eyechart.structure.icons.emoji_svg import Emoji, Licence, Style, drawn, find_emoji, rasterise
+from eyechart.structure.icons.emoji_svg import Emoji, License, Style, drawn, find_emoji, rasterize
 from eyechart.structure.icons.icon_classes import icon_classes
 from eyechart.structure.icons.npm_packages import NAMES, STYLES, fetch_packages, find_package
 
-LIST, LICENCES, RECORD = "icons.csv", "LICENCES.md", "build.json"
+LIST, LICENSES, RECORD = "icons.csv", "LICENSES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
 TITLE = "# Where the icons come from"
 MOST_BROKEN = 0.01
@@ -73,7 +73,7 @@ def build_icons(
     is_fetched: bool,
     progress: Progress,
 ) -> Built:
-    """Draw the icons into class folders in `out`, with a list and the licences.
+    """Draw the icons into class folders in `out`, with a list and the licenses.
 
     Args:
         out: Folder of the dataset.
@@ -92,10 +92,10 @@ def build_icons(
         fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
     emoji = find_emoji(find_package(NAMES, source))
     sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
-    licences = [style_set.licence for style_set in sets]
+    licenses = [style_set.license for style_set in sets]
     icons, looks, broken = _draw(emoji, sets, side, progress)
     kept, repeated = _once(icons, looks)
-    write_icons(kept, out, _licences(licences), settings, progress)
+    write_icons(kept, out, _licenses(licenses), settings, progress)
     return Built(
         len(kept),
         Counter(icon.style for icon in kept),
@@ -133,7 +133,7 @@ def _ours(out: Path) -> bool:
     The list alone is not enough, since other datasets may have the same columns.
     """
     try:
-        with (out / LICENCES).open(encoding="utf-8", errors="replace") as file:
+        with (out / LICENSES).open(encoding="utf-8", errors="replace") as file:
             return file.readline().strip() == TITLE
     except OSError:
         return False
@@ -149,7 +149,7 @@ def _draw(
     for style, pair, name in wanted:
         drawing = style.svg(name)
         try:
-            looks.append(rasterise(drawing, LOOKED_AT))
+            looks.append(rasterize(drawing, LOOKED_AT))
             draw = partial(_drawn, drawing, side, looks[-1])
             icons.append(Icon(pair.label, style.name, pair.name, draw))
         except ValueError as error:
@@ -169,7 +169,7 @@ def _draw(
 
 def _drawn(drawing: str, side: int, look: Pixels) -> Pixels:
     """Return a drawing's pixels at a size; `look` is reused if it has that size."""
-    return look if side == LOOKED_AT else rasterise(drawing, side)
+    return look if side == LOOKED_AT else rasterize(drawing, side)
 
 
 def _once(
@@ -194,16 +194,16 @@ def _once(
 def write_icons(
     icons: Sequence[Icon],
     out: Path,
-    licences: str,
+    licenses: str,
     settings: Settings,
     progress: Progress,
 ) -> None:
-    """Write class folders, the list, the licences and the settings."""
+    """Write class folders, the list, the licenses and the settings."""
     step = progress.begin("writing icons", len(icons))
     try:
         out.mkdir(parents=True, exist_ok=True)
         # Written first, so that an interrupted folder is recognized.
-        (out / LICENCES).write_text(licences, encoding="utf-8")
+        (out / LICENSES).write_text(licenses, encoding="utf-8")
         write_settings(out / RECORD, settings)
         _tidy(out, icons)
         for icon in icons:
@@ -251,20 +251,20 @@ def _png(pixels: Pixels) -> bytes:
     return file.getvalue()
 
 
-def _licences(licences: Sequence[Licence]) -> str:
+def _licenses(licenses: Sequence[License]) -> str:
     lines = [
         TITLE,
         "",
         "Each style was drawn by others and may be used under their terms. The icons here are their"
         " SVG drawings as pixels on white, and nothing else was changed.",
         "",
-        "| style | drawn by | licence | package |",
+        "| style | drawn by | license | package |",
         "|---|---|---|---|",
     ]
-    for licence in licences:
-        author = f"[{licence.author}]({licence.home})" if licence.home else licence.author
-        terms = f"[{licence.name}]({licence.url})" if licence.url else licence.name
+    for license in licenses:
+        author = f"[{license.author}]({license.home})" if license.home else license.author
+        terms = f"[{license.name}]({license.url})" if license.url else license.name
         lines.append(
-            f"| {licence.style} | {author} | {terms} | {licence.package} {licence.version} |"
+            f"| {license.style} | {author} | {terms} | {license.package} {license.version} |"
         )
     return "\n".join([*lines, ""])

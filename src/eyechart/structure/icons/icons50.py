@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.run_folder import read_settings
-from eyechart.images.image_files import find_pictures, read_picture
+from eyechart.images.image_files import find_image_files, read_image
 from eyechart.structure.array_pickles import read_pickle
 from eyechart.structure.duplicates import Pixels
 from eyechart.structure.icons.icon_builder import RECORD, Icon, check_folder, write_icons
@@ -34,7 +34,7 @@ KEYS = ("class", "style", "subtype", "rendition", "image")
 
 SETTINGS = {"icons": "ICONS-50 as published"}
 
-LICENCE = """# Where the icons come from
+LICENSE = """# Where the icons come from
 
 These are the images of ICONS-50 (Hendrycks and Dietterich) as they were given. Whoever drew each
 style has the rights to it: do not pass them on.
@@ -49,7 +49,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
         raise UsageError(f"{source} holds the original images: choose an --out elsewhere.")
     step = progress.begin(
-        "reading icons", len(list(find_pictures([source]))) if source.is_dir() else 1
+        "reading icons", len(list(find_image_files([source]))) if source.is_dir() else 1
     )
     icons = []
     for icon in read_icons50(source):
@@ -68,7 +68,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     twice = [path for path, count in paths.items() if count > 1]
     if twice:
         raise UsageError(f"{source} has two images that would both be {twice[0]}: rename one.")
-    write_icons(icons, out, LICENCE, SETTINGS, progress)
+    write_icons(icons, out, LICENSE, SETTINGS, progress)
     return len(icons)
 
 
@@ -87,14 +87,14 @@ def read_icons50(source: Path) -> Iterator[Icon]:
         yield from _of_array(source)
         return
     has_icons = False
-    for file in find_pictures([source]):
+    for file in find_image_files([source]):
         parts = file.relative.parts
         if len(parts) < 2:
             raise UsageError(
                 f"{file.path} is in no class folder: give the folder above those of the classes."
             )
         style, rendition, subclass = read_name(Path(parts[-1]).stem, file.path)
-        pixels = np.asarray(read_picture(file.path).convert("RGB"))
+        pixels = np.asarray(read_image(file.path).convert("RGB"))
         has_icons = True
         yield Icon(parts[0], style, subclass, partial(_same, pixels), rendition)
     if not has_icons:

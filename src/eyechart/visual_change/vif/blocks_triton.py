@@ -110,7 +110,7 @@ def _describe(  # type: ignore[no-untyped-def]
 def _keep(  # type: ignore[no-untyped-def]
     clean, corrupted, mean, variance, multiplier, eigenvalues, sums,
     height, width, rows, columns, NOISE_VARIANCE: tl.constexpr, FLAT: tl.constexpr,
-    LEAST_NOISE: tl.constexpr, ROUNDING: tl.constexpr, GAINLESS: tl.constexpr,
+    MIN_NOISE: tl.constexpr, ROUNDING: tl.constexpr, GAINLESS: tl.constexpr,
     WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Estimate the channel in each block's window and sum the information that is left."""
@@ -147,7 +147,7 @@ def _keep(  # type: ignore[no-untyped-def]
     noise = tl.where(none, spread * GAINLESS, noise)
     noise = tl.where(spread < FLAT, 0.0, noise)
     gain = tl.where(none | (spread < FLAT), 0.0, gain)
-    ratio = gain * gain * strength / (tl.maximum(noise, LEAST_NOISE) + NOISE_VARIANCE)
+    ratio = gain * gain * strength / (tl.maximum(noise, MIN_NOISE) + NOISE_VARIANCE)
     information = _log_terms(ratio, eigenvalues + plane * 9)
     information = tl.where(inside, information, 0.0)
     tl.store(sums + plane * tl.num_programs(0) + tl.program_id(0), tl.sum(information))
@@ -207,7 +207,7 @@ def kept_by_blocks(clean: Scale, corrupted: Tensor, window: int, definition: Def
     _keep[_grid(sums)](
         clean.bands, corrupted, clean.mean, clean.variance, clean.multiplier, clean.eigenvalues,
         sums, *corrupted.shape[2:], *clean.multiplier.shape[2:],
-        NOISE_VARIANCE=definition.noise_variance, FLAT=definition.flat(window), LEAST_NOISE=FLAT,
+        NOISE_VARIANCE=definition.noise_variance, FLAT=definition.flat(window), MIN_NOISE=FLAT,
         ROUNDING=ROUNDING, GAINLESS=definition.gainless(window),
         WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
     )  # fmt: skip

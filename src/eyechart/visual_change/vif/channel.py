@@ -36,7 +36,7 @@ def gain_and_noise(
     own_variance: Tensor,
     covariance: Tensor,
     flat: float,
-    least_noise: float,
+    min_noise: float,
     gainless: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Return the gain g ≥ 0 and the noise variance σ_v² that explain the corrupted windows.
@@ -53,7 +53,7 @@ def gain_and_noise(
     noise = torch.where(structureless | (gain < 0), own_variance * gainless, noise)
     noise = torch.where(empty, 0.0, noise)
     gain = torch.where(structureless | empty, 0.0, gain).clamp_min(0)
-    return gain, noise.clamp_min(least_noise)
+    return gain, noise.clamp_min(min_noise)
 
 
 def _averaged(bands: Tensor, window: int) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 FLAT = 1e-15
-"""A window whose variance (in squared grey levels) is below this has no structure."""
+"""A window whose variance (in squared gray levels) is below this has no structure."""
 
 
 @dataclass(frozen=True)
@@ -14,10 +14,10 @@ class Definition:
     """The parameters that distinguish one definition from another.
 
     Attributes:
-        noise_variance: σ_n² of the visual noise, in squared grey levels.
+        noise_variance: σ_n² of the visual noise, in squared gray levels.
         equal_bands: whether every subband has the same weight (means over its blocks), rather than
             a weight in proportion to its blocks (sums).
-        stabiliser: added to the information of each subband.
+        stabilizer: added to the information of each subband.
         sample_covariance: whether covariances are divided by N − 1 instead of N.
         summed_noise: whether sums over the window, not means, decide what is flat and are the noise
             if the channel has no gain, as in the first published code.
@@ -26,7 +26,7 @@ class Definition:
     name: str
     noise_variance: float
     equal_bands: bool = False
-    stabiliser: float = 0.0
+    stabilizer: float = 0.0
     sample_covariance: bool = False
     summed_noise: bool = False
 
@@ -34,7 +34,7 @@ class Definition:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
         # with sums the finest scale dominates, as it has the most blocks
         weighted = sums / blocks if self.equal_bands else sums
-        return (weighted + self.stabiliser).sum(dim=-1)
+        return (weighted + self.stabilizer).sum(dim=-1)
 
     def flat(self, window: int) -> float:
         """Return the variance below which a window has no structure."""
@@ -51,11 +51,11 @@ def share(kept: Tensor, total: Tensor) -> Tensor:
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 
 
-VCR = Definition("vcr", 0.1, equal_bands=True, stabiliser=1e-4, sample_covariance=True)
+VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
 """As used by VCR-Bench."""
 
 SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
 """As in the authors' first code, vifvec; the finest scale dominates."""
 
 PIXEL = Definition("pixel", 2.0)
-"""VIFp, without a pyramid: what piq, torchmetrics and sewar compute on each grey image."""
+"""VIFp, without a pyramid: what piq, torchmetrics and sewar compute on each gray image."""

@@ -19,32 +19,32 @@ from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
 CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
 """Number of pixels processed at once: what fits a CPU's cache, and what fills a GPU."""
 
-MOST_PICTURES = 16_384
+MAX_IMAGES = 16_384
 """Maximum number of images at once, however small: a CUDA grid is limited in its second axis."""
 
 Result = TypeVar("Result")
 
 
 def describe_clean(
-    grey: Tensor, definition: Definition, dtype: torch.dtype = torch.float64
+    gray: Tensor, definition: Definition, dtype: torch.dtype = torch.float64
 ) -> CleanStatistics:
-    """Return the statistics of grey images (B, H, W) in grey levels 0 … 255.
+    """Return the statistics of gray images (B, H, W) in gray levels 0 … 255.
 
     `dtype` is that of the stored subbands; the pyramid and the covariances are always computed in
     float64.
     """
-    statistics = join(_each_part(grey, lambda part: _describe(grey[part], definition, dtype)))
+    statistics = join(_each_part(gray, lambda part: _describe(gray[part], definition, dtype)))
     if dtype == torch.float64:
         return statistics
     # float32 bands lose too much for these images, so they are described once more in float64
     places = statistics.ill_conditioned.nonzero().flatten()
     if not len(places):
         return statistics
-    return statistics.with_exact(places, describe_clean(grey[places], definition))
+    return statistics.with_exact(places, describe_clean(gray[places], definition))
 
 
 def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
-    """Return VIF (B,), in float64, of corrupted grey images (B, H, W) in grey levels.
+    """Return VIF (B,), in float64, of corrupted gray images (B, H, W) in gray levels.
 
     There are as many clean images as corrupted ones, or one for all.
     """
@@ -76,10 +76,10 @@ def clean_terms(scale: Scale, definition: Definition) -> Tensor:
     return log_terms(ratio, scale.eigenvalues)
 
 
-def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> CleanStatistics:
-    height, width = grey.shape[1:]
+def _describe(gray: Tensor, definition: Definition, dtype: torch.dtype) -> CleanStatistics:
+    height, width = gray.shape[1:]
     count = count_scales(height, width)
-    bands = subbands(grey, count, dtype)
+    bands = subbands(gray, count, dtype)
     covariances = [covariance(band, definition.sample_covariance) for band in bands]
     # all at once, because each decomposition has a high launch cost on a GPU
     eigenvalues, whitening, condition = decompose(torch.stack(covariances, dim=1))
@@ -138,12 +138,12 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
     return torch.stack(totals).sum(dim=0)
 
 
-def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
+def _each_part(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     """Return the results of `work` for each part of the batch, on all cores if on a CPU."""
-    count, pixels = len(grey), grey[0].numel()
+    count, pixels = len(gray), gray[0].numel()
     # devices other than CPU and CUDA are treated like a CPU
-    fitting = CLEAN_PIXELS.get(grey.device.type, CLEAN_PIXELS["cpu"]) // pixels
-    size = min(max(1, fitting), MOST_PICTURES)
+    fitting = CLEAN_PIXELS.get(gray.device.type, CLEAN_PIXELS["cpu"]) // pixels
+    size = min(max(1, fitting), MAX_IMAGES)
     parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     results: dict[int, Result] = {}
 
@@ -151,7 +151,7 @@ def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
         results[part.start] = work(part)
 
     # gradients are recorded per thread, so they need this one
-    if grey.device.type == "cpu" and not grey.requires_grad:
+    if gray.device.type == "cpu" and not gray.requires_grad:
         on_all_cores(one, parts)
     else:
         for part in parts:

@@ -18,7 +18,7 @@ def find_mapped(name: str) -> SubbandRuler:
     ruler = find_ruler(name)
     if not isinstance(ruler, SubbandRuler):
         mapped = [known.name for known in RULERS.values() if isinstance(known, SubbandRuler)]
-        raise UsageError(f"--map needs a definition with subbands: {one_of(mapped)}.")
+        raise UsageError(f"--map needs a ruler with subbands: {one_of(mapped)}.")
     return ruler
 
 

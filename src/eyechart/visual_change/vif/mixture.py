@@ -12,7 +12,7 @@ from eyechart.visual_change.vif.filters import BLOCK
 
 SMALLEST_EIGENVALUE = 1e-15
 NO_STRUCTURE = 1e-10
-"""A subband whose variance (in squared grey levels) is below this everywhere has no structure."""
+"""A subband whose variance (in squared gray levels) is below this everywhere has no structure."""
 
 COEFFICIENTS = BLOCK * BLOCK
 
@@ -36,8 +36,8 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
         products, sums, count = _sums_of_products(bands)
     means = sums / count
     # Σ (y − m)(y − m)ᵀ from the uncentered sums
-    centred = products - count * means[..., :, None] * means[..., None, :]
-    return centred / (count - 1 if sample else count)
+    centered = products - count * means[..., :, None] * means[..., None, :]
+    return centered / (count - 1 if sample else count)
 
 
 def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:

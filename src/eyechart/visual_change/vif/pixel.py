@@ -16,7 +16,7 @@ SMALLEST_SIDE = 41
 """The window of the fourth scale then fits once."""
 
 FLAT = 1e-10
-"""A window whose variance (in squared grey levels) is below this has no structure."""
+"""A window whose variance (in squared gray levels) is below this has no structure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +79,9 @@ class PixelStatistics:
         return replace(self, scales=scales, total=total, information=information)
 
 
-def describe_pixels(grey: Tensor, definition: Definition) -> PixelStatistics:
-    """Return the statistics of clean grey images (B, H, W) in grey levels 0 … 255."""
-    planes = grey.to(torch.float64)
+def describe_pixels(gray: Tensor, definition: Definition) -> PixelStatistics:
+    """Return the statistics of clean gray images (B, H, W) in gray levels 0 … 255."""
+    planes = gray.to(torch.float64)
     total, bits = planes.new_zeros(len(planes)), planes.new_zeros(len(planes))
     scales = []
     for level in range(SCALES):
@@ -93,12 +93,12 @@ def describe_pixels(grey: Tensor, definition: Definition) -> PixelStatistics:
         scales.append(PixelScale(planes, mean, variance))
         total = total + terms.sum(dim=(1, 2))
         bits = bits + terms.mean(dim=(1, 2)) / (2 * np.log(2) * SCALES)
-    height, width = grey.shape[1:]
+    height, width = gray.shape[1:]
     return PixelStatistics(definition, height, width, tuple(scales), total, bits)
 
 
 def pixel_fidelity(clean: PixelStatistics, corrupted: Tensor) -> Tensor:
-    """Return VIFp (B,) of corrupted grey images (B, H, W) in grey levels.
+    """Return VIFp (B,) of corrupted gray images (B, H, W) in gray levels.
 
     There are as many clean images as corrupted ones, or one for all.
     """

@@ -31,8 +31,8 @@ def count_scales(height: int, width: int) -> int:
     return min(MOST_SCALES, fitting)
 
 
-def subbands(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
-    """Return the bands (B, 2, h, w) of each scale of grey images (B, H, W), finest first.
+def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    """Return the bands (B, 2, h, w) of each scale of gray images (B, H, W), finest first.
 
     They are computed in float64 whatever their `dtype`: far from an edge a band is much smaller
     than the image, and where both images are nearly flat VIF depends on that small remainder.
@@ -40,21 +40,21 @@ def subbands(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     OpenCV computes them on a CPU, Triton on a GPU, and torch's convolution if neither is available
     or a gradient is required; the results agree within rounding.
     """
-    if not grey.requires_grad:
-        if grey.device.type == "cpu" and opencv() is not None:
-            return _by_opencv(grey, scales, dtype)
-        if has_triton(grey.device):
+    if not gray.requires_grad:
+        if gray.device.type == "cpu" and opencv() is not None:
+            return _by_opencv(gray, scales, dtype)
+        if has_triton(gray.device):
             from eyechart.visual_change.vif.pyramid_triton import subbands_by_triton
 
-            return subbands_by_triton(grey, scales, dtype)
-    return _by_convolution(grey.to(torch.float64), scales, dtype)
+            return subbands_by_triton(gray, scales, dtype)
+    return _by_convolution(gray.to(torch.float64), scales, dtype)
 
 
-def _by_opencv(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+def _by_opencv(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     cv2 = opencv()
-    numbers = grey.to(torch.float64).numpy()
-    sides = sides_of_bands(grey.shape[1], grey.shape[2], scales)
-    results = [torch.empty((len(grey), 2, *side), dtype=dtype) for side in sides]
+    numbers = gray.to(torch.float64).numpy()
+    sides = sides_of_bands(gray.shape[1], gray.shape[2], scales)
+    results = [torch.empty((len(gray), 2, *side), dtype=dtype) for side in sides]
     bands = [result.numpy() for result in results]
     # mirrored without repeating the edge, as in the reference ("reflect1")
     border = cv2.BORDER_REFLECT_101
@@ -88,11 +88,11 @@ def _every_second(plane: Kernel) -> Kernel:
     return total
 
 
-def _by_convolution(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
-    first, low_pass, both = _weights(grey.device)
+def _by_convolution(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    first, low_pass, both = _weights(gray.device)
     bands = []
-    low = _correlate(grey[:, None], first)
-    for scale, (height, width) in enumerate(sides_of_bands(grey.shape[1], grey.shape[2], scales)):
+    low = _correlate(gray[:, None], first)
+    for scale, (height, width) in enumerate(sides_of_bands(gray.shape[1], gray.shape[2], scales)):
         bands.append(_correlate(low, both)[..., :height, :width].to(dtype))
         if scale + 1 < scales:
             low = _correlate(low, low_pass, stride=2)

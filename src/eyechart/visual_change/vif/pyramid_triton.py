@@ -64,14 +64,14 @@ def _both_bands(  # type: ignore[no-untyped-def]
     tl.store(out + high * wide, two.to(target.dtype.element_ty), mask=inside)
 
 
-def subbands_by_triton(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
-    """Return the bands (B, 2, h, w) of each scale of grey images (B, H, W), finest first."""
-    first, low_pass, both = _weights(grey.device)
-    low = _filtered(grey.contiguous(), first, len(FIRST_LOW), step=1)
+def subbands_by_triton(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    """Return the bands (B, 2, h, w) of each scale of gray images (B, H, W), finest first."""
+    first, low_pass, both = _weights(gray.device)
+    low = _filtered(gray.contiguous(), first, len(FIRST_LOW), step=1)
     bands = []
-    for scale, (high, wide) in enumerate(sides_of_bands(grey.shape[1], grey.shape[2], scales)):
-        target = torch.empty((len(grey), 2, high, wide), dtype=dtype, device=grey.device)
-        _both_bands[_grid(len(grey), high, wide)](
+    for scale, (high, wide) in enumerate(sides_of_bands(gray.shape[1], gray.shape[2], scales)):
+        target = torch.empty((len(gray), 2, high, wide), dtype=dtype, device=gray.device)
+        _both_bands[_grid(len(gray), high, wide)](
             low, target, both, *low.shape[1:], high, wide,
             SIDE=len(ACROSS), LINE=LINE, num_warps=1,
         )  # fmt: skip

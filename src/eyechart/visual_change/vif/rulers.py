@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.ruler import CleanDescription
 from eyechart.visual_change.vif import pixel, pyramid
 from eyechart.visual_change.vif.definitions import PIXEL, SHEIKH2006, VCR, Definition
@@ -18,7 +18,7 @@ from eyechart.visual_change.vif.statistics import CleanStatistics
 
 @dataclass(frozen=True)
 class VifRuler(ABC):
-    """Δv = max(0, 1 − VIF) on grey levels, by one definition of VIF."""
+    """Δv = max(0, 1 − VIF) on gray levels, by one definition of VIF."""
 
     definition: Definition
 
@@ -46,37 +46,37 @@ class VifRuler(ABC):
     def limits(self) -> str:
         """What it cannot measure."""
         return (
-            "Color is converted to grey first; clean images that are nearly constant or a pure"
+            "Color is converted to gray first; clean images that are nearly constant or a pure"
             " grating have no Δv, and raised contrast counts as no change."
         )
 
     def describe(self, clean: Tensor) -> CleanStatistics | PixelStatistics:
         """Return the statistics of clean images, uint8 (B, C, H, W), that VIF needs."""
         self.check_size(clean)
-        return self.describe_grey(to_grey(clean))
+        return self.describe_gray(to_gray(clean))
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""
         if not isinstance(description, CleanStatistics | PixelStatistics):
             raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
-        return lost(self.fidelity(description, to_grey(corrupted)), description.measurable)
+        return lost(self.fidelity(description, to_gray(corrupted)), description.measurable)
 
     @abstractmethod
-    def describe_grey(
-        self, grey: Tensor, dtype: torch.dtype = torch.float64
+    def describe_gray(
+        self, gray: Tensor, dtype: torch.dtype = torch.float64
     ) -> CleanStatistics | PixelStatistics:
-        """Return the description of clean grey images (B, H, W), with bands of `dtype`."""
+        """Return the description of clean gray images (B, H, W), with bands of `dtype`."""
 
     @abstractmethod
-    def fidelity(self, description: CleanStatistics | PixelStatistics, grey: Tensor) -> Tensor:
-        """Return VIF (B,), in float64, of corrupted grey images (B, H, W)."""
+    def fidelity(self, description: CleanStatistics | PixelStatistics, gray: Tensor) -> Tensor:
+        """Return VIF (B,), in float64, of corrupted gray images (B, H, W)."""
 
     def check_size(self, images: Tensor) -> None:
         """Raise a UsageError unless the images (…, H, W) are large enough."""
         height, width = images.shape[-2:]
         if min(height, width) < self.smallest_side:
             raise UsageError(
-                f"VIF (definition '{self.name}') needs images of at least {self.smallest_side} px"
+                f"VIF (ruler '{self.name}') needs images of at least {self.smallest_side} px"
                 f" on each side, got {width} × {height} (width × height): enlarge both first."
             )
 
@@ -94,14 +94,14 @@ class SubbandRuler(VifRuler):
         """The shorter side from which all scales are used, in pixels."""
         return pyramid.FULL_SIDE
 
-    def describe_grey(self, grey: Tensor, dtype: torch.dtype = torch.float64) -> CleanStatistics:
-        """Return the statistics of clean grey images (B, H, W)."""
-        return describe_clean(grey, self.definition, dtype)
+    def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> CleanStatistics:
+        """Return the statistics of clean gray images (B, H, W)."""
+        return describe_clean(gray, self.definition, dtype)
 
-    def fidelity(self, description: CleanStatistics | PixelStatistics, grey: Tensor) -> Tensor:
-        """Return VIF (B,) of corrupted grey images (B, H, W)."""
+    def fidelity(self, description: CleanStatistics | PixelStatistics, gray: Tensor) -> Tensor:
+        """Return VIF (B,) of corrupted gray images (B, H, W)."""
         assert isinstance(description, CleanStatistics)
-        return fidelity(description, grey)
+        return fidelity(description, gray)
 
 
 class PixelRuler(VifRuler):
@@ -117,14 +117,14 @@ class PixelRuler(VifRuler):
         """All scales are used at any side that can be measured."""
         return pixel.SMALLEST_SIDE
 
-    def describe_grey(self, grey: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:
-        """Return the statistics of clean grey images (B, H, W)."""
-        return describe_pixels(grey, self.definition)
+    def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:
+        """Return the statistics of clean gray images (B, H, W)."""
+        return describe_pixels(gray, self.definition)
 
-    def fidelity(self, description: CleanStatistics | PixelStatistics, grey: Tensor) -> Tensor:
-        """Return VIF (B,) of corrupted grey images (B, H, W)."""
+    def fidelity(self, description: CleanStatistics | PixelStatistics, gray: Tensor) -> Tensor:
+        """Return VIF (B,) of corrupted gray images (B, H, W)."""
         assert isinstance(description, PixelStatistics)
-        return pixel_fidelity(description, grey)
+        return pixel_fidelity(description, gray)
 
 
 def lost(vif: Tensor, measurable: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ SINGULAR = 1e12
 INFORMATION_FLOOR = 0.2
 """Below this many bits per coefficient, VIF of a noisy image may exceed 1, or reach thousands."""
 
-PER_PICTURE = ("total", "information", "condition")
+PER_IMAGE = ("total", "information", "condition")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class CleanStatistics:
             Scale(*(getattr(scale, field.name)[indices] for field in fields(Scale)))
             for scale in self.scales
         )
-        numbers: dict[str, Any] = {name: getattr(self, name)[indices] for name in PER_PICTURE}
+        numbers: dict[str, Any] = {name: getattr(self, name)[indices] for name in PER_IMAGE}
         chosen = replace(self, scales=scales, **numbers, exact=None)
         if self.exact is None:
             return chosen
@@ -143,7 +143,7 @@ class CleanStatistics:
         """Return these statistics with the images at `places` replaced by float64 statistics."""
         better: dict[str, Any] = {
             name: getattr(self, name).index_copy(0, places, getattr(exact, name))
-            for name in PER_PICTURE
+            for name in PER_IMAGE
         }
         return replace(self, **better, exact=(places, exact))
 
@@ -159,7 +159,7 @@ def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:
         for owns in zip(*(part.scales for part in parts), strict=True)
     )
     numbers: dict[str, Any] = {
-        name: torch.cat([getattr(part, name) for part in parts]) for name in PER_PICTURE
+        name: torch.cat([getattr(part, name) for part in parts]) for name in PER_IMAGE
     }
     return replace(parts[0], scales=scales, **numbers)
 

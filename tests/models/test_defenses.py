@@ -1,4 +1,4 @@
-"""What comes before a model: equalised lightness, noise taken away, ten views of a picture."""
+"""What comes before a model: equalized lightness, noise taken away, ten views of a picture."""
 
 import inspect
 import json
@@ -15,27 +15,27 @@ from torch import nn
 
 import eyechart as ec
 import small_models
-from commands import assert_refused
+from commands import assert_rejected
 from eyechart.images.stimulus import find_stimulus
-from eyechart.models.defences.clahe import equalise, equalise_levels
-from eyechart.models.defences.crops import ten_views
-from eyechart.models.defences.defended import (
-    apply_defences,
-    centre_crop,
+from eyechart.models.defenses.clahe import equalize, equalize_levels
+from eyechart.models.defenses.crops import ten_views
+from eyechart.models.defenses.defended import (
+    apply_defenses,
+    center_crop,
     clahe,
     non_local_means,
     ten_crop,
 )
-from eyechart.models.defences.lab import to_lab, to_rgb
-from eyechart.models.defences.non_local_means import denoise, noise_level
-from eyechart.models.defences.registry import DEFENCES, split_name
+from eyechart.models.defenses.lab import to_lab, to_rgb
+from eyechart.models.defenses.non_local_means import denoise, noise_level
+from eyechart.models.defenses.registry import DEFENSES, split_name
 from eyechart.models.find import load_model
 from eyechart.models.label_map import map_of
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
 from eyechart.reports.words import short_names
-from photographs import photographs
-from tiny_networks import pictures, tiny
+from real_images import real_images
+from tiny_networks import random_images, tiny
 
 CPU = torch.device("cpu")
 SIZES = ((224, 224), (97, 64), (33, 31), (32, 32), (9, 8), (8, 8))
@@ -47,7 +47,7 @@ def photos(height=224, width=224):
     return np.stack(list(whole))
 
 
-PHOTOS = photographs()
+PHOTOS = real_images()
 
 
 def as_batch(pixels):
@@ -72,21 +72,21 @@ def model_of(module=None):
 
 @pytest.mark.parametrize(("height", "width"), SIZES)
 @pytest.mark.parametrize(("clip", "tiles"), CLAHE)
-def test_lightness_is_equalised_as_opencv_does_it(height, width, clip, tiles):
+def test_lightness_is_equalized_as_opencv_does_it(height, width, clip, tiles):
     planes = np.ascontiguousarray(photos(height, width)[..., 1])
     theirs = cv2.createCLAHE(clip, (tiles, tiles))
-    found = equalise_levels(torch.from_numpy(planes), clip, tiles).numpy()
+    found = equalize_levels(torch.from_numpy(planes), clip, tiles).numpy()
     np.testing.assert_array_equal(found, np.stack([theirs.apply(plane) for plane in planes]))
 
 
 @pytest.mark.parametrize(("height", "width"), SIZES)
-def test_pictures_are_equalised_as_opencv_does_it_to_a_grey_level(height, width):
+def test_images_are_equalized_as_opencv_does_it_to_a_gray_level(height, width):
     theirs, expected = cv2.createCLAHE(2.0, (8, 8)), []
-    for picture in photos(height, width):
-        lab = cv2.cvtColor(picture, cv2.COLOR_RGB2LAB)
+    for image in photos(height, width):
+        lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
         lab[..., 0] = theirs.apply(np.ascontiguousarray(lab[..., 0]))
         expected.append(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
-    found = as_pixels(equalise(as_batch(photos(height, width)))).astype(int)
+    found = as_pixels(equalize(as_batch(photos(height, width)))).astype(int)
     apart = np.abs(found - np.stack(expected))
     assert apart.max() <= 3
     assert (apart > 1).mean() < 1e-4
@@ -95,7 +95,7 @@ def test_pictures_are_equalised_as_opencv_does_it_to_a_grey_level(height, width)
 
 def test_without_a_limit_and_in_one_tile_it_is_histogram_equalisation():
     planes = torch.from_numpy(np.ascontiguousarray(photos(50, 70)[..., 0]))
-    for plane, found in zip(planes, equalise_levels(planes, 256.0, 1), strict=True):
+    for plane, found in zip(planes, equalize_levels(planes, 256.0, 1), strict=True):
         share = np.cumsum(np.bincount(plane.flatten(), minlength=256)) / plane.numel()
         np.testing.assert_array_equal(found, np.rint(255 * share)[plane])
 
@@ -105,24 +105,24 @@ def test_a_constant_plane_keeps_its_level_but_for_what_is_shared_out():
     level = torch.arange(256)
     planes = level.to(torch.uint8).reshape(-1, 1, 1).expand(-1, 64, 64)
     expected = (255 / 64 * ((level // 4 + 1).clamp(max=63) + 1)).round().to(torch.uint8)
-    found = equalise_levels(planes)
+    found = equalize_levels(planes)
     assert torch.equal(found, expected.reshape(-1, 1, 1).expand_as(found))
     assert int((expected.int() - level).abs().max()) <= 8
 
 
 def test_lab_is_that_of_opencv_and_of_scikit_image():
-    colours = np.random.default_rng(0).integers(0, 256, (1, 200, 200, 3), dtype=np.uint8)
-    found = as_pixels(to_lab(as_batch(colours)))[0].astype(int)
-    theirs = cv2.cvtColor(colours[0], cv2.COLOR_RGB2LAB)
+    colors = np.random.default_rng(0).integers(0, 256, (1, 200, 200, 3), dtype=np.uint8)
+    found = as_pixels(to_lab(as_batch(colors)))[0].astype(int)
+    theirs = cv2.cvtColor(colors[0], cv2.COLOR_RGB2LAB)
     np.testing.assert_array_equal(found[..., 0], theirs[..., 0])
     assert (found != theirs).mean() < 1e-3
-    exact = rgb2lab(colours[0]) * [2.55, 1, 1] + [0, 128, 128]
+    exact = rgb2lab(colors[0]) * [2.55, 1, 1] + [0, 128, 128]
     assert np.abs(found - exact).max() < 2.5
 
 
-def test_there_and_back_through_lab_keeps_greys_and_nearly_keeps_colours():
-    greys = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).expand(1, 3, 16, 16)
-    assert int((to_rgb(to_lab(greys)).int() - greys.int()).abs().max()) <= 1
+def test_there_and_back_through_lab_keeps_grays_and_nearly_keeps_colors():
+    grays = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).expand(1, 3, 16, 16)
+    assert int((to_rgb(to_lab(grays)).int() - grays.int()).abs().max()) <= 1
     whole = as_batch(PHOTOS)
     assert float((to_rgb(to_lab(whole)).int() - whole.int()).abs().float().mean()) < 1.5
 
@@ -132,15 +132,15 @@ def test_there_and_back_through_lab_keeps_greys_and_nearly_keeps_colours():
 
 @pytest.mark.parametrize("sigma", [1, 5, 20, 40])
 def test_the_noise_that_was_added_is_found(sigma):
-    grey = np.full((2, 128, 160, 3), 128, np.uint8)
-    found = noise_level(as_batch(noisy(grey, sigma)))
+    gray = np.full((2, 128, 160, 3), 128, np.uint8)
+    found = noise_level(as_batch(noisy(gray, sigma)))
     # rounding to whole levels adds a variance of 1/12
     assert found.numpy() == pytest.approx(np.sqrt(sigma**2 + 1 / 12), rel=0.05)
 
 
 def test_each_channel_has_noise_of_its_own():
-    grey = np.full((1, 128, 128, 3), 128, np.uint8)
-    found = noise_level(as_batch(noisy(grey, np.array([2, 10, 30]))))
+    gray = np.full((1, 128, 128, 3), 128, np.uint8)
+    found = noise_level(as_batch(noisy(gray, np.array([2, 10, 30]))))
     assert found[0].tolist() == pytest.approx([2, 10, 30], rel=0.06)
 
 
@@ -211,20 +211,20 @@ def test_noise_is_taken_away(sigma, most):
         assert error_of(after, one) < most * error_of(before, one)
 
 
-def test_clean_photographs_are_nearly_left_alone():
+def test_clean_images_are_nearly_left_alone():
     found = as_pixels(denoise(as_batch(PHOTOS[:2])))
     assert error_of(found, PHOTOS[:2]) < 0.6
 
 
 @pytest.mark.parametrize("kind", ["even", "rows", "columns"])
-def test_a_picture_without_noise_is_untouched(kind):
+def test_an_image_without_noise_is_untouched(kind):
     levels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, 24, dtype=np.uint8))
     line = levels.reshape(1, 1, -1, 1) if kind == "rows" else levels.reshape(1, 1, 1, -1)
-    picture = (torch.full((1, 1, 1, 1), 77, dtype=torch.uint8) if kind == "even" else line).expand(
+    image = (torch.full((1, 1, 1, 1), 77, dtype=torch.uint8) if kind == "even" else line).expand(
         1, 3, 24, 24
     )
-    assert not noise_level(picture).any()
-    assert torch.equal(denoise(picture), picture)
+    assert not noise_level(image).any()
+    assert torch.equal(denoise(image), image)
 
 
 # Ten crops
@@ -233,32 +233,32 @@ def test_a_picture_without_noise_is_untouched(kind):
 class Corner(nn.Module):
     """Answers by how light the first pixel is."""
 
-    def forward(self, pictures):
-        light = pictures[:, 0, 0, 0]
+    def forward(self, images):
+        light = images[:, 0, 0, 0]
         return torch.stack([3 * light, torch.zeros_like(light)], dim=1)
 
 
 def test_a_model_that_looks_at_one_corner_sees_it_in_one_view_of_ten():
-    picture = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
-    picture[..., :6, :6] = 255
-    found = ten_crop(model_of(Corner()), 0.75)(picture).exp()
+    image = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+    image[..., :6, :6] = 255
+    found = ten_crop(model_of(Corner()), 0.75)(image).exp()
     light, dark = (1 / (1 + np.exp(-score)) for score in (3, 0))
     assert found[0].tolist() == pytest.approx(
         [(light + 9 * dark) / 10, 1 - (light + 9 * dark) / 10], abs=1e-6
     )
 
 
-def test_ten_crops_are_the_mean_of_ten_answers():
+def test_ten_crops_are_the_mean_of_ten_predictions():
     model, pixels = model_of(), photos(40, 48)
     found = ten_crop(model, 0.75)(as_batch(pixels)).exp().numpy()
-    for picture, own in zip(pixels, found, strict=True):
-        answers = []
+    for image, own in zip(pixels, found, strict=True):
+        predictions = []
         for top, left in ((0, 0), (0, 12), (10, 0), (10, 12), (5, 6)):
-            crop = Image.fromarray(picture[top : top + 30, left : left + 36])
+            crop = Image.fromarray(image[top : top + 30, left : left + 36])
             grown = np.array(crop.resize((48, 40), Image.Resampling.BICUBIC))
             for view in (grown, grown[:, ::-1]):
-                answers.append(model(as_batch(view[None])).softmax(dim=1)[0].numpy())
-        np.testing.assert_allclose(own, np.mean(answers, axis=0), atol=2e-4)
+                predictions.append(model(as_batch(view[None])).softmax(dim=1)[0].numpy())
+        np.testing.assert_allclose(own, np.mean(predictions, axis=0), atol=2e-4)
 
 
 @pytest.mark.parametrize("size", [(256, 341), (300, 256), (256, 256)])
@@ -273,7 +273,7 @@ def test_of_larger_images_ten_crops_are_cut_out_and_not_resized(size):
     assert all(torch.equal(view, own.flip(3)) for view, own in zip(views[5:], cut, strict=True))
     # the middle one is what a network sees that is not defended
     model = model_of()
-    assert torch.equal(centre_crop(model)(given), model(views[4].contiguous()))
+    assert torch.equal(center_crop(model)(given), model(views[4].contiguous()))
 
 
 def test_the_middle_of_an_uncropped_image_is_the_usual_stimulus():
@@ -286,10 +286,10 @@ def test_the_middle_of_an_uncropped_image_is_the_usual_stimulus():
 
 
 class Stripes(nn.Module):
-    """Class 1 if neighbouring columns differ; resized crops of fine stripes are grey."""
+    """Class 1 if neighboring columns differ; resized crops of fine stripes are gray."""
 
-    def forward(self, pictures):
-        apart = (pictures[..., 1:] - pictures[..., :-1]).abs().mean(dim=(1, 2, 3))
+    def forward(self, images):
+        apart = (images[..., 1:] - images[..., :-1]).abs().mean(dim=(1, 2, 3))
         return torch.stack([torch.full_like(apart, 0.8), apart], dim=1) * 50
 
 
@@ -298,7 +298,7 @@ def test_ten_crops_of_an_uncropped_image_keep_what_a_crop_of_a_crop_loses():
     columns = (torch.arange(256) % 2 * 255).to(torch.uint8)
     whole = columns.expand(2, 3, 256, 256).contiguous()
     model = model_of(Stripes())
-    assert centre_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
+    assert center_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
     assert ten_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
     crop = whole[..., 16:240, 16:240].contiguous()
     assert model(crop).argmax(dim=1).tolist() == [1, 1]
@@ -306,19 +306,19 @@ def test_ten_crops_of_an_uncropped_image_keep_what_a_crop_of_a_crop_loses():
 
 
 def test_what_is_not_larger_than_the_middle_stays_as_it_is():
-    model, given = model_of(), pictures(2)
-    assert torch.equal(centre_crop(model)(given), model(given))
+    model, given = model_of(), random_images(2)
+    assert torch.equal(center_crop(model)(given), model(given))
 
 
-def test_ten_whole_crops_are_the_picture_and_its_mirror_image():
-    given = pictures(2, 16)
+def test_ten_whole_crops_are_the_image_and_its_mirror_image():
+    given = random_images(2, 16)
     views = list(ten_views(given, 1.0))
     assert all(torch.equal(view, given) for view in views[:5])
     assert all(torch.equal(view, given.flip(3)) for view in views[5:])
 
 
 def test_probabilities_and_logits_give_the_same_ten_crops():
-    network, given = tiny(), pictures(3)
+    network, given = tiny(), random_images(3)
     of_logits = ten_crop(model_of(network))(given)
     of_shares = ten_crop(model_of(nn.Sequential(network, nn.Softmax(dim=1))))(given)
     torch.testing.assert_close(of_logits, of_shares, atol=1e-5, rtol=0)
@@ -326,10 +326,10 @@ def test_probabilities_and_logits_give_the_same_ten_crops():
 
 def test_ten_crops_of_a_model_that_is_very_sure_are_numbers():
     class Sure(nn.Module):
-        def forward(self, pictures):
-            return pictures.mean(dim=(2, 3)) * 1e6
+        def forward(self, images):
+            return images.mean(dim=(2, 3)) * 1e6
 
-    found = ten_crop(model_of(Sure()))(pictures(2))
+    found = ten_crop(model_of(Sure()))(random_images(2))
     assert bool(found.isfinite().all())
     assert torch.equal(log_probabilities(found), found.log_softmax(dim=1))
 
@@ -337,12 +337,12 @@ def test_ten_crops_of_a_model_that_is_very_sure_are_numbers():
 # Wrappers
 
 
-WRAPPERS = (clahe, non_local_means, ten_crop, centre_crop)
+WRAPPERS = (clahe, non_local_means, ten_crop, center_crop)
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 @pytest.mark.parametrize("size", [(8, 8), (8, 13), (40, 24)])
-def test_answers_do_not_depend_on_the_batch_and_pictures_stay_as_they_are(wrap, size):
+def test_predictions_do_not_depend_on_the_batch_and_images_stay_as_they_are(wrap, size):
     given = as_batch(noisy(photos(*size), 10))
     before = given.clone()
     model = wrap(model_of())
@@ -354,7 +354,7 @@ def test_answers_do_not_depend_on_the_batch_and_pictures_stay_as_they_are(wrap, 
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_a_defended_model_answers_otherwise_than_the_model_which_stays_as_it_was(wrap):
+def test_a_defended_model_predicts_otherwise_than_the_model_which_stays_as_it_was(wrap):
     model, given = model_of(), as_batch(noisy(photos(32, 32), 25))
     plain = model(given)
     assert not torch.allclose(wrap(model)(given), log_probabilities(plain), atol=1e-4)
@@ -364,38 +364,38 @@ def test_a_defended_model_answers_otherwise_than_the_model_which_stays_as_it_was
 @pytest.mark.parametrize("wrap", WRAPPERS)
 def test_a_defended_model_is_otherwise_the_model(wrap):
     model = model_of().with_steps(Preprocessing(side=20, mean=(0.5, 0.5, 0.5)))
-    model.trained_on, model.promise = ("vcr/frost",), 0.7
+    model.trained_on, model.published_accuracy = ("vcr/frost",), 0.7
     model.use_map(map_of(["cat", "-", "dog", "hat", "cup"], "four"))
     other = wrap(model)
-    found = other(pictures(2))
+    found = other(random_images(2))
     assert found.shape == (2, 4)
     assert (other.classes, other.class_names) == (4, ("cat", "dog", "hat", "cup"))
     assert other.label_map is model.label_map
-    assert (other.trained_on, other.promise, other.device) == (("vcr/frost",), 0.7, CPU)
+    assert (other.trained_on, other.published_accuracy, other.device) == (("vcr/frost",), 0.7, CPU)
     assert other.preprocessing == model.preprocessing
     assert other.side == 20 and other.module is model.module
     assert other.name.endswith(f"+{model.name}")
 
 
-def test_the_identity_tells_defences_settings_and_order_apart():
+def test_the_identity_tells_defenses_settings_and_order_apart():
     model = model_of()
     kinds = [
         *([], ["clahe"], ["clahe:clip=3"], ["clahe:tiles=4"], ["nlm"], ["ten-crop"]),
         *(["clahe", "nlm"], ["nlm", "clahe"], ["clahe", "clahe"]),
     ]
-    found = [apply_defences(model, names) for names in kinds]
+    found = [apply_defenses(model, names) for names in kinds]
     assert len({each.identity for each in found}) == len({each.name for each in found}) == 9
-    assert apply_defences(model, ["clahe:clip=2,tiles=8"]).identity == clahe(model).identity
-    assert clahe(model, 3).identity == apply_defences(model, ["clahe:clip=3"]).identity
+    assert apply_defenses(model, ["clahe:clip=2,tiles=8"]).identity == clahe(model).identity
+    assert clahe(model, 3).identity == apply_defenses(model, ["clahe:clip=3"]).identity
     assert clahe(model_of(tiny(seed=1))).identity != clahe(model).identity
 
 
-def test_names_say_which_defences_and_what_is_unusual():
+def test_names_say_which_defenses_and_what_is_unusual():
     model = model_of()
     model.name = "net"
     assert clahe(ten_crop(model)).name == "clahe+ten-crop+net"
     given = ["nlm:strength=1.5,window=7", "clahe:clip=2"]
-    assert apply_defences(model, given).name == "nlm:strength=1.5,window=7+clahe+net"
+    assert apply_defenses(model, given).name == "nlm:strength=1.5,window=7+clahe+net"
     assert split_name("clahe:clip=3+ten-crop+runs/a+b.pt") == (
         "clahe:clip=3+ten-crop+",
         "runs/a+b.pt",
@@ -403,22 +403,22 @@ def test_names_say_which_defences_and_what_is_unusual():
     assert short_names(["clahe+runs/net.pt", "runs/net.pt"]) == ["clahe+net", "net"]
 
 
-def test_the_first_defence_gets_the_pictures_first():
+def test_the_first_defense_gets_the_images_first():
     model, given = model_of(), as_batch(noisy(photos(32, 32), 15))
-    both = apply_defences(model, ["clahe:clip=4", "nlm:strength=1"])
-    assert torch.equal(both(given), model(denoise(equalise(given, 4.0), 1.0)))
+    both = apply_defenses(model, ["clahe:clip=4", "nlm:strength=1"])
+    assert torch.equal(both(given), model(denoise(equalize(given, 4.0), 1.0)))
     nested = non_local_means(clahe(model))
-    assert torch.equal(nested(given), model(equalise(denoise(given))))
-    crops = apply_defences(model, ["ten-crop", "clahe"])(given)
-    views = [model(equalise(view)).softmax(dim=1) for view in ten_views(given, 0.875)]
+    assert torch.equal(nested(given), model(equalize(denoise(given))))
+    crops = apply_defenses(model, ["ten-crop", "clahe"])(given)
+    views = [model(equalize(view)).softmax(dim=1) for view in ten_views(given, 0.875)]
     torch.testing.assert_close(crops.exp(), torch.stack(views).mean(dim=0))
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("clane", ("Unknown defence", "clahe")),
-        ("clahe:clap=3", ("Unknown setting of the defence clahe", "clip")),
+        ("clane", ("Unknown defense", "clahe")),
+        ("clahe:clap=3", ("Unknown setting of the defense clahe", "clip")),
         ("clahe:clip", ("clahe:clip=3,tiles=4", "clahe:clip'")),
         ("clahe:clip=two", ("with a number each", "two")),
         ("clahe:clip=3,clip=4", ("with a number each",)),
@@ -434,115 +434,115 @@ def test_the_first_defence_gets_the_pictures_first():
     ],
 )
 def test_bad_settings_are_one_sentence(name, words):
-    with pytest.raises(ec.UsageError) as refused:
-        apply_defences(model_of(), [name])
-    text = str(refused.value)
+    with pytest.raises(ec.UsageError) as rejected:
+        apply_defenses(model_of(), [name])
+    text = str(rejected.value)
     assert text.endswith((".", "?")) and "\n" not in text
     for word in words:
         assert word in text, text
 
 
-def test_settings_that_are_no_numbers_are_refused():
-    with pytest.raises(ec.UsageError, match=r"tiles of the defence clahe .* got '8'"):
+def test_settings_that_are_no_numbers_are_rejected():
+    with pytest.raises(ec.UsageError, match=r"tiles of the defense clahe .* got '8'"):
         clahe(model_of(), tiles="8")
     with pytest.raises(ec.UsageError, match="got True"):
         ten_crop(model_of(), True)
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_images_of_another_kind_are_taken_or_refused_as_by_any_model(wrap):
-    levels = pictures(2, 16)
+def test_images_of_another_kind_are_taken_or_rejected_as_by_any_model(wrap):
+    levels = random_images(2, 16)
     own = wrap(model_of())
     torch.testing.assert_close(own(levels.float() / 255), own(levels))
-    with pytest.raises(ec.UsageError, match="undo their normalisation"):
+    with pytest.raises(ec.UsageError, match="undo their normalization"):
         own(torch.rand(1, 3, 16, 16) - 0.5)
 
 
-WRAPPED = {"clahe": clahe, "nlm": non_local_means, "ten-crop": ten_crop, "centre-crop": centre_crop}
+WRAPPED = {"clahe": clahe, "nlm": non_local_means, "ten-crop": ten_crop, "center-crop": center_crop}
 
 
-@pytest.mark.parametrize("name", DEFENCES)
+@pytest.mark.parametrize("name", DEFENSES)
 def test_wrappers_take_the_settings_of_the_registry_with_the_same_defaults(name):
     _, *taken = inspect.signature(WRAPPED[name]).parameters.values()
-    declared = DEFENCES[name].settings
+    declared = DEFENSES[name].settings
     assert [(one.name, one.default) for one in taken] == [(one.name, one.usual) for one in declared]
 
 
 def test_steps_without_a_model_have_the_same_defaults():
-    for name, step in (("clahe", equalise), ("nlm", denoise)):
+    for name, step in (("clahe", equalize), ("nlm", denoise)):
         _, *taken = inspect.signature(step).parameters.values()
-        assert [one.default for one in taken] == [one.usual for one in DEFENCES[name].settings]
+        assert [one.default for one in taken] == [one.usual for one in DEFENSES[name].settings]
 
 
 # The command
 
 
-SMALL = ("--n", 16, "--bins", 6, "--least", 2, "--replicates", 10, "--stimulus", "native")
+SMALL = ("--n", 16, "--bins", 6, "--min-per-bin", 2, "--n-bootstrap", 10, "--stimulus", "native")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return small_models.save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+    return small_models.save_images(tmp_path_factory.mktemp("images") / "photos", each=2)
 
 
 @pytest.fixture
 def evaluate(run, folder, tmp_path):
     def call(*more, out=tmp_path / "out"):
         given = ("--images", folder, "--out", out, "--corruption", "brightness", *SMALL)
-        return run("evaluate", "small_models:colours", *given, *more)
+        return run("evaluate", "small_models:colors", *given, *more)
 
     return call
 
 
 def test_the_command_defends_models_and_not_the_baseline(evaluate, tmp_path):
     done = evaluate(
-        "--defence", "clahe", "--defence", "ten-crop", "--baseline", "small_models:colours"
+        "--defense", "clahe", "--defense", "ten-crop", "--baseline", "small_models:colors"
     )
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     names = [model["name"] for model in found["models"]]
-    assert names == ["clahe+ten-crop+small_models:colours", "small_models:colours"]
+    assert names == ["clahe+ten-crop+small_models:colors", "small_models:colors"]
     assert len({model["identity"] for model in found["models"]}) == 2
 
 
 def test_crops_of_crops_are_said_to_be_some(evaluate, tmp_path):
-    done = evaluate("--defence", "ten-crop")
+    done = evaluate("--defense", "ten-crop")
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     (note,) = (note for note in found["warnings"] if "ten-crop" in note)
     assert "--stimulus uncropped" in note and f"Note: {note}" in done.out
-    done = evaluate("--defence", "ten-crop", "--stimulus", "uncropped", out=tmp_path / "whole")
+    done = evaluate("--defense", "ten-crop", "--stimulus", "uncropped", out=tmp_path / "whole")
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "whole" / "results.json").read_text("utf-8"))
     assert not any("ten-crop" in note for note in found["warnings"])
     assert found["images"]["stimulus"] == "uncropped"
 
 
-def test_a_folder_of_other_defences_is_refused(evaluate):
-    assert evaluate("--defence", "clahe").status == 0
-    assert evaluate("--defence", "clahe").status == 0
-    assert_refused(evaluate(), "holds another run", "clahe+small_models:colours")
-    assert_refused(evaluate("--defence", "clahe:clip=3"), "holds another run", "clip=3")
+def test_a_folder_of_other_defenses_is_rejected(evaluate):
+    assert evaluate("--defense", "clahe").status == 0
+    assert evaluate("--defense", "clahe").status == 0
+    assert_rejected(evaluate(), "holds another run", "clahe+small_models:colors")
+    assert_rejected(evaluate("--defense", "clahe:clip=3"), "holds another run", "clip=3")
 
 
 @pytest.mark.parametrize("name", ["clane", "clahe:clip=0", "nlm:patch=2"])
-def test_the_command_refuses_bad_defences(evaluate, tmp_path, name):
-    assert_refused(evaluate("--defence", name))
+def test_the_command_rejects_bad_defenses(evaluate, tmp_path, name):
+    assert_rejected(evaluate("--defense", name))
     assert not (tmp_path / "out").exists()
 
 
 def test_defended_models_are_evaluated_in_python_side_by_side(folder):
-    plain = load_model(small_models.colours, CPU)
-    plain.name = "colours"
+    plain = load_model(small_models.colors, CPU)
+    plain.name = "colors"
     found = ec.evaluate(
         [plain, clahe(plain), clahe(plain, clip=8)], folder, n=16, corruptions=["brightness"],
-        stimulus="native", bins=6, least=2, replicates=10,
+        stimulus="native", bins=6, min_per_bin=2, n_bootstrap=10,
     )  # fmt: skip
     names = [model.name for model in found.models]
-    assert names == ["colours", "clahe+colours", "clahe:clip=8+colours"]
+    assert names == ["colors", "clahe+colors", "clahe:clip=8+colors"]
 
 
-def test_a_photograph_in_the_dark_is_recognised_again_once_it_is_equalised():
-    # what the defence is for: CLAHE spreads the levels of a picture without contrast
+def test_an_image_in_the_dark_is_recognised_again_once_it_is_equalized():
+    # what the defense is for: CLAHE spreads the levels of a picture without contrast
     flat = (data.astronaut()[None, :256, :256] // 8 + 100).astype(np.uint8)
-    assert as_pixels(equalise(as_batch(flat))).std() > 2 * flat.std()
+    assert as_pixels(equalize(as_batch(flat))).std() > 2 * flat.std()

@@ -25,10 +25,10 @@ SHARE, ROOT = 12, 15
 MIDDLE = 128
 
 
-def to_lab(pictures: Tensor) -> Tensor:
+def to_lab(images: Tensor) -> Tensor:
     """Return 8-bit RGB images (B, 3, H, W) as 8-bit L, a and b."""
-    linear, roots = _tables(pictures.device)
-    light = linear[pictures.int()].unbind(1)
+    linear, roots = _tables(images.device)
+    light = linear[images.int()].unbind(1)
     x, y, z = (roots[_whole(_mixed(light, row), SHARE)] for row in _matrix())
     # L = 116 y − 16, in units of 100/255.
     level = round(116 * 2.55) * y - round(16 * 2.55 * 2**ROOT)

@@ -10,8 +10,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from eyechart.models.defences.clahe import mirrored
-from eyechart.models.defences.defence import Kind, Setting, before_model
+from eyechart.models.defenses.clahe import mirrored
+from eyechart.models.defenses.defense import Kind, Setting, before_model
 
 QUARTILE = 0.6744897501960817
 """The third quartile of the standard normal distribution: half of all |x| are below."""
@@ -26,13 +26,13 @@ FARTHEST = 80.0
 """Weights below exp(−80) are raised to it: denormal numbers are slow."""
 
 
-def noise_level(pictures: Tensor) -> Tensor:
+def noise_level(images: Tensor) -> Tensor:
     """Return the standard deviation of the noise in 8-bit images (B, C, H, W): (B, C), in levels.
 
     σ̂ = median |HH₁| / 0.6745 over the finest diagonal details, without flat regions; 0 if the
     whole image is flat.
     """
-    details = _details(_details(pictures.float(), 3), 2).flatten(2).abs()
+    details = _details(_details(images.float(), 3), 2).flatten(2).abs()
     # Flat regions (such as clipped ones) have no detail and would bias the median to 0.
     seen = details > FLAT
     count = seen.sum(dim=2, keepdim=True)
@@ -44,25 +44,25 @@ def noise_level(pictures: Tensor) -> Tensor:
     return torch.where(count > 0, median / QUARTILE, 0.0).squeeze(2)
 
 
-def denoise(pictures: Tensor, strength: float = 0.8, patch: int = 5, window: int = 13) -> Tensor:
+def denoise(images: Tensor, strength: float = 0.8, patch: int = 5, window: int = 13) -> Tensor:
     """Return denoised 8-bit images (B, C, H, W): each pixel is a mean over similar patches.
 
     Patches of patch × patch px are searched within window × window px. The weight is exp(−max(d² −
     2σ̂², 0) / h²), where d² is the mean squared difference of two patches over pixels and channels,
     σ̂ the noise averaged over channels, and h = strength · σ̂. Images without noise do not change.
     """
-    variance = noise_level(pictures).mean(dim=1).square().reshape(-1, 1, 1, 1)
+    variance = noise_level(images).mean(dim=1).square().reshape(-1, 1, 1, 1)
     # Without noise only identical patches count: the floor avoids a division by zero.
     scale = (strength**2 * variance).clamp(min=1e-9)
     reach, half = window // 2, patch // 2
-    channels, height, width = pictures.shape[1:]
-    levels = _surrounded(pictures.float(), reach + half)
-    centre = _part(levels, reach, reach, height + 2 * half, width + 2 * half)
-    total, weights = torch.zeros_like(pictures, dtype=torch.float32), torch.zeros_like(variance)
+    channels, height, width = images.shape[1:]
+    levels = _surrounded(images.float(), reach + half)
+    center = _part(levels, reach, reach, height + 2 * half, width + 2 * half)
+    total, weights = torch.zeros_like(images, dtype=torch.float32), torch.zeros_like(variance)
     # One shift at a time for all pixels: every pixel is compared with its neighbor at that shift.
     for down, along in product(range(window), repeat=2):
         other = _part(levels, down, along, height + 2 * half, width + 2 * half)
-        square = _summed((centre - other).square_().sum(dim=1, keepdim=True), patch)
+        square = _summed((center - other).square_().sum(dim=1, keepdim=True), patch)
         excess = square / (channels * patch**2) - 2 * variance
         weight = excess.div_(scale).clamp_(0, FARTHEST).neg_().exp_()
         total.addcmul_(weight, _part(other, half, half, height, width))
@@ -105,7 +105,7 @@ def _part(levels: Tensor, top: int, left: int, height: int, width: int) -> Tenso
     return levels[..., top : top + height, left : left + width]
 
 
-DEFENCE = Kind(
+DEFENSE = Kind(
     (Setting("strength", 0.8, 100), Setting("patch", 5, 31, 2), Setting("window", 13, 101, 2)),
     before_model(denoise),
 )

@@ -17,13 +17,13 @@ def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     red, green, blue = images.unbind(dim=1)
     value = images.amax(dim=1)
     chroma = value - images.amin(dim=1)
-    grey = chroma == 0
-    # grey pixels have no hue; 1 avoids a division by zero
-    safe = torch.where(grey, 1.0, chroma)
+    gray = chroma == 0
+    # gray pixels have no hue; 1 avoids a division by zero
+    safe = torch.where(gray, 1.0, chroma)
     hue = torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4)
     hue = torch.where(value == red, (green - blue) / safe, hue)
     # multiplication by a reciprocal: division has another last bit on GPUs
-    hue = torch.where(grey, 0.0, hue * (1 / 6))
+    hue = torch.where(gray, 0.0, hue * (1 / 6))
     saturation = chroma / torch.where(value == 0, 1.0, value)
     return hue - torch.floor(hue), saturation, value
 
@@ -43,7 +43,7 @@ def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 
 @corruption(
     "brightness",
-    "colour",
+    "color",
     Parameter("amount", 0, 1, "fraction of full scale", "added to the value of HSV", clean=0),
 )
 def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
@@ -60,7 +60,7 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
 
 @corruption(
     "contrast",
-    "colour",
+    "color",
     Parameter("factor", 0, 1, "factor", "distance from the mean is multiplied by this", clean=1),
     takes="either",
 )
@@ -77,12 +77,12 @@ def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
 
 @corruption(
     "saturate",
-    "colour",
+    "color",
     Parameter("gain", 0, 50, "factor", "saturation is multiplied by this", clean=1),
     Parameter("shift", 0, 1, "fraction of full scale", "then this is added", clean=0),
 )
 def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
-    """Change the saturation in HSV; grey images are unchanged."""
+    """Change the saturation in HSV; gray images are unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     value = images.amax(dim=1, keepdim=True)
@@ -92,17 +92,17 @@ def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values
     # with hue and value fixed, a channel's distance from V is proportional to the saturation
     ratio = wanted / torch.where(saturation == 0, 1.0, saturation)
     scaled = value - (value - images) * ratio
-    # a grey pixel has hue 0 by convention, so added saturation turns it red
+    # a gray pixel has hue 0 by convention, so added saturation turns it red
     red = torch.tensor([0.0, 1.0, 1.0], device=images.device).reshape(1, 3, 1, 1)
     return torch.where(saturation == 0, value - value * wanted * red, scaled)
 
 
 @corruption(
     "vcr/hue_saturation_value",
-    "colour",
+    "color",
     Parameter("hue", -100, 100, "half degrees", "added to the hue; 180 is a full turn", clean=0),
-    Parameter("saturation", -100, 100, "grey levels", "added to the saturation (0…255)", clean=0),
-    Parameter("value", -100, 100, "grey levels", "added to the value (0…255)", clean=0),
+    Parameter("saturation", -100, 100, "gray levels", "added to the saturation (0…255)", clean=0),
+    Parameter("value", -100, 100, "gray levels", "added to the value (0…255)", clean=0),
 )
 def hue_saturation_value(
     images: Tensor, random: ImageRandom, *, hue: Values, saturation: Values, value: Values
@@ -121,10 +121,10 @@ def hue_saturation_value(
 
 @corruption(
     "vcr/color_jitter",
-    "colour",
+    "color",
     Parameter("brightness", 0, 2, "factor", "values are multiplied by this", clean=1),
-    Parameter("contrast", 0, 2, "factor", "distance from the mean grey, multiplied", clean=1),
-    Parameter("saturation", 0, 2, "factor", "distance from the pixel's grey, multiplied", clean=1),
+    Parameter("contrast", 0, 2, "factor", "distance from the mean gray, multiplied", clean=1),
+    Parameter("saturation", 0, 2, "factor", "distance from the pixel's gray, multiplied", clean=1),
     Parameter("hue", -1, 1, "turns", "hue is shifted by this", clean=0),
     Parameter(
         "order",
@@ -168,26 +168,26 @@ def _stretch_in_turn(
     images: Tensor, steps: NDArray[np.int64], factors: Values, active: NDArray[np.bool_]
 ) -> Tensor:
     """Return the images after three steps (3, B); a step is skipped where it is not active."""
-    about_mean, about_grey = active & (steps == CONTRAST), active & (steps == SATURATION)
-    numbers = np.stack((np.where(active, factors, 1), about_mean, about_grey), axis=1)
+    about_mean, about_gray = active & (steps == CONTRAST), active & (steps == SATURATION)
+    numbers = np.stack((np.where(active, factors, 1), about_mean, about_gray), axis=1)
     for step in torch.from_numpy(numbers).to(images.device, torch.float32):
         images = _stretch(images, *step[..., None, None, None])
     return images
 
 
-def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_grey: Tensor) -> Tensor:
+def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_gray: Tensor) -> Tensor:
     """Return the images with their distance from a center multiplied by `factor`.
 
-    The center is the mean grey or each pixel's grey, where marked by a 1, otherwise black.
+    The center is the mean gray or each pixel's gray, where marked by a 1, otherwise black.
     """
-    grey = luma(images)
-    mean = to_unit(to_levels(exact_mean(grey, (1, 2, 3))))
-    centre = grey * about_grey + mean * about_mean
-    return ((images - centre) * factor + centre).clamp_(0, 1)
+    gray = luma(images)
+    mean = to_unit(to_levels(exact_mean(gray, (1, 2, 3))))
+    center = gray * about_gray + mean * about_mean
+    return ((images - center) * factor + center).clamp_(0, 1)
 
 
 def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Return the images with their hue shifted by `turns` (B, 1, 1, 1); grey ones unchanged."""
+    """Return the images with their hue shifted by `turns` (B, 1, 1, 1); gray ones unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     hue, saturation, value = rgb_to_hsv(images)
@@ -201,7 +201,7 @@ def _direction(meaning: str) -> Parameter:
 _SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "how much is added", clean=0)
 
 
-@corruption("noc/brightness", "colour", _SHIFT, _direction("1 makes the image lighter, -1 darker"))
+@corruption("noc/brightness", "color", _SHIFT, _direction("1 makes the image lighter, -1 darker"))
 def noc_brightness(
     images: Tensor, random: ImageRandom, *, amount: Values, direction: Values
 ) -> Tensor:
@@ -211,7 +211,7 @@ def noc_brightness(
 
 @corruption(
     "noc/backlight",
-    "colour",
+    "color",
     Parameter(
         "amount",
         0,
@@ -255,7 +255,7 @@ def backlight(
 
 @corruption(
     "noc/contrast",
-    "colour",
+    "color",
     Parameter("loss", 0, 1, "factor", "share of the way to the mean", clean=0),
 )
 def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor:
@@ -266,14 +266,14 @@ def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor
 
 @corruption(
     "noc/color_distortion",
-    "colour",
+    "color",
     _SHIFT,
     Parameter("channel", 0, 2, "number", "0 red, 1 green, 2 blue", choices=(0, 1, 2), drawn=True),
 )
 def color_distortion(
     images: Tensor, random: ImageRandom, *, amount: Values, channel: Values
 ) -> Tensor:
-    """Add the same amount to every value of one color channel; a grey image has only one."""
+    """Add the same amount to every value of one color channel; a gray image has only one."""
     shift = per_image(amount, images)
     if images.shape[1] == 1:
         return images + shift
@@ -283,11 +283,11 @@ def color_distortion(
 
 @corruption(
     "noc/gray_scale",
-    "colour",
-    Parameter("weight", 0, 1, "factor", "share of the way to grey", clean=0),
+    "color",
+    Parameter("weight", 0, 1, "factor", "share of the way to gray", clean=0),
 )
 def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor:
-    """Mix the image with its grey version; grey images are unchanged."""
+    """Mix the image with its gray version; gray images are unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     return (luma(images) - images).mul_(per_image(weight, images)).add_(images)
@@ -295,10 +295,10 @@ def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor
 
 @corruption(
     "noc/hue",
-    "colour",
+    "color",
     Parameter("turns", 0, 0.5, "turns", "rotation of the hue; 1 is a full circle", clean=0),
     _direction("1 turns red towards green, -1 towards blue"),
 )
 def noc_hue(images: Tensor, random: ImageRandom, *, turns: Values, direction: Values) -> Tensor:
-    """Rotate the hue of every pixel by the same angle; grey images are unchanged."""
+    """Rotate the hue of every pixel by the same angle; gray images are unchanged."""
     return _turn_hue(images, per_image(turns * direction, images))

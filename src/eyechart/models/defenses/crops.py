@@ -1,4 +1,4 @@
-"""Defences by cropping: ten crops, whose probabilities are averaged, or the center crop."""
+"""Defenses by cropping: ten crops, whose probabilities are averaged, or the center crop."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,21 +7,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from eyechart.models.defences.defence import Ask, Defence, Kind, Setting
-from eyechart.models.defences.registry import TEN_CROP
+from eyechart.models.defenses.defense import Ask, Defense, Kind, Setting
+from eyechart.models.defenses.registry import TEN_CROP
 from eyechart.models.probabilities import log_probabilities
 
 
-def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, int]]) -> str:
+def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, int]]) -> str:
     """Return a note if ten crops are taken of images that are no larger than a crop, or "".
 
     `sizes`: height and width of the images, in px.
     """
-    for defence in defences:
-        small = [size for size in sizes if not _is_larger(size, defence.settings.get("side", 0))]
-        if defence.name == TEN_CROP and small:
+    for defense in defenses:
+        small = [size for size in sizes if not _is_larger(size, defense.settings.get("side", 0))]
+        if defense.name == TEN_CROP and small:
             return (
-                f"{defence} takes crops of images of {min(small[0])} px, and resizes them; the"
+                f"{defense} takes crops of images of {min(small[0])} px, and resizes them; the"
                 " ImageNet-C paper takes its crops from uncropped images. So clean accuracy may"
                 " fall where the paper's rises: --stimulus uncropped gives it images of 256 px,"
                 " where the files have more."
@@ -60,7 +60,7 @@ def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
     return each.logsumexp(dim=0) - math.log(len(each))
 
 
-def _centre_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
+def _center_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
     height, width = images.shape[2:]
     if not _is_larger((height, width), side):
         return ask(images)
@@ -69,5 +69,5 @@ def _centre_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
 
 
 SIDE = Setting("side", 224, 1024, 1)
-TEN_CROP_DEFENCE = Kind((Setting("share", 0.875, 1), SIDE), _ten_crops)
-CENTRE_CROP_DEFENCE = Kind((SIDE,), _centre_crop)
+TEN_CROP_DEFENSE = Kind((Setting("share", 0.875, 1), SIDE), _ten_crops)
+CENTER_CROP_DEFENSE = Kind((SIDE,), _center_crop)

@@ -1,4 +1,4 @@
-"""Convert images to the grey levels on which VIF is defined."""
+"""Convert images to the gray levels on which VIF is defined."""
 
 import torch
 from torch import Tensor
@@ -12,8 +12,8 @@ WEIGHTS = (9798, 19235, 3735)
 HALF, SHIFT = 1 << 14, 15
 
 
-def to_grey(batch: Tensor) -> Tensor:
-    """Return the integer grey levels (B, H, W), uint8, of images (B, C, H, W).
+def to_gray(batch: Tensor) -> Tensor:
+    """Return the integer gray levels (B, H, W), uint8, of images (B, C, H, W).
 
     Floats in [0, 1] are first rounded to 8 bits, as in a file.
     """
@@ -23,13 +23,13 @@ def to_grey(batch: Tensor) -> Tensor:
     if levels.device.type != "cpu":
         return _weighted(levels)
     # one image at a time stays within a CPU's cache
-    grey = torch.empty_like(levels[:, 0])
+    gray = torch.empty_like(levels[:, 0])
 
     def work(index: int) -> None:
-        grey[index] = _weighted(levels[index])
+        gray[index] = _weighted(levels[index])
 
     on_all_cores(work, range(len(levels)))
-    return grey
+    return gray
 
 
 def _weighted(levels: Tensor) -> Tensor:
@@ -41,8 +41,8 @@ def _weighted(levels: Tensor) -> Tensor:
     return total.add_(HALF).bitwise_right_shift_(SHIFT).to(torch.uint8)
 
 
-def to_grey_with_gradient(batch: Tensor) -> Tensor:
-    """Return unrounded grey levels (B, H, W), float64, of images in [0, 1]."""
+def to_gray_with_gradient(batch: Tensor) -> Tensor:
+    """Return unrounded gray levels (B, H, W), float64, of images in [0, 1]."""
     levels = batch.to(torch.float64) * 255
     if levels.shape[1] == 1:
         return levels[:, 0]

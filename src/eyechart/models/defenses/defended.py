@@ -1,4 +1,4 @@
-"""Models behind defences, which change a model's input images or combine its scores.
+"""Models behind defenses, which change a model's input images or combine its scores.
 
 A defended model is a model like any other: it has its own name and identity, and shares everything
 else with the model that it wraps.
@@ -12,42 +12,42 @@ import torch
 from torch import Tensor
 
 from eyechart.images.image_types import to_rgb_levels
-from eyechart.models.defences.defence import Ask, Defence, checked_defence, read_defences
-from eyechart.models.defences.registry import CENTRE_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
+from eyechart.models.defenses.defense import Ask, Defense, checked_defense, read_defenses
+from eyechart.models.defenses.registry import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
 from eyechart.models.model import Model
 
 
 class Defended(Model):
-    """A model behind a defence; what its first call determines does not affect the original."""
+    """A model behind a defense; what its first call determines does not affect the original."""
 
-    def __init__(self, model: Model, defence: Defence) -> None:
+    def __init__(self, model: Model, defense: Defense) -> None:
         # Shares the network but not the attributes, which the first call may set.
         vars(self).update(vars(model))
-        self.defences: tuple[Defence, ...] = (defence, *vars(model).get("defences", ()))
-        self.name = f"{defence}+{model.name}"
-        self.mark(defence.name, sorted(defence.settings.items()))
+        self.defenses: tuple[Defense, ...] = (defense, *vars(model).get("defenses", ()))
+        self.name = f"{defense}+{model.name}"
+        self.mark(defense.name, sorted(defense.settings.items()))
 
     def __call__(self, images: Any, wait: bool = True) -> Tensor:
         """Return the scores of images, as `Model` does."""
         levels = to_rgb_levels(images)
         ask: Ask = partial(super().__call__, wait=wait)
-        # From the innermost defence to the outermost, so that the first one listed sees images
+        # From the innermost defense to the outermost, so that the first one listed sees images
         # first.
-        for defence in reversed(self.defences):
-            ask = partial(defence, ask)
+        for defense in reversed(self.defenses):
+            ask = partial(defense, ask)
         with torch.inference_mode():
             return ask(levels.to(self.device))
 
 
 def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:
-    """Return a model whose images have their lightness equalized first: see `equalise`."""
-    return Defended(model, checked_defence(CLAHE, {"clip": clip, "tiles": tiles}))
+    """Return a model whose images have their lightness equalized first: see `equalize`."""
+    return Defended(model, checked_defense(CLAHE, {"clip": clip, "tiles": tiles}))
 
 
 def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window: int = 13) -> Model:
     """Return a model whose images are denoised first: see `denoise`."""
     settings = {"strength": strength, "patch": patch, "window": window}
-    return Defended(model, checked_defence(NON_LOCAL_MEANS, settings))
+    return Defended(model, checked_defense(NON_LOCAL_MEANS, settings))
 
 
 def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
@@ -57,22 +57,22 @@ def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
     ImageNet-C paper. Otherwise crops have this `share` of height and width and are resized to the
     size of the image. Scores are the logarithm of the mean of the ten probabilities.
     """
-    return Defended(model, checked_defence(TEN_CROP, {"share": share, "side": side}))
+    return Defended(model, checked_defense(TEN_CROP, {"share": share, "side": side}))
 
 
-def centre_crop(model: Model, side: int = 224) -> Model:
+def center_crop(model: Model, side: int = 224) -> Model:
     """Return a model that sees the center `side` × `side` px of larger images.
 
     It is what ten crops of the same images are compared with.
     """
-    return Defended(model, checked_defence(CENTRE_CROP, {"side": side}))
+    return Defended(model, checked_defense(CENTER_CROP, {"side": side}))
 
 
-def apply_defences(model: Model, names: Sequence[str | Defence]) -> Model:
-    """Return the model behind defences, the first of which gets the images first.
+def apply_defenses(model: Model, names: Sequence[str | Defense]) -> Model:
+    """Return the model behind defenses, the first of which gets the images first.
 
-    `names`: names in `DEFENCES`, with settings as in `clahe:clip=3,tiles=4`.
+    `names`: names in `DEFENSES`, with settings as in `clahe:clip=3,tiles=4`.
     """
-    for defence in reversed(read_defences(names)):
-        model = Defended(model, defence)
+    for defense in reversed(read_defenses(names)):
+        model = Defended(model, defense)
     return model

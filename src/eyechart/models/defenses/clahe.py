@@ -6,35 +6,35 @@ Batched, on any device. Hues do not change, since a and b of Lab do not.
 import torch
 from torch import Tensor
 
-from eyechart.models.defences.defence import Kind, Setting, before_model
-from eyechart.models.defences.lab import to_lab, to_rgb
+from eyechart.models.defenses.defense import Kind, Setting, before_model
+from eyechart.models.defenses.lab import to_lab, to_rgb
 
 LEVELS = 256
 
 
-def equalise(pictures: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
+def equalize(images: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
     """Return 8-bit RGB images (B, 3, H, W) with L of Lab equalized in tiles × tiles tiles.
 
     `clip`: maximum count of a histogram level, as a multiple of a uniform histogram's.
     """
-    lab = to_lab(pictures)
-    lab[:, 0] = equalise_levels(lab[:, 0], clip, tiles)
+    lab = to_lab(images)
+    lab[:, 0] = equalize_levels(lab[:, 0], clip, tiles)
     return to_rgb(lab)
 
 
-def equalise_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
+def equalize_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
     """Return 8-bit planes (B, H, W), equalized by interpolating between the four nearest tiles."""
     height, width = levels.shape[1:]
     padded = _padded(levels, tiles)
     tables = _tables(padded, clip, tiles)
     sides = (padded.shape[1] // tiles, padded.shape[2] // tiles)
-    above, below, down = _neighbours(height, sides[0], tiles, levels.device)
-    left, right, along = _neighbours(width, sides[1], tiles, levels.device)
+    above, below, down = _neighbors(height, sides[0], tiles, levels.device)
+    left, right, along = _neighbors(width, sides[1], tiles, levels.device)
     numbers = levels.long()
-    picture = torch.arange(len(levels), device=levels.device)[:, None, None]
+    image = torch.arange(len(levels), device=levels.device)[:, None, None]
 
     def look_up(row: Tensor, column: Tensor) -> Tensor:
-        return tables[picture, row[:, None], column, numbers]
+        return tables[image, row[:, None], column, numbers]
 
     top = look_up(above, left) * (1 - along) + look_up(above, right) * along
     bottom = look_up(below, left) * (1 - along) + look_up(below, right) * along
@@ -85,7 +85,7 @@ def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
     return tables.reshape(count, tiles, tiles, LEVELS)
 
 
-def _neighbours(
+def _neighbors(
     length: int, side: int, tiles: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tiles before and after each pixel of a line, and the weight of the second."""
@@ -95,4 +95,4 @@ def _neighbours(
     return before.clamp(min=0).long(), behind.long(), position - before
 
 
-DEFENCE = Kind((Setting("clip", 2.0, 256), Setting("tiles", 8, 64, 1)), before_model(equalise))
+DEFENSE = Kind((Setting("clip", 2.0, 256), Setting("tiles", 8, 64, 1)), before_model(equalize))

@@ -1,4 +1,4 @@
-"""Checks of defences on a GPU against the CPU: pixels, batch invariance, speed.
+"""Checks of defenses on a GPU against the CPU: pixels, batch invariance, speed.
 
 `python tests/support/cuda_check_defences.py` prints a line for each and ends with 1 if one is off.
 """
@@ -8,18 +8,18 @@ import time
 
 import torch
 
-from eyechart.models.defences.clahe import equalise
-from eyechart.models.defences.defended import apply_defences
-from eyechart.models.defences.non_local_means import denoise, noise_level
+from eyechart.models.defenses.clahe import equalize
+from eyechart.models.defenses.defended import apply_defenses
+from eyechart.models.defenses.non_local_means import denoise, noise_level
 from eyechart.models.find import load_model
-from photographs import photographs
+from real_images import real_images
 from tiny_networks import tiny
 
 GPU = torch.device("cuda")
 
 
 def noisy_photos():
-    clean = torch.from_numpy(photographs()).permute(0, 3, 1, 2).contiguous()
+    clean = torch.from_numpy(real_images()).permute(0, 3, 1, 2).contiguous()
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0)) * 15
     return (clean + noise).round().clamp(0, 255).to(torch.uint8)
 
@@ -37,7 +37,7 @@ def main():
     four = noisy_photos()
     batch = four.to(GPU).repeat(64, 1, 1, 1)
     fine = True
-    for name, function in (("equalise", equalise), ("denoise", denoise)):
+    for name, function in (("equalize", equalize), ("denoise", denoise)):
         own, expected = function(four.to(GPU)).cpu().int(), function(four).int()
         apart = (own - expected).abs()
         same = torch.equal(function(batch)[-4:].cpu().int(), own)
@@ -52,7 +52,7 @@ def main():
     print(f"noise: differs by at most {float(gap):.1e} levels")
     for name in ("clahe", "nlm", "ten-crop"):
         scores = [
-            apply_defences(load_model(tiny(), device, half=False), [name])(four.to(device)).cpu()
+            apply_defenses(load_model(tiny(), device, half=False), [name])(four.to(device)).cpu()
             for device in (torch.device("cpu"), GPU)
         ]
         gap = (scores[0] - scores[1]).abs().max()

@@ -1,4 +1,4 @@
-"""Colour changes against scikit-image, OpenCV and closed forms."""
+"""Color changes against scikit-image, OpenCV and closed forms."""
 
 from itertools import permutations
 
@@ -10,7 +10,7 @@ from skimage.color import hsv2rgb, rgb2hsv
 
 import eyechart as ec
 from calling import apply, photo, photo_levels
-from eyechart.corruptions.colour import hsv_to_rgb, rgb_to_hsv
+from eyechart.corruptions.color import hsv_to_rgb, rgb_to_hsv
 
 CORNERS = [
     [0, 0, 0], [255, 255, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 0],
@@ -19,12 +19,12 @@ CORNERS = [
 ]  # fmt: skip
 
 
-def colours():
-    """A photograph, and the awkward colours: corners of the cube, greys, nearly greys."""
-    picture = photo(32, 32, batch=1)
+def colors():
+    """A photograph, and the awkward colors: corners of the cube, grays, nearly grays."""
+    image = photo(32, 32, batch=1)
     corners = torch.tensor(CORNERS, dtype=torch.float32).T.reshape(3, 1, 16) / 255
-    picture[0, :, :1, :16] = corners
-    return picture
+    image[0, :, :1, :16] = corners
+    return image
 
 
 def as_pixels(images):
@@ -35,7 +35,7 @@ def as_pixels(images):
 
 
 def test_hsv_is_that_of_scikit_image_and_leads_back():
-    images = colours()
+    images = colors()
     hsv = torch.stack(rgb_to_hsv(images), dim=-1)[0].numpy()
     expected = rgb2hsv(as_pixels(images))
     # hue is a circle: 0 and 1 are the same
@@ -47,7 +47,7 @@ def test_hsv_is_that_of_scikit_image_and_leads_back():
 
 @pytest.mark.parametrize("turns", [-2.0, -1.0, 1.0, 3.0])
 def test_whole_turns_of_the_hue_change_nothing(turns):
-    images = colours()
+    images = colors()
     hue, saturation, value = rgb_to_hsv(images)
     back = hsv_to_rgb(hue + turns, saturation, value)
     torch.testing.assert_close(back, images, atol=2e-6, rtol=0)
@@ -55,35 +55,35 @@ def test_whole_turns_of_the_hue_change_nothing(turns):
 
 @pytest.mark.parametrize("amount", [0.05, 0.3, 0.5, 1.0])
 def test_brightness_raises_v_as_scikit_image_does(amount):
-    images = colours()
+    images = colors()
     hsv = rgb2hsv(as_pixels(images))
     hsv[..., 2] = np.clip(hsv[..., 2] + amount, 0, 1)
     result = apply("brightness", images, amount=amount)
     np.testing.assert_allclose(as_pixels(result), hsv2rgb(hsv), atol=1e-6)
 
 
-def test_brightness_of_a_grey_picture_is_a_shift():
+def test_brightness_of_a_gray_image_is_a_shift():
     images = photo(16, 16, channels=1)
     result = apply("brightness", images, amount=[0.1, 0.4])
     torch.testing.assert_close(result[1], images[1] + 0.4)
-    # the same as a grey picture in three channels
+    # the same as a gray picture in three channels
     wide = apply("brightness", images.repeat(1, 3, 1, 1), amount=[0.1, 0.4])
     torch.testing.assert_close(wide[:, :1], result.clamp(0, 1))
 
 
 @pytest.mark.parametrize(("gain", "shift"), [(0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)])
 def test_saturate_changes_s_as_scikit_image_does(gain, shift):
-    images = colours()
+    images = colors()
     hsv = rgb2hsv(as_pixels(images))
     hsv[..., 1] = np.clip(hsv[..., 1] * gain + shift, 0, 1)
     result = apply("saturate", images, gain=gain, shift=shift)
     np.testing.assert_allclose(as_pixels(result), hsv2rgb(hsv), atol=3e-6)
 
 
-def test_saturate_leaves_a_grey_picture_and_a_gain_of_one_alone():
-    grey = photo(16, 16, channels=1)
-    assert torch.equal(apply("saturate", grey, gain=5, shift=0.2), grey)
-    images = colours()
+def test_saturate_leaves_a_gray_image_and_a_gain_of_one_alone():
+    gray = photo(16, 16, channels=1)
+    assert torch.equal(apply("saturate", gray, gain=5, shift=0.2), gray)
+    images = colors()
     torch.testing.assert_close(apply("saturate", images, gain=1, shift=0), images)
 
 
@@ -108,16 +108,16 @@ def test_the_hsv_shift_is_opencvs_within_its_8_bit_rounding(hue, saturation, val
     )
     expected = opencv_shift(levels, hue, saturation, value)
     difference = np.abs(result[0].permute(1, 2, 0).numpy().astype(int) - expected)
-    # OpenCV rounds the hue to two degrees, which is worth up to nine levels of a vivid colour
+    # OpenCV rounds the hue to two degrees, which is worth up to nine levels of a vivid color
     assert difference.mean() < 1
     assert (difference <= 2).mean() > 0.9
     assert difference.max() <= 12
 
 
-@pytest.mark.parametrize("colour", [[255, 0, 0], [0, 255, 0], [0, 0, 255], [128, 64, 64]])
+@pytest.mark.parametrize("color", [[255, 0, 0], [0, 255, 0], [0, 0, 255], [128, 64, 64]])
 @pytest.mark.parametrize("hue", [-60, 30, 60])
-def test_pure_colours_turn_as_opencv_turns_them(colour, hue):
-    levels = torch.tensor(colour, dtype=torch.uint8).reshape(1, 3, 1, 1).repeat(1, 1, 8, 8)
+def test_pure_colors_turn_as_opencv_turns_them(color, hue):
+    levels = torch.tensor(color, dtype=torch.uint8).reshape(1, 3, 1, 1).repeat(1, 1, 8, 8)
     result = ec.corrupt(levels, "vcr/hue_saturation_value", hue=hue, saturation=0, value=0)
     expected = opencv_shift(levels, hue, 0, 0)
     difference = result[0].permute(1, 2, 0).numpy().astype(int) - expected
@@ -144,7 +144,7 @@ def test_contrast_of_nothing_is_the_mean_itself():
     assert result.flatten(2).std(dim=2).max() == 0
 
 
-# ---- colour jitter
+# ---- color jitter
 
 CLEAN = {"brightness": 1, "contrast": 1, "saturation": 1, "hue": 0, "order": 0}
 
@@ -154,14 +154,14 @@ def jitter(images, **changes):
 
 
 @pytest.mark.parametrize("order", [0, 7, 23])
-def test_jitter_by_nothing_is_the_picture_itself(order):
-    images = colours()
+def test_jitter_by_nothing_is_the_image_itself(order):
+    images = colors()
     torch.testing.assert_close(jitter(images, order=order), images, atol=2e-6, rtol=0)
 
 
 @pytest.mark.parametrize("turns", [-1, 1])
-def test_a_full_turn_of_the_hue_is_the_picture_itself(turns):
-    images = colours()
+def test_a_full_turn_of_the_hue_is_the_image_itself(turns):
+    images = colors()
     torch.testing.assert_close(jitter(images, hue=turns), images, atol=2e-6, rtol=0)
     levels = photo_levels(32, 32, batch=1)
     stored = ec.corrupt(
@@ -172,7 +172,7 @@ def test_a_full_turn_of_the_hue_is_the_picture_itself(turns):
 
 @pytest.mark.parametrize("factor", [0, 0.4, 1.7, 2])
 def test_the_brightness_factor_multiplies(factor):
-    images = colours()
+    images = colors()
     torch.testing.assert_close(jitter(images, brightness=factor), (images * factor).clamp(0, 1))
 
 
@@ -182,31 +182,31 @@ def luma_of(images):
 
 
 @pytest.mark.parametrize("factor", [0, 0.4, 1.7, 2])
-def test_the_contrast_factor_scales_about_the_mean_grey(factor):
-    images = colours()
+def test_the_contrast_factor_scales_about_the_mean_gray(factor):
+    images = colors()
     mean = torch.floor(luma_of(images).mean() * 255 + 0.5) / 255
     expected = ((images - mean) * factor + mean).clamp(0, 1)
     np.testing.assert_allclose(jitter(images, contrast=factor), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("factor", [0, 0.4, 1.7, 2])
-def test_the_saturation_factor_scales_about_each_pixels_grey(factor):
-    images = colours()
-    grey = luma_of(images)
-    expected = ((images - grey) * factor + grey).clamp(0, 1)
+def test_the_saturation_factor_scales_about_each_pixels_gray(factor):
+    images = colors()
+    gray = luma_of(images)
+    expected = ((images - gray) * factor + gray).clamp(0, 1)
     np.testing.assert_allclose(jitter(images, saturation=factor), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("turns", [-0.4, 0.1, 0.5])
 def test_the_hue_turns_as_in_scikit_image(turns):
-    images = colours()
+    images = colors()
     hsv = rgb2hsv(as_pixels(images))
     hsv[..., 0] = (hsv[..., 0] + turns) % 1
     np.testing.assert_allclose(as_pixels(jitter(images, hue=turns)), hsv2rgb(hsv), atol=5e-6)
 
 
 def test_each_of_the_24_orders_is_taken_one_step_after_the_other():
-    images = colours()
+    images = colors()
     steps = [{"brightness": 1.5}, {"contrast": 0.6}, {"saturation": 1.8}, {"hue": 0.2}]
     together = {key: value for step in steps for key, value in step.items()}
     results = jitter(images.repeat(24, 1, 1, 1), **{**together, "order": list(range(24))})
@@ -217,6 +217,6 @@ def test_each_of_the_24_orders_is_taken_one_step_after_the_other():
         np.testing.assert_allclose(result, expected[0], atol=5e-6)
 
 
-def test_a_grey_picture_has_no_hue_and_no_saturation_to_jitter():
+def test_a_gray_image_has_no_hue_and_no_saturation_to_jitter():
     images = photo(16, 16, channels=1)
     torch.testing.assert_close(jitter(images, hue=0.3, saturation=0), images, atol=1e-6, rtol=0)

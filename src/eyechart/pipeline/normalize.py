@@ -33,7 +33,7 @@ class Divisor:
     clean: Estimate | None
 
 
-def normalise(
+def normalize(
     models: Sequence[ModelResults],
     choice: BaselineChoice,
     plan: Plan,
@@ -166,8 +166,8 @@ def _divided(
     # Tables are constant, and so is a model without errors: use at least the interval of the error.
     base = divisor.error.value
     wide, narrow = (
-        (min(interval[0], least[0] / base), max(interval[1], least[1] / base))
-        for interval, least in (
+        (min(interval[0], bound[0] / base), max(interval[1], bound[1] / base))
+        for interval, bound in (
             (estimate.interval95, error.interval95),
             (estimate.interval83, error.interval83),
         )

@@ -1,4 +1,4 @@
-"""Defences with their settings, and how they are parsed from what users type."""
+"""Defenses with their settings, and how they are parsed from what users type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from eyechart.core.arguments import as_list, as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.registry import unknown_name
-from eyechart.models.defences.registry import DEFENCES
+from eyechart.models.defenses.registry import DEFENSES
 
 Ask = Callable[[Tensor], Tensor]
 """Function from 8-bit images (B, 3, H, W) to scores (B, K)."""
@@ -18,7 +18,7 @@ Ask = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """A number that a defence takes: above 0 and at most `most`; any, integer, or odd integer."""
+    """A number that a defense takes: above 0 and at most `most`; any, integer, or odd integer."""
 
     name: str
     usual: float
@@ -26,7 +26,7 @@ class Setting:
     step: int = 0
     """0: any number; 1: integers; 2: odd integers."""
 
-    def read(self, value: float, defence: str) -> float:
+    def read(self, value: float, defense: str) -> float:
         """Return the value, as an int if it must be an integer; a UsageError if it is invalid."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and 0 < value <= self.most and self._fits(value):
@@ -34,7 +34,7 @@ class Setting:
         kind = ("a number above 0 and", "a whole number from 1 to", "an odd whole number from 1 to")
         at_most = " at most" if self.step == 0 else ""
         raise UsageError(
-            f"{self.name} of the defence {defence} must be {kind[self.step]}{at_most}"
+            f"{self.name} of the defense {defense} must be {kind[self.step]}{at_most}"
             f" {self.most:g}, got {value!r}."
         )
 
@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of defence: its settings, and the function that computes scores.
+    """A kind of defense: its settings, and the function that computes scores.
 
     `scores` is called with (ask, images, **settings).
     """
@@ -54,43 +54,43 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Defence:
-    """A defence with all its settings, in the order of their declaration."""
+class Defense:
+    """A defense with all its settings, in the order of their declaration."""
 
     name: str
     settings: Mapping[str, float]
 
     def __str__(self) -> str:
         """The name as users type it, with the settings that differ from the defaults."""
-        usual = {setting.name: setting.usual for setting in DEFENCES[self.name].settings}
+        usual = {setting.name: setting.usual for setting in DEFENSES[self.name].settings}
         unusual = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
         return f"{self.name}:{','.join(unusual)}" if unusual else self.name
 
     def __call__(self, ask: Ask, images: Tensor) -> Tensor:
-        """Return the scores of images with this defence; `ask` is the model behind it."""
-        return DEFENCES[self.name].scores(ask, images, **self.settings)
+        """Return the scores of images with this defense; `ask` is the model behind it."""
+        return DEFENSES[self.name].scores(ask, images, **self.settings)
 
 
-def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
-    """Return the defences with these names; a UsageError if one is invalid."""
+def read_defenses(names: Sequence[str | Defense]) -> tuple[Defense, ...]:
+    """Return the defenses with these names; a UsageError if one is invalid."""
     return tuple(
-        name if isinstance(name, Defence) else _read(as_text(name, "Each of defences"))
-        for name in as_list(names, "defences")
+        name if isinstance(name, Defense) else _read(as_text(name, "Each of defenses"))
+        for name in as_list(names, "defenses")
     )
 
 
-def checked_defence(name: str, settings: Mapping[str, float]) -> Defence:
-    """Return the defence with these settings and defaults; a UsageError if one is invalid."""
-    known = {setting.name: setting for setting in DEFENCES[name].settings}
+def checked_defense(name: str, settings: Mapping[str, float]) -> Defense:
+    """Return the defense with these settings and defaults; a UsageError if one is invalid."""
+    known = {setting.name: setting for setting in DEFENSES[name].settings}
     for key in settings:
         if key not in known:
-            raise unknown_name(f"setting of the defence {name}", key, known)
+            raise unknown_name(f"setting of the defense {name}", key, known)
     filled = {key: settings.get(key, setting.usual) for key, setting in known.items()}
-    return Defence(name, {key: known[key].read(value, name) for key, value in filled.items()})
+    return Defense(name, {key: known[key].read(value, name) for key, value in filled.items()})
 
 
 def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the scores function of a defence that only changes the images.
+    """Return the scores function of a defense that only changes the images.
 
     On a CPU, every core processes one image at a time.
     """
@@ -110,7 +110,7 @@ def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return scores
 
 
-def _read(text: str) -> Defence:
+def _read(text: str) -> Defense:
     name, colon, pairs = text.partition(":")
     settings: dict[str, float] = {}
     for pair in pairs.split(",") if colon else ():
@@ -118,11 +118,11 @@ def _read(text: str) -> Defence:
         value = _number(number)
         if key in settings or value is None:
             raise UsageError(
-                "A defence must be a name, or a name and its settings with a number each, such as"
+                "A defense must be a name, or a name and its settings with a number each, such as"
                 f" clahe:clip=3,tiles=4, got '{text}'."
             )
         settings[key] = value
-    return checked_defence(name, settings)
+    return checked_defense(name, settings)
 
 
 def _number(text: str) -> float | None:

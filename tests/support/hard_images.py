@@ -1,10 +1,10 @@
-"""Grey pictures of 224 px on which VIF is hard to compute in float32, and what is done to them."""
+"""Gray pictures of 224 px on which VIF is hard to compute in float32, and what is done to them."""
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from skimage import data
 
-from photographs import stimulus
+from real_images import stimulus
 
 SIDE = 224
 DOWN, ACROSS = np.mgrid[:SIDE, :SIDE]
@@ -14,13 +14,13 @@ def eight_bits(values):
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
-def photograph(name):
+def image(name):
     return stimulus(getattr(data, name)()).mean(axis=2)
 
 
 def below(sky):
     """Land, the lower half of a photograph, below a sky of one or many levels."""
-    land = photograph("rocket")
+    land = image("rocket")
     return eight_bits(np.where(DOWN < SIDE // 2, sky, land))
 
 
@@ -43,7 +43,7 @@ def noise(kind, *arguments):
     return getattr(np.random.default_rng(3), kind)(*arguments, (SIDE, SIDE))
 
 
-HARD_PICTURES = {
+HARD_IMAGES = {
     "sky of 220 over land": lambda: below(220),
     "sky of 255 over land": lambda: below(255),
     "faintly graded sky": lambda: eight_bits(220 - 0.3 * DOWN),
@@ -58,13 +58,13 @@ HARD_PICTURES = {
     "icon of 4 px": lambda: icon(4),
     "icon of 20 px": lambda: icon(20),
     "icon of 60 px": lambda: icon(60),
-    "night, 5 % of the light": lambda: eight_bits(photograph("rocket") * 0.05),
-    "night, 2 % of the light": lambda: eight_bits(photograph("coffee") * 0.02),
+    "night, 5 % of the light": lambda: eight_bits(image("rocket") * 0.05),
+    "night, 2 % of the light": lambda: eight_bits(image("coffee") * 0.02),
     "saturated noise": lambda: eight_bits(255 * (noise("uniform", 0, 1) < 0.5)),
     "white noise": lambda: eight_bits(noise("uniform", 0, 255)),
     "checkerboard": lambda: eight_bits(255 * ((DOWN // 16 + ACROSS // 16) % 2)),
-    "photograph blurred by 6 px": lambda: eight_bits(gaussian_filter(photograph("chelsea"), 6)),
-    "photograph blurred by 15 px": lambda: eight_bits(gaussian_filter(photograph("chelsea"), 15)),
+    "photograph blurred by 6 px": lambda: eight_bits(gaussian_filter(image("chelsea"), 6)),
+    "photograph blurred by 15 px": lambda: eight_bits(gaussian_filter(image("chelsea"), 15)),
     "text": text,
 }
 

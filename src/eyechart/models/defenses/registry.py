@@ -1,0 +1,34 @@
+"""The defenses by the names that users type. To add one, add its module and one line here.
+
+The command line lists the defenses, so nothing slow (such as torch) is imported here.
+"""
+
+from typing import TYPE_CHECKING
+
+from eyechart.core.registry import Registry
+
+if TYPE_CHECKING:
+    from eyechart.models.defenses.defense import Kind
+
+CLAHE, NON_LOCAL_MEANS, TEN_CROP, CENTER_CROP = "clahe", "nlm", "ten-crop", "center-crop"
+
+DEFENSES: "Registry[Kind]" = Registry("defense")
+DEFENSES.add_lazily(CLAHE, "eyechart.models.defenses.clahe:DEFENSE")
+DEFENSES.add_lazily(NON_LOCAL_MEANS, "eyechart.models.defenses.non_local_means:DEFENSE")
+DEFENSES.add_lazily(TEN_CROP, "eyechart.models.defenses.crops:TEN_CROP_DEFENSE")
+DEFENSES.add_lazily(CENTER_CROP, "eyechart.models.defenses.crops:CENTER_CROP_DEFENSE")
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split a defended model's name into the defenses, such as "clahe+", and the model's name.
+
+    Example:
+        >>> split_name("clahe:clip=3+timm:resnet50")
+        ('clahe:clip=3+', 'timm:resnet50')
+    """
+    # A model's own name may contain "+": only known defenses are split off.
+    front, rest = "", name
+    while rest.partition("+")[1] and rest.partition("+")[0].partition(":")[0] in DEFENSES:
+        defense, plus, rest = rest.partition("+")
+        front += defense + plus
+    return front, rest
