@@ -8,7 +8,8 @@ import pytest
 from browser import AXE, SCREENSHOTS, launched, opened, skip_without_browser, violations
 from eyechart.reports.html.report_page import write_report
 from eyechart.reports.series.report import load_report
-from report_runs import DULL, HOSTILE, MODELS, hostile_run, levels_run, make_once, people_run
+from report_pages import entry16_run
+from report_runs import DULL, HOSTILE, MODELS, hostile_run, human_run, levels_run, make_once
 
 skip_without_browser()
 
@@ -41,8 +42,8 @@ WIDER = """() => Array.from(document.querySelectorAll("main > *, section > *, .b
 
 CONTRAST = """(element) => {
     const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-    const light = (colour) => {
-        canvas.fillStyle = colour;
+    const light = (color) => {
+        canvas.fillStyle = color;
         canvas.fillRect(0, 0, 1, 1);
         const parts = Array.from(canvas.getImageData(0, 0, 1, 1).data).slice(0, 3).map((own) => {
             const share = own / 255;
@@ -76,7 +77,7 @@ def make_hostile_page(home):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    for make in (people_run, levels_run):
+    for make in (human_run, levels_run):
         make_once(tmp_path_factory, make)
     return make_once(tmp_path_factory, make_page)
 
@@ -129,15 +130,60 @@ def look_through(page, within="main"):
 
 def test_the_page_opens_from_disk_without_errors_and_fetches_nothing(wide):
     page = wide.page
-    assert "see as images degrade" in page.title()
+    assert page.title() == "How robust are 3 models?"
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
-        "Is it good enough, compared with humans?", "Where does it break?", "How sure are we?",
-        "Can I reproduce it?",
+        "Are they robust enough?", "What are all the scores?", "Where does it break?",
+        "How sure are we?", "Can I reproduce it?",
     ]  # fmt: skip
     # down to its end, so that every chart is drawn
     look_through(page)
     assert page.locator(".chart:visible").count() > 3
+
+
+IN_VIEW = """() => {
+    const good = document.querySelector("#good");
+    const parts = [".answers", "table", ".js-plotly-plot"].map((own) => good.querySelector(own));
+    return parts.map((own) => {
+        const box = own.getBoundingClientRect();
+        return box.top >= 0 && box.bottom <= window.innerHeight && box.right <= window.innerWidth;
+    });
+}"""
+"""Whether the sentences, the table and the chart of the first part are seen without scrolling."""
+
+
+def make_single_page(home):
+    return write_report(load_report([home / "entry16"]), home / "single.html")
+
+
+@pytest.fixture(scope="module")
+def single_path(tmp_path_factory):
+    make_once(tmp_path_factory, entry16_run)
+    return make_once(tmp_path_factory, make_single_page)
+
+
+@pytest.mark.parametrize("kind", ["several", "single"])
+def test_the_first_screen_answers_without_scrolling(browser, path, single_path, kind):
+    with ready(browser, path if kind == "several" else single_path) as found:
+        page = found.page
+        page.set_viewport_size({"width": WIDE, "height": 900})
+        page.locator("#good .js-plotly-plot .main-svg").first.wait_for()
+        assert page.evaluate(IN_VIEW) == [True, True, True]
+        page.set_viewport_size({"width": PHONE, "height": 844})
+        first = page.locator("#good .answer").first.bounding_box()
+        assert first["y"] + first["height"] < 844
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE
+
+
+def test_the_page_of_one_model_works_without_a_choice_of_models(browser, single_path):
+    with ready(browser, single_path) as found:
+        page = found.page
+        panel = page.locator(".panel:visible")
+        assert panel.locator(".prediction:visible").count() == panel.locator(".frame").count()
+        panel.get_by_role("slider").focus()
+        page.keyboard.press("End")
+        assert panel.locator("[data-viewer-prediction] li").count() == 1
+        assert page.locator("select#predictions, [data-model-toggle]").count() == 0
 
 
 def test_every_model_has_a_sentence(wide):
@@ -196,7 +242,7 @@ def test_a_model_that_is_switched_off_is_in_no_chart_until_it_is_back(wide):
     look_through(page, ".panel")
     before = page.evaluate(SHOWN)
     assert all(before[model]["on"] > 1 and not before[model]["off"] for model in MODELS)
-    assert before["people"]["on"] > 0
+    assert before["humans"]["on"] > 0
     box = page.locator(f'[data-model-toggle="{DULL}"]')
     box.focus()
     page.keyboard.press("Space")
@@ -233,7 +279,7 @@ def test_the_picker_shows_one_corruption_and_its_charts(wide):
     assert "Gaussian blur" in page.locator(".panel:visible h4").inner_text()
 
 
-def test_the_slider_moves_the_picture(wide):
+def test_the_slider_moves_the_image(wide):
     page = wide.page
     pick(page, "Gaussian noise")
     panel = page.locator(".panel:visible")
@@ -249,10 +295,10 @@ def test_the_slider_moves_the_picture(wide):
         assert slider.get_attribute("aria-valuetext") == where.inner_text()
         assert image.evaluate("own => own.complete && own.naturalWidth") > 0
         seen.append((image.get_attribute("src"), where.inner_text()))
-        assert panel.locator("[data-viewer-said] li").count() == len(MODELS)
+        assert panel.locator("[data-viewer-prediction] li").count() == len(MODELS)
         page.keyboard.press("ArrowRight")
     # another picture at every step, of more and more visual change
-    assert len({picture for picture, _ in seen}) == steps + 1
+    assert len({shown for shown, _ in seen}) == steps + 1
     where_to = [text for _, text in seen if not text.startswith("clean")]
     changes = [float(re.match(r"Δv (\d\.\d\d)", text)[1]) for text in where_to]
     assert changes == sorted(changes) and changes[-1] > changes[0]
@@ -269,7 +315,7 @@ def test_the_first_failure_is_marked_where_a_model_first_errs(wide):
     pick(page, "Gaussian noise")
     page.get_by_label("Predictions of").select_option(label=DULL)
     frames = page.locator(".panel:visible .frame")
-    said = [frame.locator(".said:visible").inner_text() for frame in frames.all()]
+    said = [frame.locator(".prediction:visible").inner_text() for frame in frames.all()]
     wrong = [place for place, text in enumerate(said) if "wrong" in text]
     marked = [place for place, text in enumerate(said) if "first failure" in text]
     assert marked == wrong[:1]

@@ -18,7 +18,7 @@ from eyechart.reports.html.charts.chart import labels, slug
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps
 from eyechart.reports.series.overlap import OverlapPanel, clustered, read_overlap
-from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS, COLOURS
+from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS
 from eyechart.reports.series.report import load_report
 from eyechart.results.runs import Board
 from eyechart.stats.ranking import Swap
@@ -31,7 +31,7 @@ HALF_A_DIGIT = 5.001e-7
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Runs of VCR with people, and of ImageNet-C."""
-    made = (report_runs.people_run, report_runs.levels_run)
+    made = (report_runs.human_run, report_runs.levels_run)
     return [report_runs.make_once(tmp_path_factory, each) for each in made]
 
 
@@ -78,7 +78,8 @@ def values(chart, trace):
 def test_there_is_a_chart_of_every_kind_under_an_id_of_its_own(charts):
     kinds = {chart.kind for chart in charts}
     assert kinds == {
-        "curves", "people-index", "areas", "histogram", "coverage", "ranks", "people", "severity",
+        "curves", "human-index", "areas", "histogram", "coverage", "ranks", "humans", "severity",
+        "main-score",
     }  # fmt: skip
     ids = [chart.id for chart in charts]
     assert len(set(ids)) == len(ids) and all(re.fullmatch("[a-z0-9-]+", own) for own in ids)
@@ -131,13 +132,13 @@ def test_bands_and_rates_are_those_of_the_results_to_a_thousandth(charts, found)
 def test_every_trace_says_whose_it_is(charts, report):
     names = {model.name for model in report.models}
     for _, trace in at_least_one(traces(charts)):
-        assert trace["meta"]["model"] in {*names, "people", ""}
-    for kind in ("curves", "people-index", "areas", "severity", "ranks"):
+        assert trace["meta"]["model"] in {*names, "humans", ""}
+    for kind in ("curves", "human-index", "areas", "severity", "ranks"):
         own = {trace["meta"]["model"] for _, trace in traces(of_kind(charts, kind))}
         assert names <= own
 
 
-def test_models_differ_in_colour_and_in_dashes(charts):
+def test_models_differ_in_color_and_in_dashes(charts):
     for chart in at_least_one(of_kind(charts, "curves")):
         own = [t["line"] for t in chart.spec["data"] if t["meta"].get("observed")]
         for key in ("color", "dash"):
@@ -156,36 +157,36 @@ def test_the_best_curve_is_named(charts, found):
         best, worst = max(areas, key=areas.get), min(areas, key=areas.get)
         if areas[best] > areas[worst]:
             assert f"{best} has the largest area under its curve, {areas[best]:.3f}" in chart.alt
-            assert f"{worst} the least, {areas[worst]:.3f}" in chart.alt
+            assert f"{worst} the smallest, {areas[worst]:.3f}" in chart.alt
 
 
-def test_people_are_drawn_where_they_are_compared_with(charts, found):
+def test_humans_are_drawn_where_they_are_compared_with(charts, found):
     drawn = 0
     for chart in of_kind(charts, "curves"):
         models = found[chart.part]["models"]
         name = {"a": "accuracy", "p": "consistency"}[chart.property]
-        own = models[0]["spaces"][chart.space]["corruptions"][chart.corruption][name]["people"]
-        there = [t for t in chart.spec["data"] if t["meta"]["model"] == "people"]
+        own = models[0]["spaces"][chart.space]["corruptions"][chart.corruption][name]["humans"]
+        there = [t for t in chart.spec["data"] if t["meta"]["model"] == "humans"]
         assert len(there) == (own is not None)
         drawn += len(there)
     assert drawn
 
 
-def test_people_corrected_for_chance_are_not_on_the_axes_of_plain_rates(report):
+def test_humans_corrected_for_chance_are_not_on_the_axes_of_plain_rates(report):
     (part, *_) = report.parts
     models = []
     for shown in part.models:
         space = shown.results.spaces["entry16"]
         scores = {}
         for name, own in space.corruptions.items():
-            people = own.accuracy.people
-            corrected = people and replace(people, corrected_for_chance=True)
-            scores[name] = replace(own, accuracy=replace(own.accuracy, people=corrected))
+            humans = own.accuracy.humans
+            corrected = humans and replace(humans, corrected_for_chance=True)
+            scores[name] = replace(own, accuracy=replace(own.accuracy, humans=corrected))
         spaces = {**shown.results.spaces, "entry16": replace(space, corruptions=scores)}
         models.append(replace(shown, results=replace(shown.results, spaces=spaces)))
     charts = charts_of(replace(report, parts=(replace(part, models=tuple(models)),)))
     curves = of_kind(charts, "curves")
-    assert not [t for _, t in traces(curves) if t["meta"]["model"] == "people"]
+    assert not [t for _, t in traces(curves) if t["meta"]["model"] == "humans"]
     assert any("another scale" in chart.alt for chart in curves)
     layouts = [chart.spec["layout"] for chart in of_kind(charts, "areas")]
     assert layouts and all(
@@ -235,8 +236,8 @@ def test_curves_that_only_touch_do_not_cross():
     assert crossings(grid, parabola, (0.5,) * 101) == []
 
 
-def test_bars_next_to_people_are_sorted_and_have_their_intervals(charts, found):
-    for chart in at_least_one(of_kind(charts, "people-index")):
+def test_bars_compared_with_humans_are_sorted_and_have_their_intervals(charts, found):
+    for chart in at_least_one(of_kind(charts, "human-index")):
         bars = [t for t in chart.spec["data"] if "xaxis" not in t]
         heights = [bar["x"][0] for bar in bars]
         assert heights == sorted(heights, reverse=True)
@@ -249,17 +250,17 @@ def test_bars_next_to_people_are_sorted_and_have_their_intervals(charts, found):
             assert own["value"] - bar["arrayminus"][0] == pytest.approx(low, abs=2e-6)
 
 
-def test_models_of_a_known_kind_have_its_colour_hatch_and_name(folders, charts):
+def test_models_of_a_known_kind_have_its_color_hatch_and_name(folders, charts):
     kinds = dict(zip(report_runs.MODELS, ("ViT", "CLIP", ""), strict=True))
-    for chart in of_kind(charts_of(load_report(folders, kinds)), "people-index"):
+    for chart in of_kind(charts_of(load_report(folders, kinds)), "human-index"):
         for trace in chart.spec["data"]:
             kind = kinds[trace["meta"]["model"]]
             look = (trace["name"], trace["marker"]["color"])
-            assert look == CATEGORY_COLOURS[kind]
+            assert look == CATEGORY_COLORS[kind]
             assert trace["marker"]["pattern"]["shape"] == CATEGORY_PATTERNS[kind]
         assert chart.spec["layout"]["showlegend"]
-    plain = [t["marker"]["color"] for _, t in traces(of_kind(charts, "people-index"))]
-    assert set(plain) <= set(COLOURS)
+    plain = [t["marker"]["color"] for _, t in traces(of_kind(charts, "human-index"))]
+    assert set(plain) <= set(COLORS)
 
 
 def test_areas_are_said_as_they_are(charts, found):
@@ -273,7 +274,7 @@ def test_areas_are_said_as_they_are(charts, found):
             wanted = f"human area {human:.3f}<br>model area {model:.3f}"
             assert any(text.startswith(wanted) for text in texts)
             line = chart.spec["data"][trace["meta"]["against"]]
-            assert line["meta"]["model"] == "people"
+            assert line["meta"]["model"] == "humans"
             y = np.array(trace["y"], dtype=float)
             area = float(np.sum((y[1:] + y[:-1]) / 2) / 100)
             assert area == pytest.approx(model, abs=0.005)
@@ -286,7 +287,7 @@ def test_of_many_models_the_first_four_have_their_areas_shown(report):
     assert "the first 4 of 10 models" in chart.title
 
 
-def test_histograms_are_shares_of_all_pictures(charts, found):
+def test_histograms_are_shares_of_all_images(charts, found):
     both = 0
     for chart in of_kind(charts, "histogram"):
         for trace in chart.spec["data"]:
@@ -448,7 +449,7 @@ def test_ids_are_safe_whatever_a_name_holds():
     assert slug("///") == "chart"
 
 
-# ---- colours ----
+# ---- colors ----
 
 SIMULATED = {
     "usual": np.eye(3),
@@ -460,25 +461,25 @@ SIMULATED = {
 
 
 @pytest.mark.parametrize("sight", SIMULATED)
-def test_kinds_of_models_are_told_apart_with_any_colour_vision(sight):
+def test_kinds_of_models_are_told_apart_with_any_color_vision(sight):
     levels = np.array(
-        [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-         for _, colour in CATEGORY_COLOURS.values()]
+        [[int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+         for _, color in CATEGORY_COLORS.values()]
     )  # fmt: skip
     linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
     left = np.clip(linear @ np.array(SIMULATED[sight]).T, 0, 1)
     seen = np.where(left <= 0.0031308, left * 12.92, 1.055 * left ** (1 / 2.4) - 0.055)
     lab = rgb2lab(seen[None])[0]
     for (one, first), (two, second) in at_least_one(
-        combinations(zip(CATEGORY_COLOURS, lab, strict=True), 2)
+        combinations(zip(CATEGORY_COLORS, lab, strict=True), 2)
     ):
         apart = float(np.linalg.norm(first - second))
         assert apart > 10, (one, two)
 
 
-def test_every_kind_of_model_has_a_colour_and_transformers_are_purple():
-    assert set(CATEGORY_COLOURS) == set(CATEGORY_PATTERNS) == {"people", *CATEGORIES, ""}
-    red, green, blue = (int(CATEGORY_COLOURS["ViT"][1][at : at + 2], 16) for at in (1, 3, 5))
+def test_every_kind_of_model_has_a_color_and_transformers_are_purple():
+    assert set(CATEGORY_COLORS) == set(CATEGORY_PATTERNS) == {"humans", *CATEGORIES, ""}
+    red, green, blue = (int(CATEGORY_COLORS["ViT"][1][at : at + 2], 16) for at in (1, 3, 5))
     assert green < min(red, blue) / 2
 
 
@@ -533,7 +534,7 @@ def test_empty_cells_are_undetermined_and_scores_may_exceed_one(tmp_path, report
     assert unknown["z"] == [[None, None, 1], [None, None, 1], [1, 1, 1]]
     assert unknown["text"] == [["", "", "–"], ["", "", "–"], ["–", "–", "–"]]
     assert unknown["texttemplate"] == "%{text}" and "undetermined" in unknown["hovertemplate"]
-    assert "fog and rain overlap most, 1.25; grey cells are undetermined" in chart.alt
+    assert "fog and rain overlap most, 1.25; gray cells are undetermined" in chart.alt
     none = OverlapPanel(("fog", "rain"), ((np.nan, np.nan), (np.nan, np.nan)), ("fog", "rain"))
     (chart,) = of_kind(charts_of(report, none), "overlap")
     assert "none of them is determined" in chart.alt
@@ -574,14 +575,14 @@ def test_clustering_puts_corruptions_that_overlap_beside_each_other():
         (GOOD.replace("name,fog", "name,"), "must name every corruption"),
     ],
 )
-def test_bad_overlaps_are_refused_in_one_sentence(tmp_path, text, words):
+def test_bad_overlaps_are_rejected_in_one_sentence(tmp_path, text, words):
     with pytest.raises(UsageError) as error:
         read_overlap(write(tmp_path, text))
     said = str(error.value)
     assert words in said and said.endswith(".") and "\n" not in said
 
 
-def test_files_that_are_no_text_are_refused(tmp_path):
+def test_files_that_are_no_text_are_rejected(tmp_path):
     path = tmp_path / "overlap.csv"
     with pytest.raises(UsageError, match="cannot be read"):
         read_overlap(path)

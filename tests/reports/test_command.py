@@ -5,24 +5,24 @@ import shutil
 
 import pytest
 
-from commands import assert_refused
+from commands import assert_rejected
 from report_runs import (
     CORRUPTIONS,
     MODELS,
     SHARP,
     chosen,
     evaluate,
+    human_run,
     levels_run,
     make_once,
-    people_run,
     save_hues,
 )
-from small_models import save_pictures
+from small_models import save_images
 
 
 @pytest.fixture(scope="module")
 def vcr(tmp_path_factory):
-    return make_once(tmp_path_factory, people_run)
+    return make_once(tmp_path_factory, human_run)
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,9 @@ def test_a_model_card_is_asked_for_by_format_or_by_ending(run, copy, tmp_path):
 
 
 def test_figures_come_besides_the_page(run, tmp_path):
-    images = save_pictures(tmp_path / "photos", each=2)
+    images = save_images(tmp_path / "photos", each=2)
     one = ("--corruption", "brightness", "--n", 20)
-    small = evaluate(images, tmp_path / "run", *one, models=("small_models:colours",))
+    small = evaluate(images, tmp_path / "run", *one, models=("small_models:colors",))
     done = run("report", small, "--figures", tmp_path / "figures")
     assert done.status == 0 and (small / "report.html").exists()
     assert "Note: No areas" in done.out
@@ -92,28 +92,28 @@ def test_an_overlap_table_is_shown_as_a_heat_map(run, copy, tmp_path):
 # What is refused
 
 
-def test_results_of_another_schema_are_refused(run, copy):
-    refused = run("report", spoil(copy, schema=2))
-    assert_refused(refused, "another version of eyechart (schema 2, not 4)")
+def test_results_of_another_schema_are_rejected(run, copy):
+    rejected = run("report", spoil(copy, schema=2))
+    assert_rejected(rejected, "another version of eyechart (schema 2, not 5)")
     assert not (copy / "report.html").exists()
 
 
-def test_an_empty_run_is_refused(run, tmp_path, copy):
+def test_an_empty_run_is_rejected(run, tmp_path, copy):
     (tmp_path / "nothing").mkdir()
-    assert_refused(run("report", tmp_path / "nothing"), "holds no finished run")
-    assert_refused(run("report", tmp_path / "nowhere"), "holds no finished run")
-    assert_refused(run("report", spoil(copy, models=[])), "holds a run without any model")
+    assert_rejected(run("report", tmp_path / "nothing"), "holds no finished run")
+    assert_rejected(run("report", tmp_path / "nowhere"), "holds no finished run")
+    assert_rejected(run("report", spoil(copy, models=[])), "holds a run without any model")
 
 
-def test_a_run_that_was_stopped_is_refused(run, copy):
+def test_a_run_that_was_stopped_is_rejected(run, copy):
     (copy / "results.json").unlink()
-    assert_refused(run("report", copy), "holds no finished run")
+    assert_rejected(run("report", copy), "holds no finished run")
 
 
-def test_runs_on_different_pictures_are_refused(run, vcr, tmp_path):
+def test_runs_on_different_images_are_rejected(run, vcr, tmp_path):
     images = save_hues(tmp_path / "photos", each=3)
     other = evaluate(images, tmp_path / "other", "--n", 30, *chosen("vcr"), models=MODELS[:1])
-    assert_refused(run("report", vcr, other), "only models tested on the same images")
+    assert_rejected(run("report", vcr, other), "only models tested on the same images")
 
 
 @pytest.mark.parametrize(
@@ -136,33 +136,35 @@ def test_runs_on_different_pictures_are_refused(run, vcr, tmp_path):
         (("--overlap", "no-such.csv"), "no-such.csv"),
     ],
 )
-def test_what_makes_no_sense_is_refused(run, copy, monkeypatch, tmp_path, arguments, says):
+def test_what_makes_no_sense_is_rejected(run, copy, monkeypatch, tmp_path, arguments, says):
     monkeypatch.chdir(tmp_path)
-    assert_refused(run("report", copy, *arguments), says)
+    assert_rejected(run("report", copy, *arguments), says)
     assert not list(tmp_path.glob("report.*"))
 
 
 def test_a_file_of_somebody_else_is_never_overwritten(run, copy, tmp_path):
     for name in ("thesis.html", "notes.md"):
         (tmp_path / name).write_text("mine")
-        assert_refused(run("report", copy, "-o", tmp_path / name), "is not a report of eyechart")
+        assert_rejected(run("report", copy, "-o", tmp_path / name), "is not a report of eyechart")
         assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_link_is_never_replaced(run, copy, tmp_path):
     (tmp_path / "link.html").symlink_to(tmp_path / "nothing.html")
-    assert_refused(run("report", copy, "-o", tmp_path / "link.html"), "is not a report of eyechart")
+    assert_rejected(
+        run("report", copy, "-o", tmp_path / "link.html"), "is not a report of eyechart"
+    )
     assert (tmp_path / "link.html").is_symlink()
 
 
 def test_a_run_that_cannot_be_read_is_said_before_anything_else(run, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "report.html").write_text("mine")
-    assert_refused(run("report", copy, tmp_path), "holds no finished run")
+    assert_rejected(run("report", copy, tmp_path), "holds no finished run")
 
 
 def test_runs_are_needed(run):
-    assert_refused(run("report"), "RUN")
+    assert_rejected(run("report"), "RUN")
 
 
 def test_all_corruptions_of_a_run_are_in_the_card(run, copy):

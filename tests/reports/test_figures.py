@@ -29,6 +29,7 @@ from eyechart.reports.figures import (
     human_curve_figure,
     human_index_figure,
     latex,
+    main_score_figure,
     overlap_figure,
     rank_figure,
     visual_change_figure,
@@ -47,9 +48,10 @@ from eyechart.reports.figures.paper_style import (
 from eyechart.reports.series.areas import area_panels_of
 from eyechart.reports.series.curves import best_space
 from eyechart.reports.series.image_strips import image_strip
+from eyechart.reports.series.main_score import main_score
 from eyechart.reports.series.model_errors import errors_of
 from eyechart.reports.series.overlap import OverlapPanel
-from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import load_report
 from eyechart.reports.series.visual_change import spread_grids
@@ -58,7 +60,7 @@ from eyechart.results.model_results import NormalizedErrors
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one
-from report_runs import levels_run, make_once, people_run
+from report_runs import human_run, levels_run, make_once
 
 NOISE, BLUR, BRIGHT = "vcr/gaussian_noise", "vcr/gaussian_blur", "vcr/brightness"
 STRANGE = "模型😀 a/b\\..\\$x_{1}$ & 100% <b>#~^"
@@ -66,13 +68,13 @@ STRANGE = "模型😀 a/b\\..\\$x_{1}$ & 100% <b>#~^"
 
 @pytest.fixture(scope="module")
 def vcr(tmp_path_factory):
-    return load_report([make_once(tmp_path_factory, people_run)])
+    return load_report([make_once(tmp_path_factory, human_run)])
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     """Runs of VCR, next to people, and of ImageNet-C."""
-    folders = [make_once(tmp_path_factory, make) for make in (people_run, levels_run)]
+    folders = [make_once(tmp_path_factory, make) for make in (human_run, levels_run)]
     return load_report(folders)
 
 
@@ -98,7 +100,7 @@ def multiplied(part, count):
             part.models[place % len(part.models)],
             name=f"model {place}",
             short=f"model {place}",
-            colour=COLOURS[place % len(COLOURS)],
+            color=COLORS[place % len(COLORS)],
             category=(*CATEGORIES, "")[place % 6],
         )
         for place in range(count)
@@ -139,10 +141,10 @@ def area_of(collection):
 # What they show
 
 
-def test_bars_next_to_people_are_the_scores_of_the_results(vcr):
+def test_bars_compared_with_humans_are_the_scores_of_the_results(vcr):
     (part,) = vcr.parts
-    figure = human_index_figure.draw_people_index(part, "entry16", NOISE)
-    own = [model.space("entry16").corruptions[NOISE].accuracy.people for model in part.models]
+    figure = human_index_figure.draw_human_index(part, "entry16", NOISE)
+    own = [model.space("entry16").corruptions[NOISE].accuracy.humans for model in part.models]
     assert bars(in_title(figure, "HMRI"))[0] == [each.hmri.value for each in own]
     assert bars(in_title(figure, "MRSI"))[0] == [each.mrsi.value for each in own]
     said = {text.get_text() for text in texts(figure)}
@@ -153,14 +155,14 @@ def test_bars_next_to_people_are_the_scores_of_the_results(vcr):
 
 def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_observed(vcr):
     (part,) = vcr.parts
-    figure = human_index_figure.draw_people_index(part, "entry16", NOISE)
+    figure = human_index_figure.draw_human_index(part, "entry16", NOISE)
     drawn = [line.get_ydata() for line in in_title(figure, "accuracy").lines]
     scores = [model.space("entry16").corruptions[NOISE].accuracy for model in part.models]
-    people_line, *lines = drawn
-    assert np.array_equal(people_line, values(scores[0].people.line.values))
+    humans_line, *lines = drawn
+    assert np.array_equal(humans_line, values(scores[0].humans.line.values))
     for place, score in enumerate(scores):
         pale, full = lines[2 * place : 2 * place + 2]
-        line = score.people.model_line
+        line = score.humans.model_line
         assert np.array_equal(pale, values(line.values))
         change = values(line.delta_v)
         seen = np.any([(a <= change) & (change <= b) for a, b in score.observed], axis=0)
@@ -168,10 +170,10 @@ def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_obse
         assert np.array_equal(full[seen], pale[seen])
 
 
-def test_without_people_the_bars_are_robustness(vcr):
+def test_without_humans_the_bars_are_robustness(vcr):
     (part,) = vcr.parts
     assert best_space(part, BRIGHT) == "native"
-    figure = human_index_figure.draw_people_index(part, "native", BRIGHT)
+    figure = human_index_figure.draw_human_index(part, "native", BRIGHT)
     for letter in ("a", "p"):
         found = [
             model.space("native").corruptions[BRIGHT].properties[letter].robustness.value
@@ -180,12 +182,12 @@ def test_without_people_the_bars_are_robustness(vcr):
         assert bars(in_title(figure, f"_{letter}"))[0] == found
 
 
-def test_bars_have_the_colour_and_the_hatch_of_their_category(vcr):
+def test_bars_have_the_color_and_the_hatch_of_their_category(vcr):
     part = multiplied(vcr.parts[0], 12)
-    figure = human_index_figure.draw_people_index(part, "entry16", NOISE)
+    figure = human_index_figure.draw_human_index(part, "entry16", NOISE)
     (container,) = [own for own in in_title(figure, "HMRI").containers]
     looks = {(patch.get_facecolor(), patch.get_hatch()) for patch in container}
-    assert len(looks) == len({colour for colour, _ in looks}) == len({hatch for _, hatch in looks})
+    assert len(looks) == len({color for color, _ in looks}) == len({hatch for _, hatch in looks})
     assert len(looks) == 6
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said[:2] == ["Vision transformer", "Supervised"] and len(said) == 6 + 3
@@ -290,12 +292,12 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
 
 
 def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
-    plan, *more = human_curve_figure.plan_people(vcr).drawings
-    assert not more and plan.words == ("people", "accuracy")
+    plan, *more = human_curve_figure.plan_humans(vcr).drawings
+    assert not more and plan.words == ("humans", "accuracy")
     figure = plan.make()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == ["(a) similar: noise", "(b) similar: blur", "(c) untested"]
-    experiment = next(own for own in vcr.runs[0].results.people if own.kind == "noise")
+    experiment = next(own for own in vcr.runs[0].results.humans if own.kind == "noise")
     line, *points = figure.axes[0].lines
     assert np.array_equal(line.get_ydata(), values(experiment.accuracy.line.values))
     dots = [own for own in points if own.get_marker() == "o"]
@@ -416,7 +418,7 @@ def test_the_overlap_map_hatches_what_is_undetermined():
                                                         *"–––"]  # fmt: skip
 
 
-def test_examples_frame_each_models_first_wrong_answer(vcr):
+def test_examples_frame_each_models_first_wrong_prediction(vcr):
     (part,) = vcr.parts
     strip = image_strip(vcr, part, NOISE).spread_over(example_figure.MOST)
     changes = [image.example.delta_v for image in strip.images]
@@ -429,7 +431,7 @@ def test_examples_frame_each_models_first_wrong_answer(vcr):
             (
                 place
                 for place, image in enumerate(strip.images)
-                if not image.example.answers[model.name].correct
+                if not image.example.predictions[model.name].correct
             ),
             None,
         )
@@ -442,7 +444,7 @@ def test_examples_frame_each_models_first_wrong_answer(vcr):
     assert places == [place for place in first if place is not None] != []
 
 
-def test_an_answer_fails_by_the_label_or_by_the_clean_picture_where_there_is_none(vcr):
+def test_a_prediction_fails_by_the_label_or_by_the_clean_image_where_there_is_none(vcr):
     strip = image_strip(vcr, vcr.parts[0], NOISE)
     shown = next(iter(strip.images[-1].predictions.values()))
     for correct, consistent, failed in (
@@ -499,19 +501,19 @@ def test_letters_that_the_font_lacks_become_boxes():
     assert drawable("a" * 20 + "b" * 20) == "a" * 13 + "…" + "b" * 12
 
 
-def test_models_are_told_apart_without_colour(vcr):
+def test_models_are_told_apart_without_color(vcr):
     for count in (10, 25):
         models = multiplied(vcr.parts[0], count).models
         looks = list(looks_of(models).values())
-        assert len({(look.colour, str(look.dash)) for look in looks}) == count
-        assert len({(look.colour, look.marker) for look in looks}) == count
+        assert len({(look.color, str(look.dash)) for look in looks}) == count
+        assert len({(look.color, look.marker) for look in looks}) == count
         assert len({str(look.dash) for look in looks[:10]}) == 10
 
 
 def test_curves_of_one_category_differ_by_their_dashes(vcr):
     models = multiplied(vcr.parts[0], 30).models
     looks = looks_of(models, by_category=True).values()
-    assert len({(look.colour, str(look.dash)) for look in looks}) == 30
+    assert len({(look.color, str(look.dash)) for look in looks}) == 30
 
 
 def test_a_scale_corrected_for_chance_is_named(vcr):
@@ -519,14 +521,12 @@ def test_a_scale_corrected_for_chance_is_named(vcr):
     model = part.models[0]
     space = model.results.spaces["entry16"]
     score = space.corruptions[NOISE]
-    own = replace(score.accuracy.people, corrected_for_chance=True)
-    score = replace(score, accuracy=replace(score.accuracy, people=own))
+    own = replace(score.accuracy.humans, corrected_for_chance=True)
+    score = replace(score, accuracy=replace(score.accuracy, humans=own))
     space = replace(space, corruptions={**space.corruptions, NOISE: score})
     model = replace(model, results=replace(model.results, spaces={"entry16": space}))
     for models, said in (((model,), True), (part.models, False)):
-        figure = human_index_figure.draw_people_index(
-            replace(part, models=models), "entry16", NOISE
-        )
+        figure = human_index_figure.draw_human_index(replace(part, models=models), "entry16", NOISE)
         assert ("less chance" in in_title(figure, "accuracy").get_title(loc="left")) is said
 
 
@@ -639,11 +639,11 @@ def test_svg_files_are_whole_and_their_text_needs_no_font(written):
             assert b"<dc:date>" not in path.read_bytes()
 
 
-def test_pictures_keep_all_their_pixels(written, some):
+def test_images_keep_all_their_pixels(written, some):
     (path,) = [each for each in written if each.name.startswith("examples") and "svg" in each.name]
-    pictures = ET.parse(path).getroot().iter("{http://www.w3.org/2000/svg}image")
+    images = ET.parse(path).getroot().iter("{http://www.w3.org/2000/svg}image")
     sides = []
-    for own in pictures:
+    for own in images:
         content = b64decode(own.get("{http://www.w3.org/1999/xlink}href").partition(",")[2])
         sides.append(Image.open(BytesIO(content)).size)
     assert len(sides) > 2 and set(sides) == {(80, 80)}
@@ -753,6 +753,28 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "lines.linewidth": 9}):
         with paper_style():
-            figure = human_curve_figure.plan_people(vcr).drawings[0].make()
+            figure = human_curve_figure.plan_humans(vcr).drawings[0].make()
         assert max(text.get_fontsize() for text in texts(figure)) < 10
         assert matplotlib.rcParams["font.size"] == 30
+
+
+# The main score by corruption
+
+
+def test_main_scores_are_drawn_worst_first_with_humans(report):
+    for part in at_least_one(report.parts):
+        main = main_score(part)
+        (axes,) = main_score_figure.draw_main_scores(main).axes
+        titles = [own.get_text().lower() for own in axes.get_yticklabels()]
+        assert titles == [name.rsplit("/", 1)[-1].replace("_", " ") for name in main.corruptions]
+        points = [line for line in axes.lines if line.get_marker() != "|"]
+        assert len(points) == len(part.models)
+        for model, line in zip(part.models, points, strict=True):
+            rows = [titles[round(float(place))] for place in line.get_ydata()]
+            shown = dict(zip(rows, line.get_xdata(), strict=True))
+            scores = {own.corruption: own.number.value for own in main.of(model)}
+            by_title = dict(zip(titles, main.corruptions, strict=True))
+            assert shown == {row: scores[by_title[row]] for row in titles}
+        marks = [line for line in axes.lines if line.get_marker() == "|"]
+        assert [mark.get_xdata()[0] for mark in marks] == [own.value for own in main.humans]
+    assert main_score(report.parts[0]).humans

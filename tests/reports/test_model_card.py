@@ -25,9 +25,9 @@ from report_runs import (
     HOSTILE,
     MODELS,
     hostile_run,
+    human_run,
     levels_run,
     make_once,
-    people_run,
 )
 
 FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
@@ -38,7 +38,7 @@ NATIVE, CATEGORIES = space_title("native"), space_title("entry16")
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     return {
-        "vcr": make_once(tmp_path_factory, people_run),
+        "vcr": make_once(tmp_path_factory, human_run),
         "imagenet-c": make_once(tmp_path_factory, levels_run),
     }
 
@@ -126,12 +126,12 @@ def test_every_number_of_the_index_is_that_of_results(card, folders):
                 count += 1
             kinds = {metric["type"] for metric in result["metrics"]}
             assert kinds == {"clean_accuracy", *own["means"]}
-            assert result["dataset"]["args"]["pictures"] == own["pictures"]
+            assert result["dataset"]["args"]["n_images"] == own["n_images"]
     # three models: clean accuracy, R_a, R_p, error, top-5 and ECE thrice, HMRI_a and MRSI_a once
     assert count == 3 * (3 * 6 + 2)
 
 
-def test_the_index_names_the_pictures_by_their_digest(card, folders):
+def test_the_index_names_the_images_by_their_digest(card, folders):
     images = json.loads((folders["vcr"] / "results.json").read_text())["images"]
     for entry in at_least_one(front(card)["model-index"]):
         assert {own["dataset"]["revision"] for own in entry["results"]} == {images["digest"]}
@@ -142,7 +142,7 @@ def test_a_mean_says_over_how_many_corruptions_it_is(card, folders):
     compared = [
         name
         for name, own in spaces["entry16"]["corruptions"].items()
-        if own["accuracy"]["people"] is not None
+        if own["accuracy"]["humans"] is not None
     ]
     entry = next(own for own in front(card)["model-index"] if own["name"] == DULL)
     metrics = {own["type"]: own["args"] for own in entry["results"][1]["metrics"]}
@@ -198,15 +198,15 @@ def test_each_corruption_shows_the_numbers_of_results(card, folders, suite):
     assert ("CE in %" in rows[0]) == (suite == "imagenet-c")
 
 
-def test_people_are_named_where_models_are_compared_with_them(card, folders):
-    people = json.loads((folders["vcr"] / "results.json").read_text())["people"]
-    assert people
-    for experiment in people:
+def test_humans_are_named_where_models_are_compared_with_them(card, folders):
+    humans = json.loads((folders["vcr"] / "results.json").read_text())["humans"]
+    assert humans
+    for experiment in humans:
         assert escape(experiment["title"]) in card
         assert escape(experiment["size"]) in card
 
 
-def test_without_people_the_card_says_so(folders):
+def test_without_humans_the_card_says_so(folders):
     card = card_of(load_report([folders["imagenet-c"]]))
     assert "Humans: none to compare with." in card
     assert "HMRI" not in card and "hmri" not in card
@@ -256,7 +256,7 @@ def test_mce_is_a_share_in_the_index_and_in_percent_in_tables(folders, tmp_path)
         assert row["mCE in %"] == "43.2 (40.0–50.0)"
 
 
-def test_few_photographs_are_noted_at_every_number(hostile):
+def test_few_images_are_noted_at_every_number(hostile):
     for entry in front(hostile)["model-index"]:
         for result in entry["results"]:
             for metric in result["metrics"]:
@@ -265,7 +265,7 @@ def test_few_photographs_are_noted_at_every_number(hostile):
 
 
 def test_hostile_names_are_shown_and_mean_nothing(hostile):
-    assert front(hostile)["model-index"][0]["name"] in (HOSTILE, "small_models:colours")
+    assert front(hostile)["model-index"][0]["name"] in (HOSTILE, "small_models:colors")
     body = hostile[FRONT.match(hostile).end() :]
     outside = re.sub(r"(?s)```+sh\n.*?\n```+", "", body)
     assert "<img" not in outside and "&lt;img src=x" in outside
@@ -371,5 +371,5 @@ def test_the_hub_reads_every_result(card, folders):
 def test_the_hub_reads_hostile_names(hostile):
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     found = hub.ModelCard(hostile)
-    assert found.data.model_name in (HOSTILE, "small_models:colours")
+    assert found.data.model_name in (HOSTILE, "small_models:colors")
     assert Path(HOSTILE).name in str(found.data.to_dict())

@@ -21,7 +21,7 @@ from eyechart.reports.html.cells import chance, count, delta, hundredths, percen
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.page import is_page
 from eyechart.reports.html.report_page import render_report, write_report
-from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.report import Part, Report, load_report
 from eyechart.reports.words import (
     corruption_title,
@@ -91,9 +91,9 @@ def test_every_trace_is_of_the_model_and_the_corruption_that_it_names(any_page):
         for trace in spec["data"]:
             for place in places_in(trace):
                 model = re.match(r"\d+/models/\d+", place)
-                who = at(files, f"{model[0]}/name") if model else "people"
+                who = at(files, f"{model[0]}/name") if model else "humans"
                 # people's curve stands beside the one that it is compared with
-                who = "people" if "/people/line/" in place else who
+                who = "humans" if re.search("/humans/(line|areas)/", place) else who
                 # how many answers there are is the same of all models, and what is covered too
                 is_shared = place.endswith("/bin_counts") or "/coverage/" in place
                 assert trace["meta"]["model"] == ("" if is_shared else who)
@@ -118,7 +118,7 @@ def test_numbers_round_as_they_are_read():
 def test_all_models_and_corruptions_are_there(any_page):
     report, page = any_page
     for shown in at_least_one(report.models):
-        assert shown.name in page.all("data-model-toggle")
+        assert (shown.name in page.all("data-model-toggle")) == (len(report.models) > 1)
         assert shown.short in page.text
     for place, part in at_least_one(enumerate(report.parts)):
         assert page.all("data-verdict").count(part.models[0].name) >= 1
@@ -152,13 +152,14 @@ def test_ids_are_unique_and_what_is_referred_to_is_there(any_page):
     }
 
 
-def test_headings_are_in_order_and_ask_the_four_questions(any_page):
-    _, page = any_page
+def test_headings_are_in_order_and_ask_the_questions(any_page):
+    report, page = any_page
     levels = [int(tag[1]) for tag, _ in page.headings]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(later - own <= 1 for own, later in pairwise(levels))
     assert [text for tag, text in page.headings if tag == "h2"] == [
-        "Is it good enough, compared with humans?",
+        "Is it robust enough?" if len(report.models) == 1 else "Are they robust enough?",
+        "What are all the scores?",
         "Where does it break?",
         "How sure are we?",
         "Can I reproduce it?",
@@ -180,23 +181,23 @@ def test_the_page_says_how_it_was_made(any_page):
 
 
 def test_examples_are_shown_along_visual_change(made):
-    report, page = made("people")
-    pictures = [own for tag, own in page.tags if tag == "img" and "src" in own]
-    assert pictures and all(own["src"].startswith("data:image/jpeg;base64,") for own in pictures)
-    for own in pictures[:5]:
-        with Image.open(BytesIO(b64decode(own["src"].partition(",")[2]))) as picture:
-            assert max(picture.size) <= 224
+    report, page = made("humans")
+    images = [own for tag, own in page.tags if tag == "img" and "src" in own]
+    assert images and all(own["src"].startswith("data:image/jpeg;base64,") for own in images)
+    for own in images[:5]:
+        with Image.open(BytesIO(b64decode(own["src"].partition(",")[2]))) as image:
+            assert max(image.size) <= 224
     examples = report.runs[0].results.examples
     shown = [own for own in page.all("data-at") if own.endswith("/confidence")]
     ours = [place for place, own in enumerate(examples) if own.corruption != "clean"]
     for place in ours:
         for name in MODELS:
-            assert shown.count(f"0/examples/{place}/answers/{name}/confidence") == 1
+            assert shown.count(f"0/examples/{place}/predictions/{name}/confidence") == 1
     assert "first failure" in page.text and "✗" in page.text and "✓" in page.text
 
 
-def test_a_run_whose_pictures_are_gone_says_so(made, tmp_path):
-    report, _ = made("people")
+def test_a_run_whose_images_are_gone_says_so(made, tmp_path):
+    report, _ = made("humans")
     shutil.copytree(report.runs[0].folder, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "examples")
     page = Page(render_report(load_report([tmp_path / "run"])))
@@ -204,8 +205,8 @@ def test_a_run_whose_pictures_are_gone_says_so(made, tmp_path):
     assert not [own for tag, own in page.tags if tag == "img" and "src" in own]
 
 
-def test_a_file_that_is_no_picture_is_a_gap_in_its_strip(made, tmp_path):
-    report, whole = made("people")
+def test_a_file_that_is_no_image_is_a_gap_in_its_strip(made, tmp_path):
+    report, whole = made("humans")
     shutil.copytree(report.runs[0].folder, tmp_path / "run")
     used = report.runs[0].results.examples[-1].file
     (tmp_path / "run" / "examples" / used).write_text("no picture")
@@ -302,8 +303,8 @@ def test_hostile_text_stays_text(made):
     _, page = made("hostile")
     assert HOSTILE in page.text and f"red {HOSTILE}" in page.text
     tags = Counter(tag for tag, _ in page.tags)
-    pictures = [own for tag, own in page.tags if tag == "img"]
-    assert not [own for own in pictures if "onerror" in own or own.get("src") == "x"]
+    images = [own for tag, own in page.tags if tag == "img"]
+    assert not [own for own in images if "onerror" in own or own.get("src") == "x"]
     assert tags["script"] == 5
 
 
@@ -311,7 +312,7 @@ def test_hostile_text_stays_text(made):
     "name", ["</script><script>alert(1)</script>", "\"'><b>&amp;", "{{ 7*7 }}"]
 )
 def test_hostile_names_of_models_and_classes_stay_text(made, name):
-    report, _ = made("people")
+    report, _ = made("humans")
     results = report.runs[0].results
     old = results.models[0].name
     space = results.models[0].spaces["native"]
@@ -322,8 +323,10 @@ def test_hostile_names_of_models_and_classes_stay_text(made, name):
         replace(
             own,
             truth=name,
-            picture=name,
-            answers={name if key == old else key: each for key, each in own.answers.items()},
+            image=name,
+            predictions={
+                name if key == old else key: each for key, each in own.predictions.items()
+            },
         )
         for own in results.examples
     )
@@ -403,8 +406,8 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
     said = [
         replace(
             own,
-            answers={
-                copy.name: own.answers[results.models[place % len(results.models)].name]
+            predictions={
+                copy.name: own.predictions[results.models[place % len(results.models)].name]
                 for place, copy in enumerate(copies)
             },
         )
@@ -425,7 +428,7 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
                 template,
                 name=name,
                 short=name,
-                colour=COLOURS[place % len(COLOURS)],
+                color=COLORS[place % len(COLORS)],
                 index=place,
                 results=results.models[place],
             )
@@ -434,7 +437,7 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
     return replace(report, runs=(run,), parts=(part,))
 
 
-def noisy_pictures(report: Report, home: Path) -> None:
+def noisy_images(report: Report, home: Path) -> None:
     """Write an example picture of 320 px for each that the report has, as hard as they come."""
     import numpy as np
 
@@ -446,9 +449,9 @@ def noisy_pictures(report: Report, home: Path) -> None:
 
 
 def test_ten_models_and_fourteen_corruptions_fit_into_eight_megabytes(made, tmp_path):
-    report, _ = made("people")
+    report, _ = made("humans")
     large = multiplied(report, 10, 14, tmp_path)
-    noisy_pictures(large, tmp_path)
+    noisy_images(large, tmp_path)
     text = render_report(large)
     assert len(text.encode()) < 8_000_000
     page = Page(text)
@@ -460,7 +463,7 @@ def test_ten_models_and_fourteen_corruptions_fit_into_eight_megabytes(made, tmp_
 # Words
 
 
-def test_corruptions_are_called_as_people_call_them():
+def test_corruptions_are_called_as_humans_call_them():
     assert corruption_title("vcr/gaussian_noise") == "Gaussian noise"
     assert corruption_title("jpeg_compression") == "JPEG compression"
     assert corruption_words("vcr/motion_blur") == "motion blur"

@@ -55,7 +55,7 @@ def farthest(report):
 
 
 def next_to_humans(model):
-    return model.space("entry16").corruptions[NOISE].accuracy.people
+    return model.space("entry16").corruptions[NOISE].accuracy.humans
 
 
 def is_only_written_so(value, decimals, text):
@@ -109,10 +109,10 @@ def test_charts_and_figures_write_a_score_alike(report, farthest):
     panels = area_panels_of(part, farthest)
     with paper_style():
         areas = words_of(area_figure.draw_areas(panels))
-        bars = words_of(human_index_figure.draw_people_index(part, "entry16", NOISE))
+        bars = words_of(human_index_figure.draw_human_index(part, "entry16", NOISE))
     for text in (texts["areas"], areas):
         assert is_only_written_so(human, SHARE, text) and is_only_written_so(hmri, SHARE, text)
-    for text in (texts["people-index"], bars):
+    for text in (texts["human-index"], bars):
         assert is_only_written_so(hmri, SHARE, text)
     assert is_only_written_so(human, SHARE, texts["curves"])
 

@@ -31,7 +31,7 @@ def test_under_matched_choices_curves_have_humans_on_the_scale_of_the_areas(made
 
 
 def test_curves_of_own_classes_borrow_humans_on_the_same_scale(made):
-    report, _ = made("people")
+    report, _ = made("humans")
     models = models_of(report.runs[0].results)
     native, entry16 = (run_panels(models, space, NOISE)[0] for space in ("native", "entry16"))
     assert native.humans is not None and entry16.humans is not None
@@ -41,7 +41,7 @@ def test_curves_of_own_classes_borrow_humans_on_the_same_scale(made):
 
 
 def test_rates_are_those_of_bins_with_the_minimum_count(made):
-    report, _ = made("people")
+    report, _ = made("humans")
     (own, *_) = curve_panel(report.parts[0].models, "native", NOISE, "a").curves
     counts = np.array(own.curve.bin_counts)
     assert 0 < len(own.rates(3)) == (counts >= 3).sum() < len(counts)
@@ -51,12 +51,12 @@ def test_rates_are_those_of_bins_with_the_minimum_count(made):
 
 
 def test_classes_of_similar_corruptions_come_before_what_is_in_none(made):
-    report, _ = made("people")
+    report, _ = made("humans")
     panels = human_panels(human_experiments(report), "a")
     assert [panel.short_title for panel in panels] == [
         "similar: noise", "similar: blur", "untested"
     ]  # fmt: skip
-    charts = [chart for chart in charts_of(report) if chart.kind == "people"]
+    charts = [chart for chart in charts_of(report) if chart.kind == "humans"]
     assert [chart.alt for chart in charts] == [panel.in_words() for panel in panels]
 
 

@@ -39,14 +39,14 @@ from report_runs import (
     SHARP,
     evaluate,
     hostile_run,
+    human_run,
     levels_run,
     make_once,
-    people_run,
 )
-from small_models import TINTS, save_pictures
+from small_models import TINTS, save_images
 
 NOISE = "vcr/gaussian_noise"
-COLOURS, FOUR = "small_models:pale_colours", "small_models:four_classes"
+COLORS, FOUR = "small_models:pale_colors", "small_models:four_classes"
 SMALL = ("--corruption", "gaussian_noise", "--humans", "none")
 
 
@@ -73,15 +73,15 @@ class Client:
         assert reply.status == 200, reply.body
         return json.loads(reply.body)
 
-    def refusal(self, path, **query):
+    def rejection(self, path, **query):
         """Return the status and the sentence."""
         reply = self.ask(f"{path}?{urlencode(query)}" if query else path)
         sentence = json.loads(reply.body)["error"]
         assert sentence.endswith((".", "?")) and "\n" not in sentence
         return reply.status, sentence
 
-    def picture(self, **query):
-        reply = self.ask(f"/picture?{urlencode(query)}")
+    def image(self, **query):
+        reply = self.ask(f"/image?{urlencode(query)}")
         assert (reply.status, reply.headers["Content-Type"]) == (200, "image/png"), reply.body
         return np.asarray(Image.open(BytesIO(reply.body)))
 
@@ -100,7 +100,7 @@ def serving(*folders, images=None):
 
 @pytest.fixture(scope="module")
 def vcr(tmp_path_factory):
-    return make_once(tmp_path_factory, people_run)
+    return make_once(tmp_path_factory, human_run)
 
 
 @pytest.fixture(scope="module")
@@ -147,17 +147,17 @@ def test_rows_are_all_that_were_recorded_from_mild_to_strong(both, vcr):
     assert set(found["rows"]) == set(own)
     assert found["delta_v"] == [own[row]["delta_v"] for row in found["rows"]]
     assert found["delta_v"] == sorted(found["delta_v"])
-    names = [found["pictures"][place] for place in found["picture"]]
-    assert names == [own[row]["picture"] for row in found["rows"]]
+    names = [found["images"][place] for place in found["image"]]
+    assert names == [own[row]["image"] for row in found["rows"]]
 
 
-def test_right_and_same_follow_from_the_recorded_answers(both, vcr):
+def test_right_and_same_follow_from_the_recorded_predictions(both, vcr):
     own = recorded(vcr, "vcr-gaussian_noise", DULL)
-    clean = {row["picture"]: row["answer"] for row in recorded(vcr, "clean", DULL).values()}
+    clean = {row["image"]: row["prediction"] for row in recorded(vcr, "clean", DULL).values()}
     found = both.json("/api/rows", run=0, corruption=NOISE, model=DULL)
     for row, correct, same in zip(found["rows"], found["correct"], found["same"], strict=True):
-        assert correct == (wordnet_ids()[own[row]["answer"]] == own[row]["label"])
-        assert same == (own[row]["answer"] == clean[own[row]["picture"]])
+        assert correct == (wordnet_ids()[own[row]["prediction"]] == own[row]["label"])
+        assert same == (own[row]["prediction"] == clean[own[row]["image"]])
     assert 0 < sum(found["correct"]) < len(own)
 
 
@@ -168,7 +168,7 @@ def test_peoples_categories_are_the_likeliest_ones(both, vcr):
     for row, correct in zip(found["rows"], found["correct"], strict=True):
         said = CATEGORIES[int(np.argmax(own[row]["category_max"]))]
         assert correct == (said == own[row]["category"])
-    assert found["curves"]["people_a"]["values"]
+    assert found["curves"]["humans_a"]["values"]
 
 
 def test_curves_are_those_of_the_results(both, vcr):
@@ -179,7 +179,7 @@ def test_curves_are_those_of_the_results(both, vcr):
     assert curves["a"]["values"] == score["accuracy"]["curve"]["values"]
     assert curves["a"]["high"] == score["accuracy"]["curve"]["high95"]
     assert curves["p"]["delta_v"] == score["consistency"]["curve"]["delta_v"]
-    assert "people_a" not in curves and curves["notes"]
+    assert "humans_a" not in curves and curves["notes"]
 
 
 def test_a_row_tells_what_made_it_and_what_every_model_said(both, vcr):
@@ -187,38 +187,40 @@ def test_a_row_tells_what_made_it_and_what_every_model_said(both, vcr):
     for row in at_least_one(list(own[SHARP])[::20]):
         found = both.json("/api/row", run=0, row=row)
         first = own[SHARP][row]
-        assert (found["delta_v"], found["picture"]) == (first["delta_v"], first["picture"])
+        assert (found["delta_v"], found["image"]) == (first["delta_v"], first["image"])
         numbers = {each["name"]: each["value"] for each in found["parameters"]}
         assert numbers == dict(first["parameters"])
         assert [each["unit"] for each in found["parameters"]] == ["fraction of full scale"]
         assert found["truth"] == class_names()[wordnet_ids().index(first["label"])]
-        assert {answer["model"] for answer in found["answers"]} == set(own)
-        for answer in found["answers"]:
-            there = own[answer["model"]][row]
-            assert answer["said"] == class_names()[there["answer"]]
-            assert answer["confidence"] == pytest.approx(there["confidence"])
-            assert answer["correct"] == (wordnet_ids()[there["answer"]] == there["label"])
+        assert {prediction["model"] for prediction in found["predictions"]} == set(own)
+        for prediction in found["predictions"]:
+            there = own[prediction["model"]][row]
+            assert prediction["prediction"] == class_names()[there["prediction"]]
+            assert prediction["confidence"] == pytest.approx(there["confidence"])
+            assert prediction["correct"] == (wordnet_ids()[there["prediction"]] == there["label"])
 
 
 def test_models_of_several_runs_of_one_test_stand_together(tmp_path):
-    photos = save_pictures(tmp_path / "photos", each=3)
-    for name, model in (("one", COLOURS), ("two", FOUR)):
+    photos = save_images(tmp_path / "photos", each=3)
+    for name, model in (("one", COLORS), ("two", FOUR)):
         asked = ("--n", 40, *SMALL, "--baseline", "none")
         evaluate(photos, tmp_path / name, *asked, models=(model,))
     with serving(tmp_path / "one", tmp_path / "two") as client:
         (test,) = client.json("/api/runs")["tests"]
-        assert {model["name"]: model["run"] for model in test["models"]} == {COLOURS: 0, FOUR: 1}
+        assert {model["name"]: model["run"] for model in test["models"]} == {COLORS: 0, FOUR: 1}
         row = client.json("/api/rows", run=1, corruption=NOISE, model=FOUR)["rows"][0]
         found = client.json("/api/row", run=1, row=row)
-        said = {answer["model"]: answer["said"] for answer in found["answers"]}
-        for name, model in (("one", COLOURS), ("two", FOUR)):
+        said = {
+            prediction["model"]: prediction["prediction"] for prediction in found["predictions"]
+        }
+        for name, model in (("one", COLORS), ("two", FOUR)):
             own = recorded(tmp_path / name, "vcr-gaussian_noise", model)[row]
-            assert said.pop(model) == sorted(TINTS)[own["answer"]]
+            assert said.pop(model) == sorted(TINTS)[own["prediction"]]
         assert not said
 
 
-def test_a_picture_outside_peoples_categories_still_says_what_it_shows(tmp_path):
-    photos = save_pictures(tmp_path / "photos", each=2, tints=("blue", "green", "grey"))
+def test_an_image_outside_peoples_categories_still_says_what_it_shows(tmp_path):
+    photos = save_images(tmp_path / "photos", each=2, tints=("blue", "green", "grey"))
     for tint, place in (("blue", 404), ("green", 294), ("grey", 1)):
         (photos / tint).rename(photos / wordnet_ids()[place])
     asked = ("--n", 40, "--corruption", "gaussian_noise")
@@ -231,77 +233,78 @@ def test_a_picture_outside_peoples_categories_still_says_what_it_shows(tmp_path)
         }
     goldfish, airliner = (found[wordnet_ids()[place]] for place in (1, 404))
     assert goldfish["truth"] == f"{class_names()[1]} (none of the 16 categories)"
-    assert (airliner["truth"], airliner["answers"][0]["correct"] in (0, 1)) == ("airplane", True)
-    assert goldfish["answers"][0]["correct"] == -1
+    assert (airliner["truth"], airliner["predictions"][0]["correct"] in (0, 1)) == (
+        "airplane",
+        True,
+    )
+    assert goldfish["predictions"][0]["correct"] == -1
 
 
 # Pictures
 
 
-def test_a_picture_has_the_pixels_that_corrupt_gives(both, levels):
+def test_an_image_has_the_pixels_that_corrupt_gives(both, levels):
     own = recorded(levels, "gaussian_noise", SHARP)
     images = ec.load_images(json.loads((levels / "results.json").read_text())["images"]["source"])
-    paths = {picture.name: picture.path for picture in images.pictures}
+    paths = {image.name: image.path for image in images.listed}
     for row in at_least_one(list(own.values())[::40]):
-        clean = np.asarray(Image.open(paths[row["picture"]]).convert("RGB"))
+        clean = np.asarray(Image.open(paths[row["image"]]).convert("RGB"))
         made = ec.corrupt(
             clean, "gaussian_noise", severity=row["severity"], keys=[row["digest"]], seed=0
         )
-        assert np.array_equal(both.picture(run=1, row=row["row"]), made)
-        assert np.array_equal(both.picture(run=1, row=row["row"], clean=1), clean)
+        assert np.array_equal(both.image(run=1, row=row["row"]), made)
+        assert np.array_equal(both.image(run=1, row=row["row"], clean=1), clean)
 
 
 @pytest.mark.parametrize("name", ["gaussian_noise", "gaussian_blur", "brightness"])
-def test_a_picture_has_the_pixels_that_were_recorded(both, vcr, name):
+def test_an_image_has_the_pixels_that_were_recorded(both, vcr, name):
     for row in at_least_one(list(recorded(vcr, f"vcr-{name}", SHARP).values())[::30]):
-        assert pixels_of(both.picture(run=0, row=row["row"])) == row["pixels"]
+        assert pixels_of(both.image(run=0, row=row["row"])) == row["pixels"]
 
 
-def test_pictures_that_others_corrupted_are_read_from_their_files(tmp_path):
-    clean = save_pictures(tmp_path / "clean", each=2)
+def test_images_that_others_corrupted_are_read_from_their_files(tmp_path):
+    clean = save_images(tmp_path / "clean", each=2)
     root = publish(clean, tmp_path / "published", corruptions=("gaussian_noise",))
-    evaluate(root, tmp_path / "run", "--clean", clean, "--humans", "none", models=(COLOURS,))
-    own = recorded(tmp_path / "run", "gaussian_noise", COLOURS)
+    evaluate(root, tmp_path / "run", "--clean", clean, "--humans", "none", models=(COLORS,))
+    own = recorded(tmp_path / "run", "gaussian_noise", COLORS)
     with serving(tmp_path / "run") as client:
         for row in list(own.values())[::9]:
-            file = root / "gaussian_noise" / f"{row['severity']:g}" / row["picture"]
-            assert np.array_equal(
-                client.picture(run=0, row=row["row"]), np.asarray(Image.open(file))
-            )
-        status, why = client.refusal("/picture", run=0, row=row["row"], clean=1)
+            file = root / "gaussian_noise" / f"{row['severity']:g}" / row["image"]
+            assert np.array_equal(client.image(run=0, row=row["row"]), np.asarray(Image.open(file)))
+        status, why = client.rejection("/image", run=0, row=row["row"], clean=1)
         assert status == 404 and "--clean" in why and "--images PATH" in why
     with serving(tmp_path / "run", images=clean) as client:
-        there = np.asarray(Image.open(clean / row["picture"]))
-        assert np.array_equal(client.picture(run=0, row=row["row"], clean=1), there)
-    file.write_bytes((clean / row["picture"]).read_bytes())
+        there = np.asarray(Image.open(clean / row["image"]))
+        assert np.array_equal(client.image(run=0, row=row["row"], clean=1), there)
+    file.write_bytes((clean / row["image"]).read_bytes())
     with serving(tmp_path / "run") as client:
-        assert "cannot be regenerated" in client.refusal("/picture", run=0, row=row["row"])[1]
+        assert "cannot be regenerated" in client.rejection("/image", run=0, row=row["row"])[1]
 
 
-def test_pictures_of_arrays_are_read_from_them(tmp_path):
+def test_images_of_arrays_are_read_from_them(tmp_path):
     root = arrays(tmp_path / "cifar", corruptions=("gaussian_noise",))
     clean = tmp_path / "clean.npy"
-    evaluate(root, tmp_path / "run", "--clean", clean, "--humans", "none", models=(COLOURS,))
-    own = recorded(tmp_path / "run", "gaussian_noise", COLOURS)
+    evaluate(root, tmp_path / "run", "--clean", clean, "--humans", "none", models=(COLORS,))
+    own = recorded(tmp_path / "run", "gaussian_noise", COLORS)
     array, before = np.load(root / "gaussian_noise.npy"), np.load(clean)
     with serving(tmp_path / "run", images=clean) as client:
         for row in list(own.values())[::7]:
-            place = (int(row["severity"]) - 1) * len(before) + int(row["picture"])
-            assert np.array_equal(client.picture(run=0, row=row["row"]), array[place])
-            seen = client.picture(run=0, row=row["row"], clean=1)
-            assert np.array_equal(seen, before[int(row["picture"])])
+            place = (int(row["severity"]) - 1) * len(before) + int(row["image"])
+            assert np.array_equal(client.image(run=0, row=row["row"]), array[place])
+            seen = client.image(run=0, row=row["row"], clean=1)
+            assert np.array_equal(seen, before[int(row["image"])])
 
 
-def test_without_clean_pictures_rows_go_by_severity(tmp_path):
+def test_without_clean_images_rows_go_by_severity(tmp_path):
     root = arrays(tmp_path / "cifar", corruptions=("gaussian_noise",))
-    evaluate(root, tmp_path / "run", "--humans", "none", models=(COLOURS,))
-    own = recorded(tmp_path / "run", "gaussian_noise", COLOURS)
+    evaluate(root, tmp_path / "run", "--humans", "none", models=(COLORS,))
+    own = recorded(tmp_path / "run", "gaussian_noise", COLORS)
     with serving(tmp_path / "run") as client:
-        found = client.json("/api/rows", run=0, corruption="gaussian_noise", model=COLOURS)
+        found = client.json("/api/rows", run=0, corruption="gaussian_noise", model=COLORS)
         assert found["delta_v"] == [None] * 40
         assert [own[row]["severity"] for row in found["rows"]] == sorted([1, 2, 3, 4, 5] * 8)
         assert set(found["same"]) == {-1} and set(found["correct"]) <= {0, 1}
-        status, why = client.refusal("/picture", run=0, row=found["rows"][0], clean=1)
+        status, why = client.rejection("/image", run=0, row=found["rows"][0], clean=1)
         assert status == 404 and "no clean images" in why
 
 
@@ -311,40 +314,40 @@ def test_without_clean_pictures_rows_go_by_severity(tmp_path):
 @pytest.fixture
 def small(tmp_path):
     """A run whose photographs may be changed, and a row of it."""
-    photos = save_pictures(tmp_path / "photos", each=3)
-    evaluate(photos, tmp_path / "run", "--n", 40, *SMALL, models=(COLOURS,))
-    row = next(iter(recorded(tmp_path / "run", "vcr-gaussian_noise", COLOURS).values()))
+    photos = save_images(tmp_path / "photos", each=3)
+    evaluate(photos, tmp_path / "run", "--n", 40, *SMALL, models=(COLORS,))
+    row = next(iter(recorded(tmp_path / "run", "vcr-gaussian_noise", COLORS).values()))
     return tmp_path, row
 
 
-def test_a_photograph_that_changed_is_not_shown(small):
+def test_an_image_that_changed_is_not_shown(small):
     home, row = small
-    path = home / "photos" / row["picture"]
+    path = home / "photos" / row["image"]
     Image.fromarray(255 - np.asarray(Image.open(path))).save(path)
     with serving(home / "run") as client:
         for clean in (0, 1):
-            status, why = client.refusal("/picture", run=0, row=row["row"], clean=clean)
+            status, why = client.rejection("/image", run=0, row=row["row"], clean=clean)
             assert status == 404
-            assert "has changed since the run" in why and row["picture"] in why
+            assert "has changed since the run" in why and row["image"] in why
             assert "--images PATH" in why
 
 
-def test_photographs_that_moved_are_found_where_they_are_now(small):
+def test_images_that_moved_are_found_where_they_are_now(small):
     home, row = small
     shutil.move(home / "photos", home / "elsewhere")
     with serving(home / "run") as client:
-        status, why = client.refusal("/picture", run=0, row=row["row"])
+        status, why = client.rejection("/image", run=0, row=row["row"])
         assert status == 404 and str(home / "photos") in why and "--images PATH" in why
     with serving(home / "run", images=home / "elsewhere") as client:
-        assert pixels_of(client.picture(run=0, row=row["row"])) == row["pixels"]
+        assert pixels_of(client.image(run=0, row=row["row"])) == row["pixels"]
 
 
-def test_a_photograph_that_is_missing_is_named(small):
+def test_an_image_that_is_missing_is_named(small):
     home, row = small
-    (home / "photos" / row["picture"]).unlink()
+    (home / "photos" / row["image"]).unlink()
     with serving(home / "run") as client:
-        status, why = client.refusal("/picture", run=0, row=row["row"])
-        assert status == 404 and row["picture"] in why and "is missing" in why
+        status, why = client.rejection("/image", run=0, row=row["row"])
+        assert status == 404 and row["image"] in why and "is missing" in why
 
 
 def test_pixels_that_come_out_otherwise_are_not_shown(small):
@@ -354,7 +357,7 @@ def test_pixels_that_come_out_otherwise_are_not_shown(small):
     other = pa.array([value ^ 1 for value in table["pixels"].to_pylist()], pa.uint64())
     pq.write_table(table.set_column(table.schema.get_field_index("pixels"), "pixels", other), path)
     with serving(home / "run") as client:
-        status, why = client.refusal("/picture", run=0, row=row["row"])
+        status, why = client.rejection("/image", run=0, row=row["row"])
         assert status == 404 and "pixels that the models saw" in why
 
 
@@ -362,26 +365,26 @@ def test_a_run_without_its_predictions_says_so(small):
     home, _ = small
     shutil.rmtree(home / "run" / "predictions")
     with serving(home / "run") as client:
-        status, why = client.refusal("/api/rows", run=0, corruption=NOISE, model=COLOURS)
+        status, why = client.rejection("/api/rows", run=0, corruption=NOISE, model=COLORS)
         assert status == 404 and "copy the whole folder of the run" in why
-        assert client.refusal("/picture", run=0, row=0) == (status, why)
+        assert client.rejection("/image", run=0, row=0) == (status, why)
         assert client.ask("/").status == 200
 
 
 def test_outputs_that_a_card_names_in_another_order_are_called_and_judged_so(tmp_path):
-    photos = save_pictures(tmp_path / "photos", each=3)
+    photos = save_images(tmp_path / "photos", each=3)
     card = tmp_path / "card.yaml"
     # the model's first output is what is blue, and the card calls it red
-    card.write_text(f"model: {COLOURS}\nclass_names: [red, grey, green, blue]\n")
+    card.write_text(f"model: {COLORS}\nclass_names: [red, grey, green, blue]\n")
     evaluate(photos, tmp_path / "run", "--n", 40, *SMALL, models=(card,))
     recorded = pq.read_table(tmp_path / "run" / "predictions" / "vcr-gaussian_noise.parquet")
     names = ("red", "grey", "green", "blue")
     with serving(tmp_path / "run") as client:
         for row in recorded.to_pylist()[:8]:
             found = client.json("/api/row", run=0, row=row["row"])
-            said = names[row["answer"]]
-            assert found["answers"][0]["said"] == said
-            assert found["answers"][0]["correct"] == (said == row["label"])
+            said = names[row["prediction"]]
+            assert found["predictions"][0]["prediction"] == said
+            assert found["predictions"][0]["correct"] == (said == row["label"])
 
 
 # What is refused
@@ -403,14 +406,14 @@ def test_outputs_that_a_card_names_in_another_order_are_called_and_judged_so(tmp
         ("/api/row?run=0&row=" + "9" * 40, 400, "whole number"),
         ("/api/row?run=0&run=1&row=1", 400, "given twice"),
         ("/api/row?run=0&row=1&file=/etc/passwd", 400, "not known here"),
-        ("/picture?run=0&row=1&clean=yes", 400, "0 or 1"),
-        ("/picture?run=0&row=%ff", 400, "cannot be read"),
+        ("/image?run=0&row=1&clean=yes", 400, "0 or 1"),
+        ("/image?run=0&row=%ff", 400, "cannot be read"),
         ("/" + "&".join("x" * 20), 404, "nothing at this address"),
         ("/api/runs/", 404, "nothing at this address"),
     ],
 )
 def test_a_bad_request_gets_a_sentence(both, path, status, words):
-    found, sentence = both.refusal(path)
+    found, sentence = both.rejection(path)
     assert found == status and words in sentence
 
 
@@ -428,7 +431,7 @@ def test_no_address_leads_to_a_file_of_the_machine(both, path):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", ""])
-def test_another_name_for_this_machine_is_refused(both, host):
+def test_another_name_for_this_machine_is_rejected(both, host):
     reply = both.ask("/api/runs", Host=host.format(port=both.port))
     assert reply.status == 403 and "responds to http://127.0.0.1" in json.loads(reply.body)["error"]
     assert both.ask("/api/runs", Host=f"localhost:{both.port}").status == 200
@@ -444,14 +447,14 @@ def test_nothing_but_get_and_head_is_answered(both):
 
 
 def test_pages_may_run_and_fetch_nothing_from_elsewhere(both):
-    for path in ("/", "/pictures", "/api/runs", "/nowhere"):
+    for path in ("/", "/images", "/api/runs", "/nowhere"):
         headers = both.ask(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert headers["Cache-Control"] == "no-store"
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert "Access-Control-Allow-Origin" not in headers
-    policy = both.ask("/pictures").headers["Content-Security-Policy"]
+    policy = both.ask("/images").headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "script-src 'self';" in policy
     assert "unsafe" not in policy and "http" not in policy
 
@@ -460,7 +463,7 @@ def test_the_report_itself_is_at_the_root(both):
     reply = both.ask("/")
     assert reply.status == 200 and reply.headers["Content-Type"] == "text/html; charset=utf-8"
     text = reply.body.decode()
-    assert text.lstrip().lower().startswith("<!doctype html>") and 'href="/pictures"' in text
+    assert text.lstrip().lower().startswith("<!doctype html>") and 'href="/images"' in text
 
 
 # How it begins and ends
@@ -535,7 +538,7 @@ def test_ctrl_c_ends_the_process_also_while_a_browser_is_there(vcr):
 # Many rows
 
 
-def many(run, out, least=50_000):
+def many(run, out, n_rows=50_000):
     """A copy of a run with so many rows of one corruption, each by three models."""
     shutil.copytree(run, out)
     path = out / "predictions" / "vcr-gaussian_noise.parquet"
@@ -543,7 +546,7 @@ def many(run, out, least=50_000):
     rows = table["row"].to_numpy()
     copies = [
         table.set_column(0, "row", pa.array(rows + 10_000_000 * place))
-        for place in range(-(-least // len(np.unique(rows))))
+        for place in range(-(-n_rows // len(np.unique(rows))))
     ]
     pq.write_table(pa.concat_tables(copies), path, compression="zstd")
     return out
@@ -551,7 +554,7 @@ def many(run, out, least=50_000):
 
 def test_fifty_thousand_rows_come_within_two_seconds(vcr, tmp_path):
     few = recorded(vcr, "vcr-gaussian_noise", SHARP).values()
-    right = [wordnet_ids()[row["answer"]] == row["label"] for row in few]
+    right = [wordnet_ids()[row["prediction"]] == row["label"] for row in few]
     asked = {"run": 0, "corruption": NOISE, "model": SHARP}
     with serving(many(vcr, tmp_path / "many")) as client:
         # of this process, so that others on the machine do not count
@@ -596,7 +599,7 @@ class Page:
         tab.on("console", lambda said: self.problems.append(said.text))
         tab.on("pageerror", lambda error: self.problems.append(str(error)))
         tab.on("request", self._note)
-        tab.goto(f"http://127.0.0.1:{client.port}/pictures")
+        tab.goto(f"http://127.0.0.1:{client.port}/images")
 
     def _note(self, request):
         if not request.url.startswith((f"http://127.0.0.1:{self.client.port}/", "blob:", "data:")):
@@ -620,7 +623,7 @@ class Page:
 
     def shown(self, which="seen"):
         """The pixels of a picture as the browser has them."""
-        picture = self.tab.evaluate(
+        image = self.tab.evaluate(
             """async (id) => {
               const image = document.getElementById(id), canvas = document.createElement("canvas");
               [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
@@ -631,7 +634,7 @@ class Page:
             }""",
             which,
         )
-        return np.array(picture[2], dtype=np.uint8).reshape(*picture[:2], 4)[..., :3]
+        return np.array(image[2], dtype=np.uint8).reshape(*image[:2], 4)[..., :3]
 
 
 @pytest.fixture
@@ -647,18 +650,18 @@ def open_page(chromium):
         tab.close()
 
 
-def test_keys_and_dragging_move_the_picture_along_delta_v(open_page, both):
+def test_keys_and_dragging_move_the_image_along_delta_v(open_page, both):
     page = open_page(both, viewport={"width": 1440, "height": 900})
     slider, model = page.tab.locator("#slider"), page.model()
     rows = both.json("/api/rows", run=0, corruption=NOISE, model=model)["rows"]
     assert page.row() == rows[0]
-    assert np.array_equal(page.shown(), both.picture(run=0, row=rows[0]))
+    assert np.array_equal(page.shown(), both.image(run=0, row=rows[0]))
     slider.press("ArrowRight")
     assert page.row() == rows[1]
     slider.press("End")
     assert page.row() == rows[-1]
-    assert np.array_equal(page.shown(), both.picture(run=0, row=rows[-1]))
-    assert np.array_equal(page.shown("clean"), both.picture(run=0, row=rows[-1], clean=1))
+    assert np.array_equal(page.shown(), both.image(run=0, row=rows[-1]))
+    assert np.array_equal(page.shown("clean"), both.image(run=0, row=rows[-1], clean=1))
     box = slider.bounding_box()
     page.tab.mouse.move(box["x"] + box["width"] - 8, box["y"] + box["height"] / 2)
     page.tab.mouse.down()
@@ -669,12 +672,12 @@ def test_keys_and_dragging_move_the_picture_along_delta_v(open_page, both):
     others = both.json("/api/rows", run=0, corruption=NOISE, model=model)["delta_v"]
     nearest = min(abs(other - 0.5) for other in others)
     assert abs(change - 0.5) <= nearest + 0.02
-    assert np.array_equal(page.shown(), both.picture(run=0, row=row))
+    assert np.array_equal(page.shown(), both.image(run=0, row=row))
     assert f"Δv {change:.3f}" in slider.get_attribute("aria-valuetext")
     assert page.problems == []
 
 
-def test_next_failure_goes_to_the_next_wrong_answer(open_page, both):
+def test_next_failure_goes_to_the_next_wrong_prediction(open_page, both):
     found = both.json("/api/rows", run=0, corruption=NOISE, model=SHARP)
     wrong = [row for row, right in zip(found["rows"], found["correct"], strict=True) if not right]
     first, last = found["rows"][0], found["rows"][-1]
@@ -703,19 +706,19 @@ def test_next_failure_goes_to_the_next_wrong_answer(open_page, both):
     assert page.problems == []
 
 
-def test_staying_on_a_photograph_shows_only_its_rows(open_page, both, vcr):
+def test_staying_on_an_image_shows_only_its_rows(open_page, both, vcr):
     page = open_page(both)
     model = page.model()
     own = recorded(vcr, "vcr-gaussian_noise", model)
-    name = own[page.row()]["picture"]
+    name = own[page.row()]["image"]
     page.tab.check("#stay")
-    same = sorted((row["delta_v"], number) for number, row in own.items() if row["picture"] == name)
+    same = sorted((row["delta_v"], number) for number, row in own.items() if row["image"] == name)
     assert f"of {len(same)}" in page.tab.locator("#where").inner_text()
     page.tab.locator("#slider").press("End")
     assert page.row() == same[-1][1]
     page.tab.select_option("#corruption", "vcr/gaussian_blur")
     page.tab.wait_for_function("() => location.hash.includes('gaussian_blur')")
-    assert recorded(vcr, "vcr-gaussian_blur", model)[page.row()]["picture"] == name
+    assert recorded(vcr, "vcr-gaussian_blur", model)[page.row()]["image"] == name
 
 
 def test_an_address_leads_to_the_row_it_names(open_page, both):
@@ -723,14 +726,14 @@ def test_an_address_leads_to_the_row_it_names(open_page, both):
     page = open_page(both)
     page.row()
     asked = {"test": 1, "corruption": "brightness", "model": BLIND, "row": rows[33]}
-    page.tab.goto(f"http://127.0.0.1:{both.port}/pictures#{urlencode(asked)}")
+    page.tab.goto(f"http://127.0.0.1:{both.port}/images#{urlencode(asked)}")
     page.tab.wait_for_function("() => document.getElementById('test').value === '1'")
     shown = f"document.getElementById('seen').dataset.shows === '1 {rows[33]}'"
     page.tab.wait_for_function(f"() => {shown}")
     assert page.row() == rows[33]
 
 
-def test_a_picture_that_cannot_be_made_is_replaced_by_the_reason(open_page, small):
+def test_an_image_that_cannot_be_made_is_replaced_by_the_reason(open_page, small):
     home, _ = small
     shutil.move(home / "photos", home / "elsewhere")
     with serving(home / "run") as client:
@@ -739,8 +742,8 @@ def test_a_picture_that_cannot_be_made_is_replaced_by_the_reason(open_page, smal
         assert "--images PATH" in page.tab.locator("#seen-problem").inner_text()
         assert not page.tab.locator("#seen").is_visible()
         # The table comes with a request of its own, which may end after the picture's.
-        page.tab.wait_for_selector("#answers tr")
-        assert page.tab.locator("#answers tr").count() == 1
+        page.tab.wait_for_selector("#predictions tr")
+        assert page.tab.locator("#predictions tr").count() == 1
 
 
 def test_names_that_are_html_stay_text(open_page, tmp_path_factory):
@@ -750,7 +753,7 @@ def test_names_that_are_html_stay_text(open_page, tmp_path_factory):
         page.tab.locator("#slider").press("End")
         page.row()
         assert HOSTILE in page.tab.locator("#model").inner_text()
-        assert HOSTILE in page.tab.locator("#answers").inner_text()
+        assert HOSTILE in page.tab.locator("#predictions").inner_text()
         assert page.tab.evaluate("window.hacked") is None
         assert page.tab.locator("main img").count() == 2
         assert page.problems == []

@@ -28,28 +28,35 @@ def strips(report, page):
 def examples_of(file, corruption):
     """The places of the pictures that a strip must show, in its order."""
     own = [place for place, each in enumerate(file["examples"]) if each["corruption"] == corruption]
-    pictures = {file["examples"][place]["picture"] for place in own}
+    images = {file["examples"][place]["image"] for place in own}
     clean = [
         place
         for place, each in enumerate(file["examples"])
-        if each["corruption"] == "clean" and {each["picture"]} == pictures
+        if each["corruption"] == "clean" and {each["image"]} == images
     ]
     return [*clean, *own]
 
 
-def answer_to(shelf, part, example, name):
+def prediction_to(shelf, part, example, name):
     """A model's answer to an example, and its place, from the model's own run; None if not kept."""
     run = int(shelf.model(part, name).split("/")[0])
     for place, own in enumerate(shelf.files[run]["examples"]):
-        same = all(own[key] == example[key] for key in ("corruption", "row", "picture"))
-        if same and name in own["answers"]:
-            return f"{run}/examples/{place}/answers/{name.replace('~', '~0').replace('/', '~1')}"
+        same = all(own[key] == example[key] for key in ("corruption", "row", "image"))
+        if same and name in own["predictions"]:
+            return (
+                f"{run}/examples/{place}/predictions/{name.replace('~', '~0').replace('/', '~1')}"
+            )
     return None
 
 
 def test_strips_hold_the_examples_of_their_corruption_in_order(any_page):
     report, page = any_page
-    options = page.by_id("answers").all("option")
+    # the page of one model has nothing to choose from
+    is_single = len(report.models) == 1
+    shorts = {"0": report.models[0].short}
+    if not is_single:
+        options = page.by_id("predictions").all("option")
+        shorts = {own.own["value"]: own.text for own in options}
     for shelf, part, name, panel in at_least_one(strips(report, page)):
         run = shelf.parts[part][0]
         expected = examples_of(shelf.files[run], name)
@@ -75,18 +82,17 @@ def test_strips_hold_the_examples_of_their_corruption_in_order(any_page):
                 example["truth"]
             )
             said = {}
-            for line in frame.all("p", kind="said"):
-                (option,) = [own for own in options if own.own["value"] == line.own["data-answers"]]
-                said[shelf.names[option.text]] = line
+            for line in frame.all("p", kind="prediction"):
+                said[shelf.names[shorts[line.own["data-predictions"]]]] = line
             models = [own.name for own in report.parts[part].models]
-            answers = {model: answer_to(shelf, part, example, model) for model in models}
-            assert list(said) == [model for model in models if answers[model]]
+            predictions = {model: prediction_to(shelf, part, example, model) for model in models}
+            assert list(said) == [model for model in models if predictions[model]]
             for model, line in said.items():
-                answer = shelf.get(answers[model])
-                assert line.all("q")[0].text == " ".join(answer["said"].split())
-                assert line.places == [f"{answers[model]}/confidence"]
-                is_right = answer["correct"]
-                other = None if is_right is not None else answer["consistent"]
+                prediction = shelf.get(predictions[model])
+                assert line.all("q")[0].text == " ".join(prediction["prediction"].split())
+                assert line.places == [f"{predictions[model]}/confidence"]
+                is_right = prediction["correct"]
+                other = None if is_right is not None else prediction["consistent"]
                 assert line.all("b")[0].text.startswith(MARKS.get((is_right, other), "?"))
                 fails = not is_clean and (is_right is False or other is False)
                 is_first = fails and model not in failed
@@ -95,12 +101,12 @@ def test_strips_hold_the_examples_of_their_corruption_in_order(any_page):
         assert changes == sorted(changes)
 
 
-def pixels(picture):
-    return np.asarray(picture.convert("RGB").resize((24, 24)), dtype=float)
+def pixels(image):
+    return np.asarray(image.convert("RGB").resize((24, 24)), dtype=float)
 
 
 @pytest.mark.parametrize("kind", ["both", "two runs", "files", "chance"])
-def test_strips_show_the_pictures_that_they_speak_of(made, kind):
+def test_strips_show_the_images_that_they_speak_of(made, kind):
     report, page = made(kind)
     seen = 0
     for shelf, part, name, panel in strips(report, page):
@@ -112,8 +118,8 @@ def test_strips_show_the_pictures_that_they_speak_of(made, kind):
         for frame, place in zip(frames, examples_of(shelf.files[run], name), strict=True):
             (shown,) = frame.all("img")
             data = b64decode(shown.own["src"].partition(",")[2])
-            picture = pixels(Image.open(BytesIO(data)))
-            distance = {file: np.abs(picture - own).mean() for file, own in known.items()}
+            image = pixels(Image.open(BytesIO(data)))
+            distance = {file: np.abs(image - own).mean() for file, own in known.items()}
             nearest = min(distance, key=distance.get)
             assert distance[kept[place]["file"]] == pytest.approx(distance[nearest], abs=0.5)
             assert distance[nearest] < 12

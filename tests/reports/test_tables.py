@@ -10,7 +10,8 @@ from report_shelf import BOUNDS, DASH, SCORES, SPACES, UNDER, Shelf, called
 
 
 def leaderboard(shelf, table, part):
-    space = SPACES[re.fullmatch(r"Models ranked by .+ in (.+)", table.caption)[1]]
+    start = "Models ranked by .+" if len(table.rows) > 1 else "All scores"
+    space = SPACES[re.fullmatch(rf"{start} in (.+)", table.caption)[1]]
     for row in table.rows:
         assert shelf.names[row.name] == row.model
         for head, cell in zip(table.heads, row.cells, strict=True):
@@ -20,6 +21,49 @@ def leaderboard(shelf, table, part):
                 yield cell, shelf.estimate(shelf.overall(part, row.model, where, SCORES[title]))
             else:
                 assert head in ("Model", "Rank", "Category", "Significantly ahead of")
+                yield cell, None
+
+
+def worst(shelf, home, title):
+    """The place of the worst value of a score under any corruption; None if fewer than 2 have it.
+
+    Low areas are bad, and high errors.
+    """
+    names = [name.replace("/", "~1") for name in shelf.get(f"{home}/corruptions")]
+    if title in ("mCE", "Relative mCE"):
+        score = {"mCE": "ce", "Relative mCE": "relative_ce"}[title]
+        places = {name: f"{home}/corruption_error/{score}/{name}" for name in names}
+    else:
+        places = {name: f"{home}/corruptions/{name}/{UNDER[title]}" for name in names}
+    values = {name: shelf.get(f"{place}/value") for name, place in places.items()}
+    known = {name: own for name, own in values.items() if own is not None}
+    if len(known) < 2:
+        return None, None
+    chosen = (min if title in ("Rₐ", "Rₚ") else max)(known, key=known.get)
+    return chosen.replace("~1", "/"), places[chosen]
+
+
+def summary(shelf, table, part):
+    found = re.fullmatch(r"(?:Models ranked by (.+)|Main scores) in (.+)", table.caption)
+    space = SPACES[found[2]]
+    titles = [own.removesuffix(" (16 categories)").removesuffix(" (%)") for own in table.heads]
+    (main,) = [own for own in titles if own in SCORES and own not in ("Clean accuracy", "HMRIₐ")]
+    assert found[1] in (None, main)
+    for row in table.rows:
+        for title, head, cell in zip(titles, table.heads, row.cells, strict=True):
+            if title in SCORES:
+                where = "entry16" if head.endswith("categories)") else space
+                yield cell, shelf.estimate(shelf.overall(part, row.model, where, SCORES[title]))
+            elif title == "Worst corruption":
+                name, place = worst(shelf, shelf.space(part, row.model, space), main)
+                yield cell, [] if place is None else shelf.estimate(place)
+                assert (
+                    cell.text == DASH
+                    if name is None
+                    else cell.text.lower().startswith(called(name))
+                )
+            else:
+                assert title in ("Model", "Rank")
                 yield cell, None
 
 
@@ -88,7 +132,7 @@ def classes(shelf, table, part):
     known = [
         (own["corrupted"]["value"], place)
         for place, own in enumerate(shelf.get(home))
-        if own["pictures"] >= 3
+        if own["n_images"] >= 3
     ]
     hardest = [place for _, place in sorted(known)][:20]
     assert len(table.rows) == len(hardest)
@@ -96,7 +140,7 @@ def classes(shelf, table, part):
         own, record = f"{home}/{place}", shelf.get(f"{home}/{place}")
         by_head = dict(zip(table.heads, row.cells, strict=True))
         assert row.name == record["name"]
-        yield by_head["Pictures"], [f"{own}/pictures"]
+        yield by_head["Images"], [f"{own}/n_images"]
         yield by_head["Clean accuracy (%)"], shelf.there(f"{own}/clean")
         yield by_head["Corrupted accuracy (%)"], shelf.estimate(f"{own}/corrupted")
         for head, word, share in (
@@ -147,13 +191,13 @@ def agreement(shelf, table, part):
             for place, own in enumerate(shelf.files[run]["agreements"])
             if (own["first"], own["second"], own["space"]) == wanted
         ]
-        assert table.heads[3:] == ("κ", "Answers")
+        assert table.heads[3:] == ("κ", "Predictions")
         yield row.cells[3], shelf.estimate(f"{place}/kappa")
         yield row.cells[4], [f"{place}/trials"]
 
 
 def coverage(shelf, table, _):
-    fields = {"Covered (%)": "paper", "Largest Δv": "largest", "Pictures": "rows"}
+    fields = {"Covered (%)": "paper", "Largest Δv": "largest", "Samples": "rows"}
     for row in table.rows:
         for head, group, cell in list(zip(table.heads, table.groups, row.cells, strict=True))[1:]:
             part = shelf.suites[group] if group else 0
@@ -183,7 +227,8 @@ def bare(_, table, __):
 
 
 TABLES = {
-    "leaderboard": leaderboard, "overview": overview, "bounds": bounds, "ce": errors,
+    "leaderboard": leaderboard, "summary": summary, "overview": overview, "bounds": bounds,
+    "ce": errors,
     "relative-ce": errors, "classes": classes, "similar": similar, "agreement": agreement,
     "coverage": coverage, "models": models, "pairs": compared, "ranks-discrete": compared,
     "ranks-benchmarks": compared, "versions": bare, "settings": bare, "files": bare,

@@ -8,7 +8,7 @@ import pytest
 
 from changing import replace
 from eyechart.reports.html.cells import Numbers
-from eyechart.reports.html.verdict import about_people, below_crowd, human_scores, verdict_on
+from eyechart.reports.html.verdict import about_humans, below_crowd, human_scores, verdict_on
 from eyechart.scores.curve_significance import Lead
 from nonempty import at_least_one
 from report_pages import Node, Page, at, files_of, with_results
@@ -58,32 +58,34 @@ def words_on(report, place=0):
     return found
 
 
-def next_to_people(report, name):
+def compared_with_humans(report, name):
     """What results.json says of a model next to people, by corruption."""
     for file in files_of(report):
         for model in file["models"]:
             if model["name"] == name:
                 found = model["spaces"]["entry16"]["corruptions"]
-                all_people = {key: own["accuracy"]["people"] for key, own in found.items()}
-                return {key: own for key, own in all_people.items() if own is not None}
+                all_humans = {key: own["accuracy"]["humans"] for key, own in found.items()}
+                return {key: own for key, own in all_humans.items() if own is not None}
     raise AssertionError(name)
 
 
-def is_ahead(people, who):
-    return people[f"p_{who}"] < 0.05 and any(own["who"] == who for own in people["tested"])
+def is_ahead(humans, who):
+    return humans[f"p_{who}"] < 0.05 and any(own["who"] == who for own in humans["tested"])
 
 
-@pytest.mark.parametrize("kind", ["people", "two runs", "chance"])
-def test_a_verdict_next_to_people_says_how_near_a_model_comes_and_who_is_ahead_where(made, kind):
+@pytest.mark.parametrize("kind", ["humans", "two runs", "chance"])
+def test_a_verdict_compared_with_humans_says_how_near_a_model_comes_and_who_is_ahead_where(
+    made, kind
+):
     report, page = made(kind)
     for words in at_least_one(words_on(report)):
-        near = next_to_people(report, words.name)
+        near = compared_with_humans(report, words.name)
         assert near
-        people, model = (
+        humans, model = (
             [name for name, own in near.items() if is_ahead(own, who)]
-            for who in ("people", "model")
+            for who in ("humans", "model")
         )
-        assert words.tone == TONES[bool(people), bool(model)]
+        assert words.tone == TONES[bool(humans), bool(model)]
         (shown,) = page.root.all("li", data_verdict=words.name)
         assert words.tone in shown.own["class"].split() and words.badge in shown.text
         hmri = [own for own in words.text.places if "/means/hmri_a/" in own]
@@ -96,27 +98,27 @@ def test_a_verdict_next_to_people_says_how_near_a_model_comes_and_who_is_ahead_w
         direct = sum(own["kind"] == "direct" for own in near.values())
         both = [direct, len(near) - direct]
         assert counts_in(words.text) == [len(near), *(both if all(both) else [])]
-        expected = [len(people)] * bool(people) + [len(near)] + [len(model)] * bool(model)
-        assert counts_in(words.details) == (expected if people or model else [])
+        expected = [len(humans)] * bool(humans) + [len(near)] + [len(model)] * bool(model)
+        assert counts_in(words.details) == (expected if humans or model else [])
         starts = [
             (lead["start"], lead["end"], name)
-            for name in people
+            for name in humans
             for lead in near[name]["tested"]
-            if lead["who"] == "people"
+            if lead["who"] == "humans"
         ]
         first = min(starts, default=None)
         assert [*words.values("/start"), *words.values("/end")] == list(first[:2] if first else ())
         if first:
             (place,) = [own for own in words.places if own.endswith("/start")]
             assert f"/{first[2].replace('/', '~1')}/" in place
-        check_farthest(words, near, people)
+        check_farthest(words, near, humans)
 
 
-def check_farthest(words, near, people):
+def check_farthest(words, near, humans):
     """Where people are farthest ahead, of all places at which they clearly are."""
     gaps = [
         (theirs - mine, change, mine, theirs, name)
-        for name in people
+        for name in humans
         for change, theirs, mine in zip(
             near[name]["line"]["delta_v"],
             near[name]["line"]["values"],
@@ -124,7 +126,7 @@ def check_farthest(words, near, people):
             strict=True,
         )
         if any(
-            lead["who"] == "people" and lead["start"] <= change <= lead["end"]
+            lead["who"] == "humans" and lead["start"] <= change <= lead["end"]
             for lead in near[name]["tested"]
         )
     ]
@@ -142,26 +144,26 @@ def check_farthest(words, near, people):
     assert found == [change, mine, theirs]
 
 
-def test_the_pages_have_models_ahead_of_people_and_models_behind_them(made):
-    tones = {own.tone for kind in ("people", "two runs") for own in words_on(made(kind)[0])}
+def test_the_pages_have_models_ahead_of_humans_and_models_behind_them(made):
+    tones = {own.tone for kind in ("humans", "two runs") for own in words_on(made(kind)[0])}
     assert {"ahead"} < tones and tones & {"behind", "mixed"}
 
 
 # Made to be clear
 
 
-def with_people(report, **changes):
+def with_humans(report, **changes):
     """The report with each model's comparison with people changed, by the corruption's bare name.
 
     What is said of "all" changes all.
     """
 
     def changed(name, own):
-        if own.accuracy is None or own.accuracy.people is None:
+        if own.accuracy is None or own.accuracy.humans is None:
             return own
         change = {**changes.get("all", {}), **changes.get(name.rsplit("/", 1)[-1], {})}
-        people = replace(own.accuracy.people, **change)
-        return replace(own, accuracy=replace(own.accuracy, people=people))
+        humans = replace(own.accuracy.humans, **change)
+        return replace(own, accuracy=replace(own.accuracy, humans=humans))
 
     results = report.runs[0].results
     models = []
@@ -177,13 +179,13 @@ def with_people(report, **changes):
     return with_results(report, replace(results, models=tuple(models)))
 
 
-def leads(*ranges, who="people"):
+def leads(*ranges, who="humans"):
     return tuple(Lead(start=start, end=end, who=who) for start, end in ranges)
 
 
 def clear(*ranges):
     """People clearly ahead in some ranges."""
-    return {"tested": leads(*ranges), "p_people": 0.001, "p_model": 1.0}
+    return {"tested": leads(*ranges), "p_humans": 0.001, "p_model": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -193,17 +195,17 @@ def clear(*ranges):
         (clear((0.2, 0.9)), clear((0.3, 0.5)), "Gaussian noise", 0.2),
         (clear((0.6, 0.7), (0.8, 0.9)), clear((0.7, 0.75)), "Gaussian noise", 0.6),
         # by chance
-        (clear((0.6, 0.9)), {**clear((0.3, 0.5)), "p_people": 0.051}, "Gaussian noise", 0.6),
+        (clear((0.6, 0.9)), {**clear((0.3, 0.5)), "p_humans": 0.051}, "Gaussian noise", 0.6),
         # of the model
         (
             clear((0.6, 0.9)),
-            {"tested": leads((0.1, 0.2), who="model"), "p_people": 1.0, "p_model": 0.001},
+            {"tested": leads((0.1, 0.2), who="model"), "p_humans": 1.0, "p_model": 0.001},
             "Gaussian noise",
             0.6,
         ),
         (
             clear((0.6, 0.9)),
-            {"tested": leads((0.1, 0.2), who="model") + leads((0.4, 0.5)), "p_people": 0.001},
+            {"tested": leads((0.1, 0.2), who="model") + leads((0.4, 0.5)), "p_humans": 0.001},
             "Gaussian blur",
             0.4,
         ),
@@ -212,9 +214,9 @@ def clear(*ranges):
 def test_a_model_falls_behind_first_where_the_visual_change_is_least(
     made, noise, blur, first, start
 ):
-    report, _ = made("people")
+    report, _ = made("humans")
     for words in at_least_one(
-        words_on(with_people(report, gaussian_noise=noise, gaussian_blur=blur))
+        words_on(with_humans(report, gaussian_noise=noise, gaussian_blur=blur))
     ):
         assert words.values("/start") == [start]
         (place,) = [own for own in words.places if own.endswith("/start")]
@@ -226,56 +228,56 @@ def test_a_model_falls_behind_first_where_the_visual_change_is_least(
 
 
 @pytest.mark.parametrize(
-    ("p_people", "p_model", "who", "tone", "counts"),
+    ("p_humans", "p_model", "who", "tone", "counts"),
     [
-        (0.04, 1.0, "people", "behind", [2, 2]),
+        (0.04, 1.0, "humans", "behind", [2, 2]),
         (1.0, 0.04, "model", "ahead", [2, 2]),
         (0.04, 0.04, "both", "mixed", [2, 2, 2]),
         (0.05, 0.05, "both", "even", []),
-        (0.051, 1.0, "people", "even", []),
+        (0.051, 1.0, "humans", "even", []),
         # who is ahead must be ahead somewhere
         (0.04, 1.0, "model", "even", []),
     ],
 )
-def test_a_verdict_claims_no_more_than_the_test(made, p_people, p_model, who, tone, counts):
-    report, _ = made("people")
-    both = ("people", "model") if who == "both" else (who,)
+def test_a_verdict_claims_no_more_than_the_test(made, p_humans, p_model, who, tone, counts):
+    report, _ = made("humans")
+    both = ("humans", "model") if who == "both" else (who,)
     tested = tuple(own for each in both for own in leads((0.4, 0.6), who=each))
-    change = {"tested": tested, "p_people": p_people, "p_model": p_model}
-    for words in at_least_one(words_on(with_people(report, all=change))):
+    change = {"tested": tested, "p_humans": p_humans, "p_model": p_model}
+    for words in at_least_one(words_on(with_humans(report, all=change))):
         assert words.tone == tone and counts_in(words.details) == counts
         assert words.values("/start") == ([0.4] if tone in ("behind", "mixed") else [])
 
 
 def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
-    report, _ = made("people")
+    report, _ = made("humans")
     bounds = {"gaussian_noise": {"hmri_bounds": (0.2, 0.7)}}
-    wide = with_people(report, **bounds, gaussian_blur={"hmri_bounds": (0.3, 0.9)})
+    wide = with_humans(report, **bounds, gaussian_blur={"hmri_bounds": (0.3, 0.9)})
     for words in at_least_one(words_on(wide)):
         places = [own for own in words.details.places if "/hmri_bounds/" in own]
         assert len(places) == 2 and all("vcr~1gaussian_blur" in own for own in places)
         said = words.details.text.partition("Not every visual change")[2]
         assert "Gaussian blur" in said and "Gaussian noise" not in said
         assert (words.values("/hmri_bounds/0"), words.values("/hmri_bounds/1")) == ([0.3], [0.9])
-    narrow = with_people(report, all={"hmri_bounds": (0.85, 0.9)})
+    narrow = with_humans(report, all={"hmri_bounds": (0.85, 0.9)})
     for words in at_least_one(words_on(narrow)):
         assert not words.values("/hmri_bounds/0") and not words.values("/hmri_bounds/1")
 
 
-def test_too_few_pictures_make_no_claim(made):
+def test_too_few_images_make_no_claim(made):
     report, _ = made("entry16")
     results = report.runs[0].results
     space = results.models[0].spaces["entry16"]
-    few = replace(space, verdict="insufficient data for a claim", pictures=5)
+    few = replace(space, verdict="insufficient data for a claim", n_images=5)
     model = replace(results.models[0], spaces={"entry16": few})
     (words,) = words_on(with_results(report, replace(results, models=(model,))))
-    assert words.tone == "unclear" and words.values("/entry16/pictures") == [5]
+    assert words.tone == "unclear" and words.values("/entry16/n_images") == [5]
     assert not words.details.text and not words.values("/start")
     assert "insufficient" in words.badge
     assert not re.search("ahead|behind", f"{words.text.text} {words.badge}")
 
 
-def test_people_who_recognised_nothing_are_nothing_to_be_near_to(made):
+def test_humans_who_recognised_nothing_are_nothing_to_be_near_to(made):
     report, _ = made("entry16")
     results = report.runs[0].results
     space = results.models[0].spaces["entry16"]
@@ -288,9 +290,9 @@ def test_people_who_recognised_nothing_are_nothing_to_be_near_to(made):
 
 
 def test_a_correction_for_chance_is_said(made):
-    for kind in ("chance", "people"):
+    for kind in ("chance", "humans"):
         report, page = made(kind)
-        said = about_people(report.parts[0])
+        said = about_humans(report.parts[0])
         assert said in page.text
         assert ("corrected for chance" in said) == (kind == "chance")
 
@@ -302,23 +304,23 @@ def test_a_correction_for_chance_is_said(made):
     ("kind", "score"),
     [
         ("levels", "means/r_a"),
-        ("unlabelled", "means/r_p"),
+        ("unlabeled", "means/r_p"),
         ("native", "means/r_a"),
         ("files", "means/error"),
     ],
 )
-def test_without_people_a_verdict_goes_by_what_there_is(made, kind, score):
+def test_without_humans_a_verdict_goes_by_what_there_is(made, kind, score):
     report, page = made(kind)
     for words in words_on(report):
         scores = [own for own in words.text.places if "/means/" in own]
         assert scores and all(f"/spaces/native/{score}/" in own for own in scores)
         assert scores[0].endswith("/value")
         assert words.tone == "unclear" and "humans" in words.badge
-    assert "HMRI" not in page.text and about_people(report.parts[0]) in page.text
+    assert "HMRI" not in page.text and about_humans(report.parts[0]) in page.text
 
 
 @pytest.mark.parametrize("kind", ["levels", "files", "own suite"])
-def test_without_people_a_verdict_names_the_corruption_with_most_errors(made, kind):
+def test_without_humans_a_verdict_names_the_corruption_with_most_errors(made, kind):
     report, _ = made(kind)
     files = files_of(report)
     named = 0
@@ -338,7 +340,7 @@ def test_without_people_a_verdict_names_the_corruption_with_most_errors(made, ki
     assert named
 
 
-def test_without_people_mce_goes_first(made):
+def test_without_humans_mce_goes_first(made):
     report, _ = made("own suite")
     (standings,) = [part.standings for part in report.parts]
     baseline = standings.board.baseline
@@ -357,19 +359,19 @@ def test_without_people_mce_goes_first(made):
 
 def test_a_verdict_sets_the_packaged_humans_beside_the_published_crowd(made):
     """0.837 is what the paper's Table 3 implies for median blur; nothing is said of noise."""
-    report, _ = made("people")
+    report, _ = made("humans")
     (part,) = report.parts
     numbers = Numbers(0, report.runs[0].results)
     near = list(human_scores(numbers, part, part.models[0], "entry16", "a"))
     packaged = [
-        replace(own, corruption=name, people=replace(own.people, reference="geirhos"))
+        replace(own, corruption=name, humans=replace(own.humans, reference="geirhos"))
         for own, name in zip(near, ("vcr/median_blur", "vcr/shot_noise"), strict=True)
     ]
     words = Page(str(below_crowd(packaged))).root
     assert "Median blur" in words.text or "median blur" in words.text
     assert "against 0.837" in words.text and "noise" not in words.text
     (area,) = words.numbers
-    assert area.own["data-at"].endswith("/accuracy/people/areas/human")
-    assert float(area.own["value"]) == near[0].people.areas.human
-    others = [replace(own, people=replace(own.people, reference="mine")) for own in packaged]
+    assert area.own["data-at"].endswith("/accuracy/humans/areas/human")
+    assert float(area.own["value"]) == near[0].humans.areas.human
+    others = [replace(own, humans=replace(own.humans, reference="mine")) for own in packaged]
     assert below_crowd(others) == ""

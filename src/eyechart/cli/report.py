@@ -14,6 +14,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.models.published_study import CATEGORIES
+from eyechart.reports.hiding import Hide, hidden_kinds
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View
@@ -81,6 +82,7 @@ class ReportSettings:
             group="Output",
         ),
     ] = None
+    hide: Hide = ()
     figures: Annotated[
         Path | None,
         Option(
@@ -101,6 +103,9 @@ class ReportSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless the settings make sense together."""
+        if self.serve and self.hide:
+            raise UsageError("--hide is for a report that is written: leave it out with --serve.")
+        hidden_kinds(self.hide)
         if not self.serve and (self.images is not None or self.port):
             raise UsageError("--images and --port are for --serve: add it, or leave them out.")
         written = (self.out, self.figures, self.format, self.overlap)
@@ -162,6 +167,7 @@ class ReportSettings:
 @examples(
     "eyechart report eyechart-results",
     "eyechart report runs/vcr runs/imagenet-c --out report.html --figures figures",
+    "eyechart report eyechart-results --hide paths,names,images",
 )
 @derived_options
 def report(settings: ReportSettings) -> None:
@@ -188,7 +194,7 @@ def report_runs(settings: ReportSettings) -> None:
     if scores is not None and scores.is_dir():
         scores = scores / "overlap.csv"
     overlap = None if scores is None else clustered(read_overlap(scores))
-    loaded = load_report(list(settings.runs), settings.categories)
+    loaded = load_report(list(settings.runs), settings.categories, settings.hide)
     if settings.serve:
         from eyechart.reports.browse.server import serve_report
 

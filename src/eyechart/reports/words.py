@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from eyechart.core.errors import UsageError
 from eyechart.models.card import CARD_SUFFIXES
-from eyechart.models.defences.registry import split_name
+from eyechart.models.defenses.registry import split_name
 from eyechart.models.find import FILES
 from eyechart.reports.number_text import delta_v_text, interval_text
 from eyechart.results.curve_results import HumanComparison
@@ -37,9 +37,9 @@ def short_names(models: Sequence[str]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    defences, bare = split_name(name)
+    defenses, bare = split_name(name)
     is_file = PurePath(bare).suffix.lower() in (*FILES, *CARD_SUFFIXES)
-    return defences + PurePath(bare).stem if is_file else name
+    return defenses + PurePath(bare).stem if is_file else name
 
 
 def corruption_title(name: str) -> str:

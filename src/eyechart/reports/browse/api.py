@@ -44,7 +44,7 @@ def describe_tests(report: Report) -> list[Json]:
                 {
                     "name": model.name,
                     "short": model.short,
-                    "colour": model.colour,
+                    "color": model.color,
                     "run": model.run,
                     "spaces": [
                         {"name": name, "title": space_title(name)} for name in model.results.spaces
@@ -82,15 +82,15 @@ def describe_samples(
     predictions, samples = named.predictions, recorded.samples[corruption]
     rows = samples["row"].to_numpy()
     order = np.lexsort((rows, _last(predictions.severity), _last(predictions.delta_v)))
-    images = samples["picture"].combine_chunks().dictionary_encode()
+    images = samples["image"].combine_chunks().dictionary_encode()
     return {
         "space": named.space,
         "rows": rows[order].tolist(),
         "delta_v": _nulls(predictions.delta_v[order]),
         "correct": _flags(predictions.correct[order]),
         "same": _flags(predictions.consistent[order]),
-        "picture": images.indices.to_numpy()[order].tolist(),
-        "pictures": images.dictionary.to_pylist(),
+        "image": images.indices.to_numpy()[order].tolist(),
+        "images": images.dictionary.to_pylist(),
         "curves": _describe_curves(recorded.model(model).spaces, named.space, corruption),
     }
 
@@ -105,9 +105,9 @@ def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption:
             notes.append(f"{PROPERTIES[letter]}: {scored.note}" if scored.note else "")
             continue
         curves[letter] = _line(scored.curve)
-        if scored.people is not None and not scored.people.corrected_for_chance:
-            curves[f"people_{letter}"] = _line(scored.people.line)
-            curves["people"] = scored.people.about
+        if scored.humans is not None and not scored.humans.corrected_for_chance:
+            curves[f"humans_{letter}"] = _line(scored.humans.line)
+            curves["humans"] = scored.humans.about
         elif space == ENTRY16:
             notes.append(_why_no_humans(scored, PROPERTIES[letter]))
         elif ENTRY16 in spaces:
@@ -123,7 +123,7 @@ def describe_sample(
     `recorded` is indexed by the run's position in the report.
     """
     table = recorded[sample.run].sample(sample.corruption, sample.row)
-    columns = ["picture", "label", "delta_v", "severity", "draw", "stimulus", "digest"]
+    columns = ["image", "label", "delta_v", "severity", "draw", "stimulus", "digest"]
     (values,) = table.select(columns).to_pylist()
     predictions = list(_predictions(recorded, part, sample, space))
     truth = next((truth for _, truth in predictions if truth), "")
@@ -138,7 +138,7 @@ def describe_sample(
         "title": corruption_title(sample.corruption),
         "truth": truth,
         "parameters": _parameters(recorded[sample.run], table, sample.corruption),
-        "answers": [prediction for prediction, _ in predictions],
+        "predictions": [prediction for prediction, _ in predictions],
     }
 
 
@@ -162,14 +162,14 @@ def _predictions(
 
 def _prediction(named: NamedPredictions, index: int, model: ModelEntry) -> Json:
     predictions = named.predictions
-    assert predictions.answer is not None and predictions.confidence is not None
+    assert predictions.prediction is not None and predictions.confidence is not None
     only = slice(index, index + 1)
     return {
         "model": model.name,
         "short": model.short,
-        "colour": model.colour,
+        "color": model.color,
         "space": named.space,
-        "said": named.name(int(predictions.answer[index])),
+        "prediction": named.name(int(predictions.prediction[index])),
         "confidence": _nulls(predictions.confidence[only])[0],
         "correct": _flags(predictions.correct[only])[0],
         "same": _flags(predictions.consistent[only])[0],
@@ -192,9 +192,9 @@ def _parameters(recorded: RecordedPredictions, table: pa.Table, corruption: str)
 
 
 def _why_no_humans(score: PropertyResults, name: str) -> str:
-    if score.people is not None:
+    if score.humans is not None:
         return f"human {name}: corrected for chance, and so on another scale"
-    return f"human {name}: {score.people_note}" if score.people_note else ""
+    return f"human {name}: {score.human_note}" if score.human_note else ""
 
 
 def _line(curve: SampledCurve) -> Json:

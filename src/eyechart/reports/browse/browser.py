@@ -24,18 +24,18 @@ from eyechart.reports.browse.api import (
 )
 from eyechart.reports.browse.published_images import PublishedImages
 from eyechart.reports.browse.recorded_predictions import LastUsed, RecordedPredictions
-from eyechart.reports.browse.remade_images import ImageMaker, RemadeImages
+from eyechart.reports.browse.regenerated_images import ImageMaker, RegeneratedImages
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import Report
 
 HTML, JSON, PNG = "text/html; charset=utf-8", "application/json; charset=utf-8", "image/png"
 STYLE = "browser.css"
 STATIC = {
-    "/pictures": ("browser.html", HTML),
+    "/images": ("browser.html", HTML),
     "/browser.css": (STYLE, "text/css; charset=utf-8"),
     "/browser.js": ("browser.js", "text/javascript; charset=utf-8"),
 }
-LINK = '<a href="/pictures">All images</a>'
+LINK = '<a href="/images">All images</a>'
 KEPT = 64
 """Maximum number of images kept in memory."""
 
@@ -53,7 +53,7 @@ class Reply:
     is_report: bool = False
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """A request that cannot be answered; the message says why."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -82,7 +82,7 @@ class Browser:
         """Return the reply for an address; errors are replies with a message."""
         try:
             return self._reply(path, query)
-        except Refused as error:
+        except RequestError as error:
             return plain_reply({"error": str(error)}, error.status)
         except UsageError as error:
             return plain_reply({"error": str(error)}, 404)
@@ -91,7 +91,7 @@ class Browser:
         if path in STATIC:
             name, kind = STATIC[path]
             text = _template(name)
-            return Reply(200, kind, (_colours() + text if name == STYLE else text).encode())
+            return Reply(200, kind, (_colors() + text if name == STYLE else text).encode())
         if path == "/":
             with self._lock:
                 return Reply(200, HTML, self._page, is_report=True)
@@ -104,9 +104,9 @@ class Browser:
             return self._samples(_Query(query, ("run", "corruption", "model", "space")))
         if path == "/api/row":
             return self._sample(_Query(query, ("run", "row", "space")))
-        if path == "/picture":
+        if path == "/image":
             return self._image(_Query(query, ("run", "row", "clean")))
-        raise Refused(404, "There is nothing at this address: the report is at /.")
+        raise RequestError(404, "There is nothing at this address: the report is at /.")
 
     @cached_property
     def _page(self) -> bytes:
@@ -118,13 +118,15 @@ class Browser:
         recorded = self.recorded[self._run(query)]
         corruption, model = query.text("corruption"), query.text("model")
         if corruption not in recorded.corruptions:
-            raise Refused(404, str(unknown_name("corruption", corruption, recorded.corruptions)))
+            raise RequestError(
+                404, str(unknown_name("corruption", corruption, recorded.corruptions))
+            )
         if model not in recorded.run.models:
-            raise Refused(404, str(unknown_name("model", model, recorded.run.models)))
+            raise RequestError(404, str(unknown_name("model", model, recorded.run.models)))
         spaces = recorded.model(model).spaces
         space = query.parameters.get("space", next(iter(spaces)))
         if space not in spaces:
-            raise Refused(404, str(unknown_name("label space", space, spaces)))
+            raise RequestError(404, str(unknown_name("label space", space, spaces)))
         return plain_reply(describe_samples(recorded, corruption, model, space))
 
     def _sample(self, query: "_Query") -> Reply:
@@ -138,13 +140,15 @@ class Browser:
         sample = self._requested(query)
         is_clean = query.parameters.get("clean", "0")
         if is_clean not in ("0", "1"):
-            raise Refused(400, f"clean must be 0 or 1, got {is_clean!r}.")
+            raise RequestError(400, f"clean must be 0 or 1, got {is_clean!r}.")
         return Reply(200, PNG, self._images[sample.run, sample.row, is_clean == "1"])
 
     def _run(self, query: "_Query") -> int:
         run = query.whole("run")
         if run not in self.recorded:
-            raise Refused(404, f"There is no run {run}: there are 0 to {len(self.recorded) - 1}.")
+            raise RequestError(
+                404, f"There is no run {run}: there are 0 to {len(self.recorded) - 1}."
+            )
         return run
 
     def _requested(self, query: "_Query") -> Sample:
@@ -152,13 +156,13 @@ class Browser:
         run, row = self._run(query), query.whole("row")
         corruption = self.recorded[run].corruption_of(row)
         if corruption is None:
-            raise Refused(404, f"Run {run} has no row {row}.")
+            raise RequestError(404, f"Run {run} has no row {row}.")
         return Sample(run, row, corruption)
 
     def _maker(self, index: int) -> ImageMaker:
         run = self.report.runs[index]
         is_published = run.results.images.stimulus == FILES
-        return (PublishedImages if is_published else RemadeImages)(run, self._clean_images)
+        return (PublishedImages if is_published else RegeneratedImages)(run, self._clean_images)
 
     def _draw(self, key: tuple[int, int, bool]) -> bytes:
         run, row, is_clean = key
@@ -168,7 +172,7 @@ class Browser:
         table = recorded.sample(corruption, row)
         if not is_clean:
             return _png(self._makers[run].corrupted(table))
-        clean = recorded.clean_sample(table["picture"][0].as_py())
+        clean = recorded.clean_sample(table["image"][0].as_py())
         if clean is None:
             raise UsageError("This run has no clean images.")
         return _png(self._makers[run].clean(clean))
@@ -184,22 +188,22 @@ class _Query:
                 query, keep_blank_values=True, max_num_fields=16, errors="strict"
             )
         except ValueError:
-            raise Refused(400, "The address has parameters that cannot be read.") from None
+            raise RequestError(400, "The address has parameters that cannot be read.") from None
         for name, values in values_by_name.items():
             if name not in known or len(values) > 1:
                 problem = "is given twice" if name in known else "is not known here"
-                raise Refused(400, f"The parameter {name} {problem}.")
+                raise RequestError(400, f"The parameter {name} {problem}.")
             self.parameters[name] = values[0]
 
     def text(self, name: str) -> str:
         if name not in self.parameters:
-            raise Refused(400, f"The parameter {name} is missing.")
+            raise RequestError(400, f"The parameter {name} is missing.")
         return self.parameters[name]
 
     def whole(self, name: str) -> int:
         text = self.text(name)
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise Refused(400, f"{name} must be a whole number, got {text!r}.")
+            raise RequestError(400, f"{name} must be a whole number, got {text!r}.")
         return int(text)
 
 
@@ -215,6 +219,6 @@ def _template(name: str) -> str:
     return files("eyechart.reports.html").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _colours() -> str:
+def _colors() -> str:
     """Return the start of the report's style sheet, which defines the color variables."""
     return _template("report.css").partition("\n\n")[0] + "\n"

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
-from eyechart.images.image_files import IMAGE_SUFFIXES, read_picture
-from eyechart.images.image_list import Picture, find_images
-from eyechart.images.published_arrays import open_pictures, to_planes
+from eyechart.images.image_files import IMAGE_SUFFIXES, read_image
+from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.published_arrays import open_images, to_planes
 from eyechart.images.stimulus import find_stimulus
-from eyechart.reports.browse.remade_images import WHERE, checked
+from eyechart.reports.browse.regenerated_images import WHERE, checked
 from eyechart.results.runs import Run
 from eyechart.testsets.published_files import Published, find_published
 
@@ -29,30 +29,30 @@ class PublishedImages:
 
     def corrupted(self, row: pa.Table) -> Tensor:
         """Return the image as models saw it."""
-        name, severity = row["picture"][0].as_py(), int(row["severity"][0].as_py())
+        name, severity = row["image"][0].as_py(), int(row["severity"][0].as_py())
         corruption = row["corruption"][0].as_py()
         path = self._published.corruptions.get(corruption)
         if path is None:
             raise UsageError(f"{self._published.root} no longer has {corruption}: {WHERE}.")
         if self._published.is_arrays:
-            array = open_pictures(path)
+            array = open_images(path)
             index = (severity - 1) * (len(array) // 5) + int(name)
             if index >= len(array):
                 raise UsageError(f"{path} no longer has the image {name}: {WHERE}.")
             return checked(to_planes(array[index : index + 1])[0], row)
         file = _with_any_suffix(path / str(severity), name)
-        return checked(find_stimulus("native")(read_picture(file)), row)
+        return checked(find_stimulus("native")(read_image(file)), row)
 
     def clean(self, row: pa.Table) -> Tensor:
         """Return the clean image as models saw it."""
-        name, digest = row["picture"][0].as_py(), row["digest"][0].as_py()
+        name, digest = row["image"][0].as_py(), row["digest"][0].as_py()
         if self.images is None or find_published(self.images) is not None:
             raise UsageError(
                 "The clean images of this run are not stored with the corrupted ones: start"
                 " again with --images PATH, the value of --clean in the run."
             )
         if self.images.suffix == ".npy":
-            array = open_pictures(self.images)
+            array = open_images(self.images)
             pixels = array[int(name) : int(name) + 1]
             if not len(pixels) or hashlib.sha256(pixels[0].tobytes()).hexdigest() != digest:
                 raise UsageError(f"{self.images} has other clean images: {WHERE}.")
@@ -61,7 +61,7 @@ class PublishedImages:
         for image in self._clean.get(stem, ()):
             if file_digest(image.path) == digest:
                 stimulus = find_stimulus(str(self.run.config.clean))
-                return checked(stimulus(read_picture(image.path)), row)
+                return checked(stimulus(read_image(image.path)), row)
         raise UsageError(f"{stem} is not in {self.images}, or has changed since the run: {WHERE}.")
 
     @cached_property
@@ -76,9 +76,9 @@ class PublishedImages:
         )
 
     @cached_property
-    def _clean(self) -> dict[str, list[Picture]]:
+    def _clean(self) -> dict[str, list[ListedImage]]:
         assert self.images is not None
-        by_stem: dict[str, list[Picture]] = {}
+        by_stem: dict[str, list[ListedImage]] = {}
         for image in find_images(self.images):
             by_stem.setdefault(PurePosixPath(image.name).stem, []).append(image)
         return by_stem

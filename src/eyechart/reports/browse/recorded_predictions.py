@@ -30,7 +30,7 @@ from eyechart.testsets.plan import CLEAN
 KEPT = 4
 """Number of corruptions of a run kept in memory."""
 
-COLUMNS = ("row", "picture", "delta_v", "severity", "model", "answer", "confidence", "rank")
+COLUMNS = ("row", "image", "delta_v", "severity", "model", "prediction", "confidence", "rank")
 OF_CATEGORIES = ("category_max", "category_sum")
 
 Tables = dict[tuple[str, str], pa.Table]
@@ -134,7 +134,7 @@ class RecordedPredictions:
         if not self.has_clean:
             return None
         clean = self.samples[CLEAN]
-        matching = clean.filter(pc.equal(clean["picture"], image))
+        matching = clean.filter(pc.equal(clean["image"], image))
         return matching.slice(0, 1) if len(matching) else None
 
     @cached_property
@@ -145,7 +145,7 @@ class RecordedPredictions:
     def _row_numbers(self) -> dict[str, IntArray]:
         """The sample numbers of each corruption, ascending."""
         return {
-            name: np.unique(self._rows(name, ["row", "picture"])["row"].to_numpy())
+            name: np.unique(self._rows(name, ["row", "image"])["row"].to_numpy())
             for name in self.corruptions
         }
 
@@ -157,7 +157,7 @@ class RecordedPredictions:
     def _true_labels(self) -> dict[str, tuple[str | None, str | None]]:
         """The label and the category of every image, by name."""
         table = self.samples[CLEAN if self.has_clean else self.corruptions[0]]
-        columns = (table[name].to_pylist() for name in ("picture", "label", "category"))
+        columns = (table[name].to_pylist() for name in ("image", "label", "category"))
         return {name: (label, category) for name, label, category in zip(*columns, strict=True)}
 
     def _rows(self, name: str, columns: list[str], only: tuple[str, str] | None = None) -> pa.Table:

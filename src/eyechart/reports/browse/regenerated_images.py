@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.demo import SOURCE, demo_pictures
-from eyechart.images.identity import content_keys, file_digest, named_keys
-from eyechart.images.image_list import Picture, find_images
-from eyechart.images.imageset import load_pictures
+from eyechart.images.demo import SOURCE, demo_images
+from eyechart.images.identity import content_keys, file_digest
+from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.imageset import load_listed
 from eyechart.results.runs import Run
 from eyechart.testsets.manifest_rows import read_samples
 from eyechart.testsets.stimuli import CleanImages
@@ -49,14 +49,14 @@ class CleanImageSource:
     leave_out: Path
 
     @cached_property
-    def images(self) -> Mapping[str, Picture]:
+    def images(self) -> Mapping[str, ListedImage]:
         """All clean images by name; searched for once."""
         is_demo = self.source == SOURCE
-        images = demo_pictures() if is_demo else find_images(Path(self.source), self.leave_out)
+        images = demo_images() if is_demo else find_images(Path(self.source), self.leave_out)
         return {image.name: image for image in images}
 
 
-class RemadeImages:
+class RegeneratedImages:
     """Regenerates images from clean ones in their recorded location, or in `images`."""
 
     def __init__(self, run: Run, images: Path | None) -> None:
@@ -67,13 +67,13 @@ class RemadeImages:
 
     def corrupted(self, row: pa.Table) -> Tensor:
         """Return the image as models saw it."""
-        picture = self._find(row["picture"][0].as_py(), row["digest"][0].as_py())
-        images = load_pictures([picture], picture.name, self.stimulus)
+        image = self._find(row["image"][0].as_py(), row["digest"][0].as_py())
+        images = load_listed([image], image.name, self.stimulus)
         (samples,) = read_samples(row, images, self.plan.entries())
-        levels, keys = images.batch([0]), named_keys(images.digests, 1)
+        levels, keys = images.batch([0]), images.keys()
         # Without clean statistics Δv, which is already recorded, is not measured again.
         clean_images = CleanImages(
-            np.zeros(1, dtype=np.int64), levels, keys, find_ruler(self.plan.definition), None, CPU,
+            np.zeros(1, dtype=np.int64), levels, keys, find_ruler(self.plan.ruler), None, CPU,
             self.plan.seed, self.plan.jpeg,
         )  # fmt: skip
         if samples.entry is not None:
@@ -84,7 +84,7 @@ class RemadeImages:
         """Return the clean image as models saw it."""
         return self.corrupted(row)
 
-    def _find(self, name: str, digest: str) -> Picture:
+    def _find(self, name: str, digest: str) -> ListedImage:
         """Return the clean image of that name; raise if the file has changed."""
         problems = []
         for source in self.sources:

@@ -76,12 +76,12 @@ class Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         # An unread body would be parsed as the next request.
         self.close_connection = True
         self._send(plain_reply({"error": "Only GET and HEAD are supported."}, 405))
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _reject
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing per request."""
@@ -151,7 +151,7 @@ def serve_report(
     images: Path | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve the report at / and its images at /pictures until Ctrl-C; `ready` receives the URL."""
+    """Serve the report at / and its images at /images until Ctrl-C; `ready` receives the URL."""
     with make_server(report, port, images) as server:
         try:
             ready(server.url)

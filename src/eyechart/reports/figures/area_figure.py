@@ -17,7 +17,7 @@ from eyechart.reports.figures.panels import (
 )
 from eyechart.reports.figures.paper_style import SMALL, drawable, legend
 from eyechart.reports.series.areas import AreaPanel, area_panels_of
-from eyechart.reports.series.palette import AREA_TINTS, AREAS, PEOPLE_COLOUR
+from eyechart.reports.series.palette import AREA_TINTS, AREAS, HUMAN_COLOR
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import suite_title
 from eyechart.scores.registry import PROPERTIES
@@ -25,7 +25,7 @@ from eyechart.scores.registry import PROPERTIES
 HEIGHT = 1.6
 DIGIT = 4.8
 """Width reserved per digit of the numbers before their labels, in points."""
-HATCHES = {"people": "/" * 5, "model": "\\" * 5}
+HATCHES = {"humans": "/" * 5, "model": "\\" * 5}
 
 
 @planned
@@ -58,7 +58,7 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
     legend(
         figure,
         [
-            key("humans", PEOPLE_COLOUR, linewidth=1.6),
+            key("Humans", HUMAN_COLOR, linewidth=1.6),
             key(drawable(series[0].model.short), AREAS["model"][1], linestyle="--", linewidth=1.6),
             Patch(facecolor=AREA_TINTS["both"], label="below both curves"),
             *(
@@ -67,7 +67,7 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
                     linewidth=0,
                     label=AREAS[side][0],
                 )
-                for side in ("people", "model")
+                for side in ("humans", "model")
             ),
         ],
     )  # fmt: skip
@@ -81,12 +81,12 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     human, model = real(human_line.values), real(model_line.values)
     lower = [min(pair) for pair in zip(human, model, strict=True)]
     axes.fill_between(change, lower, color=AREA_TINTS["both"], linewidth=0)
-    for side, top, bottom in (("people", human, model), ("model", model, human)):
+    for side, top, bottom in (("humans", human, model), ("model", model, human)):
         axes.fill_between(
             change, bottom, top, where=top >= bottom, interpolate=True, facecolor=AREA_TINTS[side],
             edgecolor=AREAS[side][1], hatch=HATCHES[side], linewidth=0,
         )  # fmt: skip
-    axes.plot(change, human, color=PEOPLE_COLOUR, linewidth=1.6)
+    axes.plot(change, human, color=HUMAN_COLOR, linewidth=1.6)
     axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)
     rows = (*panel.areas, *panel.scores)
     names, numbers = zip(*rows, strict=True)

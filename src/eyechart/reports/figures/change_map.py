@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageOps
 
-from eyechart.reports.figures.gallery_sheet import CAPTION, FAINT, GREY, INK, NAME, PAPER, font
+from eyechart.reports.figures.gallery_sheet import CAPTION, FAINT, GRAY, INK, NAME, PAPER, font
 
 MARGIN, GAP, BAR = 28, 14, 16
 SMALLEST, LARGEST, NARROWEST = 320, 640, 240
@@ -29,7 +29,7 @@ def draw_map(
     """
     panels = [_shown(clean.convert("RGB")), _shown(corrupted.convert("RGB"))]
     if lost is not None:
-        panels.append(_shown(_coloured(lost)))
+        panels.append(_shown(_colored(lost)))
     width, height = panels[0].size
     column = max(width, NARROWEST)
     top = MARGIN + NAME + 10 + CAPTION + 18
@@ -39,26 +39,26 @@ def draw_map(
     pen = ImageDraw.Draw(sheet)
     pen.text((MARGIN, MARGIN), headline, INK, font(NAME))
     fitting = _fitting(pen, name, size[0] - 2 * MARGIN)
-    pen.text((MARGIN, MARGIN + NAME + 10), fitting, GREY, font(CAPTION))
+    pen.text((MARGIN, MARGIN + NAME + 10), fitting, GRAY, font(CAPTION))
     for index, caption in enumerate(("clean", "corrupted", "information lost")):
         left = MARGIN + index * (column + GAP)
         if index < len(panels):
             sheet.paste(panels[index], (left, top))
         else:
             pen.rectangle((left, top, left + width, top + height), FAINT)
-        pen.text((left, below), caption, GREY, font(CAPTION))
+        pen.text((left, below), caption, GRAY, font(CAPTION))
     _draw_scale(sheet, pen, MARGIN + 2 * (column + GAP), below + CAPTION + 14, column)
     return sheet
 
 
-def _shown(picture: Image.Image) -> Image.Image:
-    longer = max(picture.size)
+def _shown(image: Image.Image) -> Image.Image:
+    longer = max(image.size)
     if longer > LARGEST:
-        return ImageOps.contain(picture, (LARGEST, LARGEST), Image.Resampling.LANCZOS)
+        return ImageOps.contain(image, (LARGEST, LARGEST), Image.Resampling.LANCZOS)
     # Enlarge by whole factors without interpolation, so that single pixels stay visible.
     factor = max(1, SMALLEST // longer)
-    width, height = picture.size
-    return picture.resize((width * factor, height * factor), Image.Resampling.NEAREST)
+    width, height = image.size
+    return image.resize((width * factor, height * factor), Image.Resampling.NEAREST)
 
 
 def _fitting(pen: ImageDraw.ImageDraw, name: str, width: int) -> str:
@@ -69,21 +69,21 @@ def _fitting(pen: ImageDraw.ImageDraw, name: str, width: int) -> str:
     return text
 
 
-def _coloured(lost: NDArray[np.float64]) -> Image.Image:
+def _colored(lost: NDArray[np.float64]) -> Image.Image:
     levels = np.clip(np.rint(lost / BRIGHTEST * 255), 0, 255).astype(np.uint8)
-    colours = cv2.applyColorMap(levels, cv2.COLORMAP_INFERNO)
+    colors = cv2.applyColorMap(levels, cv2.COLORMAP_INFERNO)
     # OpenCV's color maps are BGR.
-    return Image.fromarray(cv2.cvtColor(colours, cv2.COLOR_BGR2RGB))
+    return Image.fromarray(cv2.cvtColor(colors, cv2.COLOR_BGR2RGB))
 
 
 def _draw_scale(
     sheet: Image.Image, pen: ImageDraw.ImageDraw, left: int, top: int, width: int
 ) -> None:
     ramp = np.tile(np.linspace(0, BRIGHTEST, width), (BAR, 1))
-    sheet.paste(_coloured(ramp), (left, top))
+    sheet.paste(_colored(ramp), (left, top))
     under = top + BAR + 4
     for value, anchor in ((0.0, "la"), (0.5, "ma"), (1.0, "ma"), (BRIGHTEST, "ra")):
         index = left + width * value / BRIGHTEST
-        pen.text((index, under), f"{value:g}", GREY, font(CAPTION), anchor=anchor)
+        pen.text((index, under), f"{value:g}", GRAY, font(CAPTION), anchor=anchor)
     text = "1: the average information of a pixel"
-    pen.text((left, under + CAPTION + 6), text, GREY, font(CAPTION))
+    pen.text((left, under + CAPTION + 6), text, GRAY, font(CAPTION))

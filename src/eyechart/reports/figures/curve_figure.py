@@ -12,8 +12,8 @@ from eyechart.reports.figures.panels import (
     FEW,
     MARK,
     VISUAL_CHANGE,
+    draw_humans,
     draw_line,
-    draw_people,
     key,
     label_outer,
     panels,
@@ -22,7 +22,7 @@ from eyechart.reports.figures.panels import (
 )
 from eyechart.reports.figures.paper_style import Dash, Look, drawable, legend, looks_of
 from eyechart.reports.series.curves import CurvePanel, curve_panels
-from eyechart.reports.series.palette import PEOPLE_COLOUR
+from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import short_space, suite_title
 from eyechart.scores.registry import PROPERTIES
@@ -72,7 +72,7 @@ def size(part: Part, space: str) -> str:
     """Return the number of images and classes, and whether the data are insufficient."""
     board = part.standings.board
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
-    return f"{board.pictures(space)} images, {short_space(space)}{verdict}"
+    return f"{board.n_images(space)} images, {short_space(space)}{verdict}"
 
 
 def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
@@ -91,15 +91,15 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     if len(letters) > 1:
         handles += [key(names[letter], linestyle=STYLES[letter]) for letter in letters]
     if any(panel.humans is not None for series in by_corruption for panel in series):
-        handles.append(key("people", PEOPLE_COLOUR, linewidth=1.8))
+        handles.append(key("Humans", HUMAN_COLOR, linewidth=1.8))
     legend(figure, handles)
     return figure
 
 
 def _model_key(look: Look, both: bool) -> Line2D:
     if both:
-        return key(look.name, look.colour, marker=look.marker, markersize=MARK)
-    return key(look.name, look.colour, linestyle=look.dash)
+        return key(look.name, look.color, marker=look.marker, markersize=MARK)
+    return key(look.name, look.color, linestyle=look.dash)
 
 
 def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], band: float) -> None:
@@ -109,13 +109,13 @@ def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], ban
     order = list(looks)
     for panel in series:
         if panel.humans is not None:
-            draw_people(axes, panel.humans.line)
+            draw_humans(axes, panel.humans.line)
         for curve in panel.curves:
             look = looks[curve.model.name]
             # If dash patterns distinguish the properties, markers distinguish the models.
             both = len(series) > 1
             draw_line(
-                axes, curve.line, colour=look.colour, observed=curve.score.observed, band=band,
+                axes, curve.line, color=look.color, observed=curve.score.observed, band=band,
                 dash=STYLES[panel.letter] if both else look.dash,
                 marks=(look.marker, 4 + 8 * order.index(curve.model.name)) if both else None,
             )  # fmt: skip

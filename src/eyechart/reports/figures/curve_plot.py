@@ -11,7 +11,7 @@ import numpy as np
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
-from eyechart.reports.series.palette import PEOPLE_COLOUR
+from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, models_of
 from eyechart.reports.words import short_space
 from eyechart.results.schema import Results, check_results
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FILE = "curves.png"
 STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
+SCREEN_DPI = 110
 FEW = 3
 """Maximum number of models with bands and bins; more could not be told apart. Files have them all.
 """
@@ -63,7 +64,7 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
         ...         Image.fromarray(np.uint8(255 * pixels)).save(Path(folder) / f"{i}.png")
         ...     results = ec.evaluate(
         ...         mean_color, folder, n=40, corruptions=["gaussian_blur"], labels="none",
-        ...         stimulus="native", bins=4, least=2, replicates=10,
+        ...         stimulus="native", bins=4, min_per_bin=2, n_bootstrap=10,
         ...     )  # fmt: skip
         ...     [path.name for path in ec.draw_curves(results, Path(folder) / "figures")]
         ['curves.png']
@@ -77,8 +78,9 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
         series = [run_panels(models, space, corruption) for corruption in corruptions]
         if any(panel.curves for panels in series for panel in panels):
             paths.append(folder / (FILE if not paths else f"curves-{space}.png"))
+            figure = _figure(results, models, space, series)
             with file_in(folder, paths[-1].name) as temporary:
-                _figure(results, models, space, series).savefig(temporary, dpi=110, format="png")
+                figure.savefig(temporary, dpi=SCREEN_DPI, format="png")
     return paths
 
 
@@ -104,7 +106,7 @@ def _figure(
     from matplotlib.figure import Figure
 
     # With many models, bins and bands could not be told apart.
-    min_per_bin = results.config.fit.least if len(models) <= FEW else None
+    min_per_bin = results.config.fit.min_per_bin if len(models) <= FEW else None
     title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))
     rows = -(-len(series) // columns)
@@ -140,8 +142,9 @@ def _title(results: Results, model: ModelEntry, space: str) -> str:
     fit, scores = results.config.fit, model.results.spaces[space]
     bins = fit.bins - (fit.binning == "paper")
     return (
-        f"{results.config.suite}: {scores.pictures} images, {short_space(space)}, {bins} bins of"
-        f" at least {fit.least:g} predictions" + (f": {scores.verdict}" if scores.verdict else "")
+        f"{results.config.suite}: {scores.n_images} images, {short_space(space)}, {bins} bins of"
+        f" at least {fit.min_per_bin:g} predictions"
+        + (f": {scores.verdict}" if scores.verdict else "")
     )
 
 
@@ -160,10 +163,10 @@ def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float |
             np.array(numbers, dtype=np.float64)
             for numbers in (line.delta_v, line.low95, line.high95, line.values)
         )
-        axes.fill_between(change, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
+        axes.fill_between(change, low, high, color=HUMAN_COLOR, alpha=0.12, linewidth=0)
         axes.plot(
-            change, values, color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
-            label=f"humans, {_name(with_humans)}{'' if with_humans.is_corrected else AMONG}",
+            change, values, color=HUMAN_COLOR, linewidth=1.4, linestyle=":",
+            label=f"Humans, {_name(with_humans)}{'' if with_humans.is_corrected else AMONG}",
         )  # fmt: skip
     if not axes.lines:
         notes = [note for panel in panels for note in panel.notes[:1]]
@@ -178,20 +181,20 @@ def _name(panel: CurvePanel) -> str:
 def _draw_curve(
     axes: "Axes", series: CurveSeries, panel: CurvePanel, min_per_bin: float | None
 ) -> None:
-    line, colour, style = series.line, series.model.colour, STYLES[panel.letter]
+    line, color, style = series.line, series.model.color, STYLES[panel.letter]
     change, values = np.array(line.delta_v, np.float64), np.array(line.values, np.float64)
     if min_per_bin is not None:
         low, high = np.array(line.low95, np.float64), np.array(line.high95, np.float64)
-        axes.fill_between(change, low, high, color=colour, alpha=0.13, linewidth=0)
+        axes.fill_between(change, low, high, color=color, alpha=0.13, linewidth=0)
     is_seen = np.any(
         [(change >= start) & (change <= end) for start, end in series.score.observed], axis=0
     )
-    axes.plot(change, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
+    axes.plot(change, values, color=color, linewidth=1, linestyle=style, alpha=0.35)
     axes.plot(
-        change, np.where(is_seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
+        change, np.where(is_seen, values, np.nan), color=color, linewidth=1.7, linestyle=style,
         label=f"{series.model.short}, {_name(panel)}",
     )  # fmt: skip
     # Rates of bins are not corrected for chance.
     if min_per_bin is not None and panel.letter == "a" and not panel.is_corrected:
         x, y = np.transpose(series.rates(min_per_bin))
-        axes.plot(x, y, ".", color=colour, markersize=3, alpha=0.6)
+        axes.plot(x, y, ".", color=color, markersize=3, alpha=0.6)

@@ -17,7 +17,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from eyechart.pipeline.caveats import MEANING
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.latex import MADE, plain, table_line, tabular, tex, upright
+from eyechart.reports.figures.latex import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.paper_style import (
     COLUMN,
@@ -119,7 +119,7 @@ def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
         key("relative mCE", INK, marker="o", linestyle="", markersize=4.5, markerfacecolor="none"),
     ]
     models = [
-        key(look.name, look.colour, marker=look.marker, linestyle="", markersize=4.5)
+        key(look.name, look.color, marker=look.marker, linestyle="", markersize=4.5)
         for look in looks.values()
     ]
     baseline = Line2D([], [], label="baseline: 100 %", **BASELINE)
@@ -135,10 +135,10 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
     axes.update_datalim([(clean, end) for end in (*ends, value)])
-    axes.plot([clean, clean], ends, color=look.colour, linewidth=0.8, transform=where)
+    axes.plot([clean, clean], ends, color=look.color, linewidth=0.8, transform=where)
     axes.plot(
-        clean, value, marker=look.marker, color=look.colour, markersize=4.5,
-        markerfacecolor=look.colour if full else "white", linestyle="", transform=where,
+        clean, value, marker=look.marker, color=look.color, markersize=4.5,
+        markerfacecolor=look.color if full else "white", linestyle="", transform=where,
     )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...
         for line in panel.lines:
             look = looks[line.model.name]
             panel_axes.plot(
-                line.severities, [100 * error for error in line.errors], color=look.colour,
+                line.severities, [100 * error for error in line.errors], color=look.color,
                 marker=look.marker, markersize=2.8, linewidth=1, linestyle=look.dash,
             )  # fmt: skip
             panel_axes.set_xticks(line.severities)
@@ -159,7 +159,7 @@ def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...
         panel_axes.set_yticks([0, 50, 100])
     label_outer(axes, "severity", "error (%)")
     handles = [
-        key(look.name, look.colour, marker=look.marker, markersize=2.8, linestyle=look.dash)
+        key(look.name, look.color, marker=look.marker, markersize=2.8, linestyle=look.dash)
         for look in looks.values()
     ]
     legend(figure, handles)
@@ -181,7 +181,7 @@ def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
             for column in columns
         ]
         shift = (index - (len(rows) - 1) / 2) * wide
-        look = {"width": 0.9 * wide, "color": looks[row.model.name].colour, "hatch": _hatch(index)}
+        look = {"width": 0.9 * wide, "color": looks[row.model.name].color, "hatch": _hatch(index)}
         for middle, score in enumerate(values):
             if score is not None and score.is_known:
                 _draw_bar(axes, middle + shift, score, look)
@@ -196,7 +196,7 @@ def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
     axes.grid(axis="x", visible=False)
     axes.set_ylabel("CE (%)")
     legend(figure, [
-        Patch(facecolor=look.colour, edgecolor="white", hatch=_hatch(index), linewidth=0,
+        Patch(facecolor=look.color, edgecolor="white", hatch=_hatch(index), linewidth=0,
               label=look.name)
         for index, look in enumerate(looks.values())
     ])  # fmt: skip
@@ -249,7 +249,7 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
     has_marks = any(row.model.results.marked for row in rows)
     return "\n".join(
         [
-            f"{MADE} {plain(_table_caption(rows, relative))}",
+            f"{MADE_BY} {plain(_table_caption(rows, relative))}",
             r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
             *([rf"% $^\dagger$: {MEANING}."] if has_marks else []),
             *([f"% {QUERY}: {UNSURE}."] if _has_undetermined(rows, relative) else []),

@@ -95,8 +95,8 @@ def draw_examples(models: Sequence[ModelEntry], strip: ImageStrip) -> Figure:
 def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
     _text(axes, x + SIDE / 2, LINE, delta_v_text(image.example.delta_v), ha="center", color=INK)
     try:
-        with Image.open(image.path) as picture:
-            levels = np.asarray(picture.convert("RGB"))
+        with Image.open(image.path) as file:
+            levels = np.asarray(file.convert("RGB"))
     except UNREADABLE:
         _text(axes, x + SIDE / 2, top + SIDE / 2, "unreadable", ha="center", color=MUTED)
     else:
@@ -119,13 +119,13 @@ def _draw_prediction(axes: Axes, prediction: StripPrediction | None, x: float, y
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)
         return
     failed = prediction.has_failed
-    colour = INCORRECT if failed else CORRECT
-    text = drawable(prediction.prediction.said, FITS)
-    _text(axes, middle, y, text, ha="center", color=colour)
+    color = INCORRECT if failed else CORRECT
+    text = drawable(prediction.prediction.prediction, FITS)
+    _text(axes, middle, y, text, ha="center", color=color)
     confidence = prediction.prediction.confidence
     mark = "✗" if failed else "✓"
     sure = "" if confidence is None else f" {100 * confidence:.0f} %"
-    _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=colour)
+    _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=color)
 
 
 def _frame(axes: Axes, x: float, y: float) -> None:

@@ -19,9 +19,10 @@ from eyechart.reports.figures.curve_figure import plan_curves
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined
 from eyechart.reports.figures.error_figure import plan_error_bars, plan_error_tables, plan_errors
 from eyechart.reports.figures.example_figure import plan_examples
-from eyechart.reports.figures.human_curve_figure import plan_people
-from eyechart.reports.figures.human_index_figure import plan_people_index
-from eyechart.reports.figures.latex import MADE
+from eyechart.reports.figures.human_curve_figure import plan_humans
+from eyechart.reports.figures.human_index_figure import plan_human_index
+from eyechart.reports.figures.latex import MADE_BY
+from eyechart.reports.figures.main_score_figure import plan_main_scores
 from eyechart.reports.figures.overlap_figure import plan_overlap
 from eyechart.reports.figures.paper_style import drawable, paper_style
 from eyechart.reports.figures.rank_figure import plan_ranks
@@ -40,7 +41,7 @@ MARKS = {
     ".svg": rf"<dc:creator>\s*<cc:Agent>\s*<dc:title>{CREATOR}</dc:title>",
     ".pdf": rf"/Creator \({CREATOR}\)",
     ".png": rf"tEXtSoftware\x00{CREATOR}",
-    ".tex": rf"\A{re.escape(MADE)}",
+    ".tex": rf"\A{re.escape(MADE_BY)}",
 }
 """Patterns that identify a file written by eyechart."""
 
@@ -49,12 +50,13 @@ def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawing
     """Return everything that can be drawn of a report, and a note for each thing that cannot."""
     return joined(
         [
+            plan_main_scores(report),
             plan_curves(report),
-            plan_people_index(report),
+            plan_human_index(report),
             plan_areas(report),
             plan_visual_change(report),
             plan_ranks(report),
-            plan_people(report),
+            plan_humans(report),
             plan_errors(report),
             plan_error_bars(report),
             plan_error_tables(report),

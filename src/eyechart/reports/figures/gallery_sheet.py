@@ -6,7 +6,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from eyechart.reports.series.gallery import Gallery, GalleryImage, GalleryRow, Group
 
-PAPER, INK, GREY, FAINT = "#fbfaf7", "#22252a", "#80858d", "#dedbd3"
+PAPER, INK, GRAY, FAINT = "#fbfaf7", "#22252a", "#80858d", "#dedbd3"
 MARGIN, GAP, CORNER = 56, 14, 6
 TITLE, SUBTITLE, HEADING, NAME, CAPTION, SMALL = 38, 18, 26, 19, 15, 14
 
@@ -43,11 +43,11 @@ class _Sheet:
         self.pen = ImageDraw.Draw(self.sheet)
         self._text(MARGIN, self.gallery.title, TITLE, INK)
         self.top += TITLE + 18
-        self._text(MARGIN, self.gallery.subtitle, SUBTITLE, GREY)
+        self._text(MARGIN, self.gallery.subtitle, SUBTITLE, GRAY)
         self.top += SUBTITLE + 34
         for group in self.gallery.groups:
             self._group(group)
-        self._text(MARGIN, self.gallery.source, SMALL, GREY)
+        self._text(MARGIN, self.gallery.source, SMALL, GRAY)
         return self.sheet
 
     def _height(self) -> int:
@@ -77,25 +77,25 @@ class _Sheet:
         self._text(MARGIN, name, NAME, INK)
         after = MARGIN + self.pen.textlength(name, font(NAME)) + 14
         # Align the baselines of both texts, although their sizes differ.
-        self._text(after, row.summary, CAPTION, GREY, lower=NAME - CAPTION - 1)
+        self._text(after, row.summary, CAPTION, GRAY, lower=NAME - CAPTION - 1)
         self.top += NAME + 14
         self._cell(MARGIN, self.gallery.clean, "clean", "")
         for index, cell in enumerate(row.cells, start=1):
             left = MARGIN + index * (self.side + GAP)
-            self._cell(left, cell.picture, _severity(cell), cell.parameter)
+            self._cell(left, cell.image, _severity(cell), cell.parameter)
         self.top += self.side + 10 + CAPTION + 34
 
-    def _cell(self, left: int, picture: Image.Image, caption: str, small: str) -> None:
-        self.sheet.paste(picture.convert("RGB"), (left, self.top), self.mask)
+    def _cell(self, left: int, image: Image.Image, caption: str, small: str) -> None:
+        self.sheet.paste(image.convert("RGB"), (left, self.top), self.mask)
         self._text(left + 1, caption, CAPTION, INK, lower=self.side + 10)
         room = self.side - self.pen.textlength(caption, font(CAPTION)) - 12
         width = self.pen.textlength(small, font(SMALL))
         if small and width <= room:
-            self._text(left + self.side - width - 1, small, SMALL, GREY, lower=self.side + 11)
+            self._text(left + self.side - width - 1, small, SMALL, GRAY, lower=self.side + 11)
 
-    def _text(self, left: float, text: str, size: int, colour: str, lower: int = 0) -> None:
+    def _text(self, left: float, text: str, size: int, color: str, lower: int = 0) -> None:
         fitting = self._fit(text, size, self.right - left)
-        self.pen.text((left, self.top + lower), fitting, colour, font(size))
+        self.pen.text((left, self.top + lower), fitting, color, font(size))
 
     def _fit(self, text: str, size: int, room: float) -> str:
         """Return the text on one line, or as many words as fit followed by an ellipsis."""

@@ -22,21 +22,21 @@ from eyechart.reports.series.human_curves import (
     reference_line,
     reference_panels,
 )
-from eyechart.reports.series.palette import COLOURS, PEOPLE_COLOUR, PROPERTY_COLOURS
+from eyechart.reports.series.palette import COLORS, HUMAN_COLOR, PROPERTY_COLORS
 from eyechart.reports.series.report import Report
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
 from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 HEIGHT = 2.3
-GREY = "#777777"
+GRAY = "#777777"
 PER_ROW = 3
 WIDTH, TALL = 4.2, 4.1
 """Width and height of a panel of one experiment, in inches."""
 
 
 @planned
-def plan_people(report: Report) -> Planned:
+def plan_humans(report: Report) -> Planned:
     """Return human accuracy and consistency, as far as they were measured."""
     experiments = human_experiments(report)
     if not experiments:
@@ -49,7 +49,7 @@ def plan_people(report: Report) -> Planned:
             continue
         caption = f"Human {name} over visual change, similar and dissimilar; bands: 83 %."
         label = f"human {name} $s_{letter}^h$"
-        yield Drawing(("people", name), caption, partial(draw_human_panels, series, label))
+        yield Drawing(("humans", name), caption, partial(draw_human_panels, series, label))
 
 
 def draw_by_class(
@@ -96,21 +96,19 @@ def draw_human_panels(
 
 def _draw_line(axes: Axes, line: HumanLine, index: int) -> None:
     """Draw a curve with its band and rates, pale where it was not observed."""
-    colour = COLOURS[index % len(COLOURS)]
+    color = COLORS[index % len(COLORS)]
     dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
     change, values = real(line.delta_v), real(line.values)
-    axes.fill_between(
-        change, real(line.low), real(line.high), color=colour, alpha=0.18, linewidth=0
-    )
+    axes.fill_between(change, real(line.low), real(line.high), color=color, alpha=0.18, linewidth=0)
     if line.is_observed is not None:
-        axes.plot(change, values, color=colour, linestyle=dash, linewidth=0.9, alpha=0.4)
+        axes.plot(change, values, color=color, linestyle=dash, linewidth=0.9, alpha=0.4)
         values = np.where(line.is_observed, values, np.nan)
-    axes.plot(change, values, color=colour, linestyle=dash, label=drawable(line.title, 30))
-    _draw_points(axes, line.points, colour, marker)
+    axes.plot(change, values, color=color, linestyle=dash, label=drawable(line.title, 30))
+    _draw_points(axes, line.points, color, marker)
 
 
 def _draw_points(
-    axes: Axes, points: Sequence[RatePoint], colour: str, marker: str, with_range: bool = False
+    axes: Axes, points: Sequence[RatePoint], color: str, marker: str, with_range: bool = False
 ) -> None:
     """Draw rates with their intervals; `with_range` also draws their range of Δv."""
     for point in points:
@@ -123,7 +121,7 @@ def _draw_points(
             yerr=[[max(0.0, point.rate - low)], [max(0.0, high - point.rate)]],
             fmt=marker,
             markersize=3.5 if with_range else 2.6,
-            color=colour,
+            color=color,
             elinewidth=0.8 if with_range else 0.7,
             alpha=0.9 if with_range else None,
         )
@@ -157,17 +155,17 @@ def draw_reference(
 def _draw_experiment(
     axes: Axes, reference: Reference, experiment: str, level: float, fit: Fit
 ) -> None:
-    for property_name, colour in PROPERTY_COLOURS.items():
+    for property_name, color in PROPERTY_COLORS.items():
         line = reference_line(reference, experiment, property_name, level, fit)
         if line is None:
             continue
         change = real(line.delta_v)
         axes.fill_between(
-            change, real(line.low), real(line.high), color=colour, alpha=0.18, linewidth=0
+            change, real(line.low), real(line.high), color=color, alpha=0.18, linewidth=0
         )
-        axes.plot(change, real(line.values), color=colour, linewidth=1.8, label=property_name)
+        axes.plot(change, real(line.values), color=color, linewidth=1.8, label=property_name)
         points = rate_points(reference, experiment, property_name, level)
-        _draw_points(axes, points, colour, "o", with_range=True)
+        _draw_points(axes, points, color, "o", with_range=True)
     chance = _chance(reference)
     if chance is not None:
         _draw_chance(axes, chance)
@@ -178,7 +176,7 @@ def _draw_experiment(
         (0.03, 0.12),
         xycoords="axes fraction",
         fontsize=7,
-        color=PEOPLE_COLOUR,
+        color=HUMAN_COLOR,
         va="bottom",
     )
     if len(axes.get_legend_handles_labels()[1]) > 1:
@@ -193,8 +191,8 @@ def _chance(reference: Reference) -> float | None:
 
 
 def _draw_chance(axes: Axes, chance: float) -> None:
-    axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=":")
-    axes.annotate("chance", (0.01, chance + 0.01), color=GREY, fontsize=7)
+    axes.axhline(chance, color=GRAY, linewidth=0.8, linestyle=":")
+    axes.annotate("chance", (0.01, chance + 0.01), color=GRAY, fontsize=7)
 
 
 def _heading(reference: Reference, level: float) -> str:

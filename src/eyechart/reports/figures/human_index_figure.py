@@ -18,8 +18,8 @@ from eyechart.reports.figures.panels import (
     FEW,
     VISUAL_CHANGE,
     draw_bars,
+    draw_humans,
     draw_line,
-    draw_people,
     key,
     letters,
     real,
@@ -41,7 +41,7 @@ from eyechart.reports.series.curves import (
     has_humans,
 )
 from eyechart.reports.series.human_index import ScoreBar, score_bars
-from eyechart.reports.series.palette import PEOPLE_COLOUR
+from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, suite_title
 from eyechart.scores.registry import PROPERTIES, SCORES
@@ -54,7 +54,7 @@ BARE = 0.62
 
 
 @planned
-def plan_people_index(report: Report) -> Planned:
+def plan_human_index(report: Report) -> Planned:
     """Return a figure for each corruption under which a curve could be fitted."""
     for part in report.parts:
         alone = []
@@ -67,7 +67,7 @@ def plan_people_index(report: Report) -> Planned:
             if not has_humans(part, space, corruption):
                 alone.append(corruption)
             words = ("curves", *suite_words(report, part), bare_name(corruption))
-            make = partial(draw_people_index, part, space, corruption)
+            make = partial(draw_human_index, part, space, corruption)
             yield Drawing(words, _caption(part, space, corruption), make)
         if alone:
             yield (
@@ -78,22 +78,22 @@ def plan_people_index(report: Report) -> Planned:
 
 
 def _caption(part: Part, space: str, corruption: str) -> str:
-    people = has_humans(part, space, corruption)
-    title = "HMRI, MRSI and curves compared with humans" if people else "robustness and curves"
+    humans = has_humans(part, space, corruption)
+    title = "HMRI, MRSI and curves compared with humans" if humans else "robustness and curves"
     return (
         f"{corruption_title(corruption)}: {title}, {size(part, space)}; error bars: 95 %, bands:"
         " 83 %, pale lines: not observed."
     )
 
 
-def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
+def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
     """Return a row each for accuracy and consistency, with two bar panels and the curves."""
     rows = fitted_letters(part, space, corruption)
     looks = looks_of(part.models, by_category=True)
     height = max(1.75, ROW * len(part.models) + BARE)
     figure = Figure(figsize=(PAGE, height * len(rows) + 0.1))
-    with_people = has_humans(part, space, corruption)
-    widths = (1, 1, 1.15) if with_people else (1, 1)
+    with_humans = has_humans(part, space, corruption)
+    widths = (1, 1, 1.15) if with_humans else (1, 1)
     grid = figure.add_gridspec(len(rows), len(widths), width_ratios=widths)
     named = letters()
     has_gaps = False
@@ -112,7 +112,7 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
         axes = figure.add_subplot(grid[index, -1], title=title)
         _draw_curves(axes, panel, looks)
         has_gaps |= panel.has_gaps
-    legend(figure, [*category_patches(part.models), *_keys(with_people, has_gaps)])
+    legend(figure, [*category_patches(part.models), *_keys(with_humans, has_gaps)])
     return figure
 
 
@@ -123,9 +123,9 @@ def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
     return [("r", rf"$\mathcal{{R}}_{panel.letter}$")]
 
 
-def _keys(with_people: bool, has_gaps: bool) -> list[Line2D]:
+def _keys(with_humans: bool, has_gaps: bool) -> list[Line2D]:
     """Return the legend entries of the lines."""
-    keys = [key("Humans, with 83 % band", PEOPLE_COLOUR, linewidth=1.8)] if with_people else []
+    keys = [key("Humans, with 83 % band", HUMAN_COLOR, linewidth=1.8)] if with_humans else []
     keys.append(key("95 % interval", INK, linewidth=0.8))
     if has_gaps:
         keys.append(key("pale: not observed", INK, linewidth=0.9, alpha=0.4))
@@ -155,7 +155,7 @@ def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
             "", (-3, index), (-24, index),
             xycoords=("axes points", "data"), textcoords=("axes points", "data"),
             arrowprops={
-                "arrowstyle": "-", "color": look.colour, "linestyle": look.dash, "linewidth": 1.2,
+                "arrowstyle": "-", "color": look.color, "linestyle": look.dash, "linewidth": 1.2,
                 "shrinkA": 0, "shrinkB": 0,
             },
             annotation_clip=False,
@@ -167,10 +167,10 @@ def _draw_curves(axes: Axes, panel: CurvePanel, looks: dict[str, Look]) -> None:
     unit_square(axes)
     axes.set_xlabel(VISUAL_CHANGE)
     if panel.humans is not None:
-        draw_people(axes, panel.humans.line)
+        draw_humans(axes, panel.humans.line)
     for curve in panel.curves:
         look = looks[curve.model.name]
         draw_line(
-            axes, curve.line, colour=look.colour, dash=look.dash, observed=curve.score.observed,
+            axes, curve.line, color=look.color, dash=look.dash, observed=curve.score.observed,
             band=0.14 if len(looks) <= FEW else 0,
         )  # fmt: skip

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-MADE = "% Made by eyechart."
+MADE_BY = "% Made by eyechart."
 """First words of every table, by which our own files are recognized."""
 
 SPECIAL = {
@@ -32,7 +32,7 @@ def lines_of_table(
 ) -> str:
     """Return a table whose header and rows are already LaTeX, ready to be included."""
     needs = r"% It needs \usepackage{booktabs}."
-    return "\n".join([f"{MADE} {plain(caption)}", needs, *tabular(columns, heads, rows), ""])
+    return "\n".join([f"{MADE_BY} {plain(caption)}", needs, *tabular(columns, heads, rows), ""])
 
 
 def tabular(columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

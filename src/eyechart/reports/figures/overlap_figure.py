@@ -119,9 +119,9 @@ def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
         if np.isnan(score):
             _hatch(axes, row, column)
         if cell >= CELL:
-            colour = "white" if score >= DARK else INK
+            color = "white" if score >= DARK else INK
             text = MISSING if np.isnan(score) else f"{100 * score:.0f}"
-            axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL)
+            axes.text(column, row, text, ha="center", va="center", color=color, fontsize=SMALL)
     _set_off(axes.get_xticklabels(), overlap)
     _set_off(axes.get_yticklabels(), overlap)
     for index, name in enumerate(overlap.names):

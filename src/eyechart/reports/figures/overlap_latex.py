@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
-from eyechart.reports.figures.latex import MADE, plain, table_line, tabular, tex, upright
+from eyechart.reports.figures.latex import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.words import corruption_title
 
 Named = Sequence[tuple[str, Balance]]
@@ -90,4 +90,4 @@ def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 def _file(parts: Sequence[str]) -> str:
     needed = r"% They need \usepackage{booktabs} and \usepackage{graphicx}."
-    return "\n\n".join([f"{MADE} Tables of an overlap study.\n{needed}", *parts]) + "\n"
+    return "\n\n".join([f"{MADE_BY} Tables of an overlap study.\n{needed}", *parts]) + "\n"

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, SMALL, Dash, Look
-from eyechart.reports.series.palette import PEOPLE_COLOUR
+from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.results.curve_results import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
@@ -33,7 +33,7 @@ def draw_line(
     axes: Axes,
     line: SampledCurve,
     *,
-    colour: str,
+    color: str,
     dash: Dash = "-",
     observed: Sequence[tuple[float, float]] | None = None,
     band: float = 0.0,
@@ -49,25 +49,25 @@ def draw_line(
     if marks is not None:
         marker, first = marks
         axes.plot(
-            change[first::EVERY], values[first::EVERY], marker, color=colour,
+            change[first::EVERY], values[first::EVERY], marker, color=color,
             markersize=MARK, markeredgecolor="white", markeredgewidth=0.4,
         )  # fmt: skip
     if band:
         low, high = real(line.low83), real(line.high83)
-        axes.fill_between(change, low, high, color=colour, alpha=band, linewidth=0)
+        axes.fill_between(change, low, high, color=color, alpha=band, linewidth=0)
     if observed is not None:
         # The whole curve in pale, then the observed ranges over it.
-        axes.plot(change, values, color=colour, linestyle=dash, linewidth=0.7 * width, alpha=0.4)
+        axes.plot(change, values, color=color, linestyle=dash, linewidth=0.7 * width, alpha=0.4)
         seen = np.zeros(len(change), dtype=bool)
         for start, end in observed:
             seen |= (change >= start) & (change <= end)
         values = np.where(seen, values, np.nan)
-    axes.plot(change, values, color=colour, linestyle=dash, linewidth=width)
+    axes.plot(change, values, color=color, linestyle=dash, linewidth=width)
 
 
-def draw_people(axes: Axes, line: SampledCurve) -> None:
+def draw_humans(axes: Axes, line: SampledCurve) -> None:
     """Draw the human curve with its 83 % band."""
-    draw_line(axes, line, colour=PEOPLE_COLOUR, band=0.2, width=1.8)
+    draw_line(axes, line, color=HUMAN_COLOR, band=0.2, width=1.8)
 
 
 def draw_bars(
@@ -76,7 +76,7 @@ def draw_bars(
     """Draw a bar for each model, the first at the top, with its interval and a label after it."""
     count = len(looks)
     axes.barh(
-        np.arange(count), values, color=[look.colour for look in looks],
+        np.arange(count), values, color=[look.color for look in looks],
         # Few models get thinner bars, because their rows are higher.
         height=0.72 * min(1.0, (count + 2) / 8),
         hatch=[look.hatch for look in looks], edgecolor="white", linewidth=0,
@@ -146,6 +146,6 @@ def say(axes: Axes, text: str) -> None:
     message.set_in_layout(False)
 
 
-def key(label: str, colour: str = INK, **look: Any) -> Line2D:
+def key(label: str, color: str = INK, **look: Any) -> Line2D:
     """Return the legend entry of a line."""
-    return Line2D([], [], color=colour, label=label, **look)
+    return Line2D([], [], color=color, label=label, **look)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import Patch
 
-from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS, COLOURS
+from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS, COLORS
 from eyechart.reports.series.report import ModelEntry
 
 COLUMN, PAGE = 3.3, 6.9
@@ -100,7 +100,7 @@ class Look:
     """The look of a model in a figure, never color alone; `hatch` is that of its category."""
 
     name: str
-    colour: str
+    color: str
     dash: Dash
     marker: str
     hatch: str
@@ -117,19 +117,19 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
         before = models[: len(collected)]
         if by_category:
             index = sum(other.category == model.category for other in before)
-            colour = _category(model.category)[1]
+            color = _category(model.category)[1]
         else:
             # Indexed over the whole report, so that a model looks the same in every figure.
-            colour = model.colour
-            index = COLOURS.index(colour) if colour in COLOURS else 0
-            index += sum(other.colour == colour for other in before)
+            color = model.color
+            index = COLORS.index(color) if color in COLORS else 0
+            index += sum(other.color == color for other in before)
         dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
         hatch = _hatch(model.category) if by_category else ""
         label, number = drawable(model.short), 1
         while any(label == look.name for look in collected.values()):
             number += 1
             label = f"{drawable(model.short)} ({number})"
-        collected[model.name] = Look(label, colour, dash, marker, hatch)
+        collected[model.name] = Look(label, color, dash, marker, hatch)
     return collected
 
 
@@ -139,14 +139,14 @@ def category_patches(models: tuple[ModelEntry, ...]) -> list[Patch]:
     if not any(names):
         return []
     return [
-        Patch(facecolor=colour, edgecolor="white", hatch=_hatch(name), linewidth=0, label=title)
-        for name, (title, colour) in CATEGORY_COLOURS.items()
+        Patch(facecolor=color, edgecolor="white", hatch=_hatch(name), linewidth=0, label=title)
+        for name, (title, color) in CATEGORY_COLORS.items()
         if name in names
     ]
 
 
 def _category(name: str) -> tuple[str, str]:
-    return CATEGORY_COLOURS.get(name, CATEGORY_COLOURS[""])
+    return CATEGORY_COLORS.get(name, CATEGORY_COLORS[""])
 
 
 def _hatch(name: str) -> str:

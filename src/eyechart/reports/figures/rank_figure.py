@@ -13,19 +13,19 @@ from eyechart.reports.figures.panels import draw_bars, key, letters
 from eyechart.reports.figures.paper_style import (
     INK,
     PAGE,
-    WRONG,
     Look,
     category_patches,
     legend,
     looks_of,
 )
+from eyechart.reports.series.palette import CHANGE
 from eyechart.reports.series.ranks import RankPanel, rank_panels
 from eyechart.reports.series.report import Report
 
 ROW = 0.155
 TITLES = {"R_a": r"$\hat{\mathcal{R}}_a$", "R_p": r"$\hat{\mathcal{R}}_p$"}
 TRIANGLE: dict[str, Any] = {
-    "marker": "^", "markersize": 5, "markeredgecolor": WRONG, "markeredgewidth": 0.9,
+    "marker": "^", "markersize": 5, "markeredgecolor": CHANGE, "markeredgewidth": 0.9,
     "linestyle": "",
 }  # fmt: skip
 
@@ -74,7 +74,7 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
 def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
     """Mark the models that change ranks; return the legend entries."""
     kinds = (
-        (panel.changed, WRONG, "changes places"),
+        (panel.changed, CHANGE, "changes places"),
         (panel.perhaps, "white", "changes ranks, not significantly"),
     )
     handles = []

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from eyechart.reports.figures.drawings import Drawing, Planned, planned
 from eyechart.reports.figures.panels import key
 from eyechart.reports.figures.paper_style import COLUMN, INK, MARKERS, drawable, legend
-from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.superclass_scatter import SuperclassScatter, superclass_scatter
 from eyechart.structure.study_results import SuperclassResults
 
@@ -22,7 +22,7 @@ HEIGHT = 2.6
 SIZE = 4
 """Size of a marker, in points."""
 
-FILLED, OPEN = (COLOURS[0], True), (COLOURS[1], False)
+FILLED, OPEN = (COLORS[0], True), (COLORS[1], False)
 """Colors of seen and unseen subclasses, and whether their markers are filled."""
 
 
@@ -53,18 +53,18 @@ def draw_superclasses(scatter: SuperclassScatter) -> Figure:
     figure = Figure(figsize=(COLUMN, HEIGHT))
     axes = figure.subplots()
     handles = [
-        _key(f"{kind} kinds", "o", colour, colour if is_filled else "white")
-        for kind, (colour, is_filled) in (("seen", FILLED), ("unseen", OPEN))
+        _key(f"{kind} kinds", "o", color, color if is_filled else "white")
+        for kind, (color, is_filled) in (("seen", FILLED), ("unseen", OPEN))
     ]
     for index, both in enumerate(zip(scatter.seen, scatter.unseen, strict=True)):
         marker = MARKERS[index % len(MARKERS)]
-        for point, (colour, is_filled) in zip(both, (FILLED, OPEN), strict=True):
+        for point, (color, is_filled) in zip(both, (FILLED, OPEN), strict=True):
             axes.errorbar(
                 [point.imagenet_accuracy],
                 [point.accuracy],
                 [[abs(end - point.accuracy)] for end in point.interval],
-                fmt=marker, color=colour, markersize=SIZE, elinewidth=0.8, capsize=1.5,
-                markerfacecolor=colour if is_filled else "white",
+                fmt=marker, color=color, markersize=SIZE, elinewidth=0.8, capsize=1.5,
+                markerfacecolor=color if is_filled else "white",
             )  # fmt: skip
         handles.append(_key(drawable(both[0].model), marker, INK, INK))
     axes.set(xlabel=scatter.x_title, ylabel=scatter.y_title)
@@ -72,5 +72,5 @@ def draw_superclasses(scatter: SuperclassScatter) -> Figure:
     return figure
 
 
-def _key(label: str, marker: str, colour: str, face: str) -> Line2D:
-    return key(label, colour, marker=marker, linestyle="", markersize=SIZE, markerfacecolor=face)
+def _key(label: str, marker: str, color: str, face: str) -> Line2D:
+    return key(label, color, marker=marker, linestyle="", markersize=SIZE, markerfacecolor=face)

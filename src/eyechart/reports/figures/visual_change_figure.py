@@ -37,8 +37,8 @@ def plan_visual_change(report: Report) -> Planned:
         shares = f"Share of the images of {names} in 39 bins of visual change."
         yield Drawing(("delta_v", *words), shares, partial(draw_histograms, grid))
         bins = f"Share of 39 bins of visual change with at least {grid.min_counts}"
-        pictures, caption = f"{bins} images of {names}.", f"{bins} images, of {names}."
-        yield Drawing(("coverage", *words), pictures, partial(draw_coverage, grid))
+        images, caption = f"{bins} images of {names}.", f"{bins} images, of {names}."
+        yield Drawing(("coverage", *words), images, partial(draw_coverage, grid))
         make = partial(coverage_table, grid, caption)
         yield Drawing(("coverage-table", *words), caption, make, (".tex",))
 
@@ -64,15 +64,15 @@ def _look(grid: SpreadGrid, title: str) -> tuple[str, str, float]:
 
 
 def _draw_histogram(axes: Axes, spread: Spread, look: tuple[str, str, float]) -> None:
-    colour, hatch, dark = look
+    color, hatch, dark = look
     shares = spread.percentages
     edges = np.linspace(0, 1, len(shares) + 1)
     if dark:
-        axes.stairs(shares, edges, fill=True, color=colour, alpha=dark, linewidth=0)
+        axes.stairs(shares, edges, fill=True, color=color, alpha=dark, linewidth=0)
     else:
-        axes.stairs(shares, edges, fill=True, facecolor="none", edgecolor=colour, hatch=hatch,
+        axes.stairs(shares, edges, fill=True, facecolor="none", edgecolor=color, hatch=hatch,
                     linewidth=0)  # fmt: skip
-    axes.stairs(shares, edges, color=colour, linewidth=0.9)
+    axes.stairs(shares, edges, color=color, linewidth=0.9)
 
 
 def _legend(figure: Figure, grid: SpreadGrid) -> None:
@@ -81,9 +81,9 @@ def _legend(figure: Figure, grid: SpreadGrid) -> None:
 
 
 def _patch(grid: SpreadGrid, title: str) -> Patch:
-    colour, hatch, dark = _look(grid, title)
-    face = (*to_rgb(colour), dark) if dark else "none"
-    return Patch(facecolor=face, edgecolor=colour, hatch=hatch, linewidth=0.8, label=title)
+    color, hatch, dark = _look(grid, title)
+    face = (*to_rgb(color), dark) if dark else "none"
+    return Patch(facecolor=face, edgecolor=color, hatch=hatch, linewidth=0.8, label=title)
 
 
 def draw_coverage(grid: SpreadGrid) -> Figure:
@@ -96,12 +96,12 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
         for index, title in enumerate(grid.suites):
             if title not in score:
                 continue
-            colour, hatch, dark = _look(grid, title)
+            color, hatch, dark = _look(grid, title)
             middle = row + (index - (sets - 1) / 2) * thick
             share = 100 * score[title].coverage.paper
             axes.barh(
-                middle, share, height=0.9 * thick, facecolor=(*to_rgb(colour), dark), hatch=hatch,
-                edgecolor=colour, linewidth=0.6,
+                middle, share, height=0.9 * thick, facecolor=(*to_rgb(color), dark), hatch=hatch,
+                edgecolor=color, linewidth=0.6,
             )  # fmt: skip
             axes.text(102, middle, f"{share:.1f}", fontsize=SMALL, va="center", color=INK)
     names = [drawable(corruption_title(name)) for name in grid.corruptions]

@@ -19,7 +19,7 @@ ENOUGH = 3
 
 COLUMNS = (
     Column("Class", numeric=False),
-    Column("Pictures"),
+    Column("Images"),
     Column("Clean accuracy (%)"),
     Column("Corrupted accuracy (%)"),
     Column("Worst under", numeric=False, hint="the corruption, and the accuracy there"),
@@ -37,7 +37,7 @@ def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
     for space in reversed(part.spaces):
         for model in part.models:
             scores = model.space(space)
-            if scores is not None and any(row.pictures >= ENOUGH for row in scores.by_class):
+            if scores is not None and any(row.n_images >= ENOUGH for row in scores.by_class):
                 title = f"{model.short}, {space_title(space)}"
                 table = _table(numbers_of(report, model), model, space, scores.by_class, most)
                 name = f"classes-{index}-{space}-{model.run}-{model.index}"
@@ -47,7 +47,7 @@ def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 def _table(
     numbers: Numbers, model: ModelEntry, space: str, classes: Sequence[ClassResults], most: int
 ) -> Table:
-    present = [number for number, row in enumerate(classes) if row.pictures >= ENOUGH]
+    present = [number for number, row in enumerate(classes) if row.n_images >= ENOUGH]
     order = sorted(present, key=lambda number: _right(classes[number]))
     rows = tuple(
         _row(numbers, classes[number], model.path(space, "by_class", number))
@@ -69,7 +69,7 @@ def _row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
     return TableRow(
         (
             row.name or str(row.label),
-            numbers.cell(count, *path, "pictures"),
+            numbers.cell(count, *path, "n_images"),
             numbers.cell(hundredths, *path, "clean"),
             Shaded(right, 1 - _right(row)) if row.corrupted.is_known else NOTHING,
             _with(numbers, corruption_title(row.worst) if row.worst else "", *path, "worst_rate"),

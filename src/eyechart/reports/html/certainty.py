@@ -79,7 +79,7 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
         Column(
             "κ", hint="1: both err on the same images; 0: no more often than expected by chance"
         ),
-        Column("Answers"),
+        Column("Predictions"),
     )
     caption = f"Error consistency κ, {suite_title(part.suite)}: do two err on the same images?"
     return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
@@ -91,7 +91,7 @@ def coverage_table(report: Report) -> Table | None:
     if not suites:
         return None
     fields = (("Covered (%)", hundredths, "paper"), ("Largest Δv", delta, "largest"),
-              ("Pictures", count, "rows"))  # fmt: skip
+              ("Samples", count, "rows"))  # fmt: skip
     columns = [*text_columns("Corruption")]
     cells: dict[str, dict[int, list[CellContent]]] = {}
     for index, part in enumerate(suites):
@@ -109,8 +109,10 @@ def coverage_table(report: Report) -> Table | None:
         )
         for title, by_suite in cells.items()
     )
-    least = listed(list(dict.fromkeys(f"{part.runs[0].config.fit.least:g}" for part in suites)))
-    caption = f"Share of 39 equal bins of visual change with at least {least} images"
+    min_per_bin = listed(
+        list(dict.fromkeys(f"{part.runs[0].config.fit.min_per_bin:g}" for part in suites))
+    )
+    caption = f"Share of 39 equal bins of visual change with at least {min_per_bin} images"
     return Table("coverage", caption, tuple(columns), rows, True)
 
 

@@ -24,12 +24,12 @@ def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[
     """
     opened = {}
     for key in dict.fromkeys(wanted):
-        picture = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
-        if picture is not None:
-            opened[key] = picture
+        image = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
+        if image is not None:
+            opened[key] = image
     collected: dict[Key, str] = {}
     for side, quality in SIDES:
-        collected = {key: _uri(picture, side, quality) for key, picture in opened.items()}
+        collected = {key: _uri(image, side, quality) for key, image in opened.items()}
         if sum(map(len, collected.values())) <= most:
             break
     return collected
@@ -43,8 +43,8 @@ def _open(path: Path) -> Image.Image | None:
         return None
 
 
-def _uri(picture: Image.Image, side: int, quality: int) -> str:
-    small = picture.copy()
+def _uri(image: Image.Image, side: int, quality: int) -> str:
+    small = image.copy()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
     return image_uri(small, quality=quality, optimize=True)
 

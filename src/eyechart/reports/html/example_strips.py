@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from eyechart.reports.hiding import IMAGES
 from eyechart.reports.html.cells import NumberCell, Numbers, delta, numbers_of, percent
 from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.series.image_strips import StripImage, image_strip
@@ -80,6 +81,8 @@ def example_keys(report: Report) -> Iterator[Key]:
 
 def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, str]) -> Strip:
     """Return the strip of a corruption: the clean image first, then ordered by visual change."""
+    if IMAGES in report.hidden:
+        return Strip((), "The example images are hidden in this report.")
     strip = image_strip(report, part, corruption)
     if not strip.images:
         return Strip((), "This run kept no example images of this corruption.")
@@ -96,8 +99,8 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
             "These are different images: no single one was drawn at enough strengths, so the"
             " first failure is not a threshold."
         )
-    answered = {name for image in strip.images for name in image.predictions}
-    silent = [model.short for model in part.models if model.name not in answered]
+    predicted = {name for image in strip.images for name in image.predictions}
+    silent = [model.short for model in part.models if model.name not in predicted]
     if silent:
         notes.append(
             f"{listed(silent)} ran separately from the others, and kept no predictions for these"
@@ -121,9 +124,9 @@ def _frame(
         tuple(
             PredictionView(
                 prediction.model,
-                prediction.prediction.said,
+                prediction.prediction.prediction,
                 numbers_of(report, prediction.model).cell(
-                    percent, "examples", prediction.index, "answers", name, "confidence"
+                    percent, "examples", prediction.index, "predictions", name, "confidence"
                 ),
                 prediction.verdict,
                 name in failing,

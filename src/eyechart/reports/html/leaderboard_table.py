@@ -2,6 +2,7 @@
 
 from markupsafe import Markup
 
+from eyechart.labels.space_names import ENTRY16
 from eyechart.reports.html.cells import (
     NOTHING,
     CellContent,
@@ -14,57 +15,152 @@ from eyechart.reports.html.cells import (
     style_of,
 )
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
+from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
-from eyechart.reports.series.palette import CATEGORY_COLOURS
+from eyechart.reports.series.palette import CATEGORY_COLORS
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import listed, space_title
-from eyechart.scores.registry import LEADERBOARD, SCORES, Score, find
+from eyechart.reports.words import corruption_words, listed, space_title
+from eyechart.scores.registry import HUMANS, LEADERBOARD, SCORES, Score, find
+
+RANK = Column("Rank", hint="in brackets: 95 % confidence interval of the rank")
+AHEAD = Column("Significantly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %")
+
+
+def summary_table(report: Report, part: Part, index: int) -> Table:
+    """Return the main columns of the leaderboard: one row per model, best first.
+
+    Clean accuracy, the main score, HMRI if the data suffice for a comparison with humans, and the
+    worst corruption.
+    """
+    main, standings = main_score(part), part.standings
+    # Ranks in another label space would contradict the scores beside them.
+    is_ranked = len(part.models) > 1 and main.space == standings.space
+    names = dict.fromkeys(("clean_accuracy", main.overall.name, "hmri_a"))
+    scores = [SCORES[name] for name in names if any(_has(own, main, name) for own in part.models)]
+    has_worst = any(main.worst(model) is not None for model in part.models)
+    columns = (
+        *text_columns("Model"),
+        *((RANK,) if is_ranked else ()),
+        *(
+            Column(_title(score, _home(main, score), main.space), hint=score.meaning)
+            for score in scores
+        ),
+        *((Column("Worst corruption", hint=_worst_hint(main)),) if has_worst else ()),
+    )
+    rows = []
+    for model in part.models:
+        rank = (_rank(part, model),) if is_ranked else ()
+        cells = (_summary_cell(report, main, model, score) for score in scores)
+        worst = (_worst_cell(report, main, model),) if has_worst else ()
+        rows.append(TableRow((model_label(model), *rank, *cells, *worst), model.name))
+    by = f"Models ranked by {main.overall.symbol}" if is_ranked else "Main scores"
+    caption = f"{by} in {space_title(main.space)}"
+    note = mark_note(model.results for model in part.models)
+    is_sortable = len(rows) > 1
+    return Table(
+        f"summary-{index}", caption, columns, tuple(rows), is_sortable, note, kind="stacked"
+    )
 
 
 def leaderboard(report: Report, part: Part, index: int) -> Table:
-    """Return the leaderboard of a part: one row per model, best first."""
+    """Return all scores of a part's models: one row per model, best first.
+
+    A single model is neither ranked nor tested.
+    """
     standings = part.standings
+    is_ranked = len(part.models) > 1
     scores = [score for score in LEADERBOARD if score.name in standings.scores]
     has_categories = any(model.category for model in part.models)
     columns = (
         *text_columns("Model"),
-        Column("Rank", hint="in brackets: 95 % confidence interval of the rank"),
+        *((RANK,) if is_ranked else ()),
         *(text_columns("Category") if has_categories else ()),
-        *(Column(_head(part, score), hint=score.meaning) for score in scores),
-        Column("Significantly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
+        *(
+            Column(_title(score, standings.homes[score.name], standings.space), hint=score.meaning)
+            for score in scores
+        ),
+        *((AHEAD,) if is_ranked else ()),
     )
     rows = []
     for model in part.models:
-        name, ranks = model.name, standings.ranks
-        rank = _compared_estimate(count, ranks.ranks[name], *ranks.intervals[name])
+        name = model.name
+        rank = (_rank(part, model),) if is_ranked else ()
         behind = [part.short_names[other] for other in standings.worse_than(name)]
         cells = (_score(report, part, model, score.name) for score in scores)
         category = (_category(model.category),) if has_categories else ()
-        ahead = listed(behind) or NOTHING
-        rows.append(TableRow((model_label(model), rank, *category, *cells, ahead), name))
-    caption = f"Models ranked by {SCORES[standings.by].symbol} in {space_title(standings.space)}"
+        ahead = (listed(behind) or NOTHING,) if is_ranked else ()
+        rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
+    by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
+    caption = f"{by} in {space_title(standings.space)}"
     note = mark_note(model.results for model in part.models)
-    if standings.verdict:
+    if standings.verdict and is_ranked:
         verdict = f"{standings.verdict.capitalize()}: no model is called ahead of another."
         note = f"{verdict} {note}".strip()
-    return Table(f"leaderboard-{index}", caption, columns, tuple(rows), True, note, kind="stacked")
+    return Table(
+        f"leaderboard-{index}", caption, columns, tuple(rows), is_ranked, note, kind="stacked"
+    )
 
 
 def model_label(model: ModelEntry) -> Markup:
     """Return a model's short name after a swatch of its color."""
-    text = Markup('<span class="model"><span class="swatch" style="--colour: {}"></span>{}</span>')
-    return text.format(model.colour, model.short)
+    text = Markup('<span class="model"><span class="swatch" style="--color: {}"></span>{}</span>')
+    return text.format(model.color, model.short)
 
 
-def _head(part: Part, score: Score) -> str:
-    """Return a score's title, with its label space if that differs from the board's."""
-    standings = part.standings
+def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
+    """Return whether the summary has a score of a model."""
+    score = SCORES[name]
+    scores = model.space(_home(main, score))
+    if HUMANS in score.needs and scores is not None and scores.verdict:
+        return False
+    return find(scores, score.overall_path) is not None
+
+
+def _home(main: MainScore, score: Score) -> str:
+    """Return the label space of an overall score; humans responded in one only."""
+    return ENTRY16 if HUMANS in score.needs else main.space
+
+
+def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Score) -> CellContent:
+    home, name = _home(main, score), score.name
+    if main.part.standings.homes.get(name) == home:
+        return _score(report, main.part, model, name)
+    if not _has(model, main, name):
+        return NOTHING
+    path = model.path(home, *score.overall_path)
+    cell = numbers_of(report, model).estimate(style_of(score), *path)
+    return marked(cell, is_mean_marked(report.runs[model.run], model.results, home, name))
+
+
+def _worst_hint(main: MainScore) -> str:
+    assert main.score is not None
+    return f"the corruption with the worst {main.score.symbol}, and that {main.score.symbol}"
+
+
+def _worst_cell(report: Report, main: MainScore, model: ModelEntry) -> CellContent:
+    worst = main.worst(model)
+    if worst is None:
+        return NOTHING
+    number = numbers_of(report, model).estimate(style_of(worst.score), *worst.path)
+    is_trained = worst.corruption in model.results.marked
+    name = corruption_words(worst.corruption)
+    text = Markup('<span class="worst">{}</span> {}')
+    return text.format(name, marked(number, is_trained))
+
+
+def _rank(part: Part, model: ModelEntry) -> Estimated:
+    ranks = part.standings.ranks
+    return _compared_estimate(count, ranks.ranks[model.name], *ranks.intervals[model.name])
+
+
+def _title(score: Score, home: str, space: str) -> str:
+    """Return a score's title, with its label space if that differs from the table's."""
     title = f"{score.symbol} (%)" if score.is_percent else score.symbol
-    return title if standings.homes[score.name] == standings.space else f"{title} (16 categories)"
+    return title if home == space else f"{title} (16 categories)"
 
 
 def _category(name: str) -> str:
-    return CATEGORY_COLOURS.get(name, (name, ""))[0] if name else NOTHING
+    return CATEGORY_COLORS.get(name, (name, ""))[0] if name else NOTHING
 
 
 def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:

@@ -1,11 +1,13 @@
 """What is needed to re-run an evaluation: its command, versions, images, models and settings."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import PurePath
 
 from markupsafe import Markup
 
 from eyechart.images.stimulus import FILES, find_stimulus
+from eyechart.reports.hiding import PATHS
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.report import Report
@@ -17,7 +19,7 @@ from eyechart.scores.registry import PROPERTIES
 FIRST = 5
 """Number of files and reasons shown of a longer list."""
 
-PEOPLES = "entry16"
+HUMAN_SPACE = "entry16"
 """The label space of human responses."""
 
 LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
@@ -44,9 +46,9 @@ def provenance_of(report: Report, index: int) -> Provenance:
         f"Run {index + 1}: {suite_title(run.config.suite)}",
         run.results.provenance.command,
         tuple(_facts(run, numbers)),
-        (_models(run, index), _versions(run, index), _settings(run, index), _files(run, index)),
-        tuple(_skipped(run, numbers)),
-        str(run.folder / RESULTS_FILE),
+        (_models(run, index), _versions(run, index), _settings(run, index), _files(report, index)),
+        tuple(_skipped(report, run, numbers)),
+        RESULTS_FILE if PATHS in report.hidden else str(run.folder / RESULTS_FILE),
     )
 
 
@@ -59,8 +61,8 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
         f"git {provenance.git}" if provenance.git else "installed without its history",
     )
     yield "Device", provenance.device
-    used, present = (numbers.cell(count, "images", name) for name in ("used", "pictures"))
-    yield "Pictures", Markup("{} of {} from {}").format(used, present, images.source)
+    used, present = (numbers.cell(count, "images", name) for name in ("used", "n_images"))
+    yield "Images", Markup("{} of {} from {}").format(used, present, images.source)
     yield "Digest of the images", Markup("<code>{}</code>").format(images.digest)
     yield "Stimulus", _stimulus(images.stimulus)
     yield "Seed", str(run.config.seed)
@@ -113,12 +115,22 @@ def _settings(run: Run, index: int) -> Table:
     return _two_columns(f"settings-{index}", caption, ("Setting", "Value"), values)
 
 
-def _files(run: Run, index: int) -> Table:
-    digests = list(run.results.images.digests.items())
-    cells = {name: Markup("<code>{}</code>").format(digest) for name, digest in digests[:FIRST]}
+def _files(report: Report, index: int) -> Table:
+    digests = list(report.runs[index].results.images.digests.items())
+    # Pairs, not a mapping: without folders two names may be the same.
+    rows = tuple(
+        TableRow((_file_name(report, name), Markup("<code>{}</code>").format(digest)))
+        for name, digest in digests[:FIRST]
+    )
     more = max(0, len(digests) - FIRST)
-    table = _two_columns(f"files-{index}", f"Images of run {index + 1}", ("File", "SHA-256"), cells)
-    return replace(table, note=f"And {more:,} more in {RESULTS_FILE}." if more else "")
+    note = f"And {more:,} more in {RESULTS_FILE}." if more else ""
+    columns = text_columns("File", "SHA-256")
+    return Table(f"files-{index}", f"Images of run {index + 1}", columns, rows, note=note)
+
+
+def _file_name(report: Report, name: str) -> str:
+    """Return the name of an image, without its folder if paths are hidden."""
+    return PurePath(name).name if PATHS in report.hidden else name
 
 
 def _two_columns(
@@ -128,11 +140,11 @@ def _two_columns(
     return Table(identity, caption, text_columns(*titles), rows)
 
 
-def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
+def _skipped(report: Report, run: Run, numbers: Numbers) -> Iterator[str | Markup]:
     """Yield what was left out, and why."""
     damaged = run.results.images.damaged
     for image in damaged[:FIRST]:
-        yield f"{image.name} was left out: {image.why}."
+        yield f"{_file_name(report, image.name)} was left out: {image.why}."
     if len(damaged) > FIRST:
         yield Markup("{} more damaged images were left out.").format(counted(len(damaged) - FIRST))
     yield from _left_out(run, numbers)
@@ -176,8 +188,8 @@ def _reasons(run: Run) -> Iterator[str]:
                 for letter, scored in corruption.properties.items():
                     # Models are compared with humans in the human label space, if they are scored
                     # there.
-                    asked = space == PEOPLES or PEOPLES not in model.spaces
-                    reason = scored.note or (scored.people_note if asked else "")
+                    asked = space == HUMAN_SPACE or HUMAN_SPACE not in model.spaces
+                    reason = scored.note or (scored.human_note if asked else "")
                     if reason:
                         by_property = collected.setdefault((reason.rstrip("."), space), {})
                         names = by_property.setdefault(PROPERTIES[letter], [])

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.files import write_text
+from eyechart.reports.hiding import IMAGES, PATHS, hidden_kinds, hide_paths
 from eyechart.reports.html.certainty import coverage_table
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing, charts_of
@@ -24,7 +26,7 @@ from eyechart.results.runs import run_of
 from eyechart.results.schema import Results
 from eyechart.scores.registry import LEADERBOARD, Score
 
-MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
+MOST_BYTES, MAX_IMAGES = 7_900_000, 1_500_000
 """Maximum size of the page and of the images in it, in bytes."""
 
 
@@ -36,9 +38,10 @@ def render_report(
     `overlap` is that of a benchmark's corruptions, if it is to be shown. `structure` are studies of
     held-out styles and subclasses. Images are downsized if the page would be too large to share.
     """
+    structure = [_hidden(view, report.hidden) for view in structure]
     charts = (*charts_of(report, overlap), *(chart for view in structure for chart in view.charts))
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
-    images = embedded(runs, keys, MOST_PICTURES)
+    images = embedded(runs, keys, MAX_IMAGES)
     text = _render(report, charts, images, structure)
     # Only images can shrink, so they must make up for the whole excess.
     too_many = len(text.encode()) - MOST_BYTES
@@ -46,6 +49,13 @@ def render_report(
         images = embedded(runs, keys, sum(map(len, images.values())) - too_many)
         text = _render(report, charts, images, structure)
     return text
+
+
+def _hidden(view: View, hidden: Sequence[str]) -> View:
+    """Return a study without what the report hides."""
+    if IMAGES in hidden:
+        view = replace(view, grids=())
+    return hide_paths(view) if PATHS in hidden else view
 
 
 def _render(
@@ -65,13 +75,13 @@ def _render(
         report=report,
         model_indices={model.name: index for index, model in enumerate(report.models)},
         views=views,
-        rank_tables=list(rank_tables(report)),
+        rank_tables=[] if report.is_single else list(rank_tables(report)),
         rank_charts=placing.take("ranks"),
         overlap_charts=placing.take("overlap"),
         coverage=coverage_table(report),
         coverage_charts=placing.take("coverage"),
         histograms=placing.take("histogram"),
-        people_charts=placing.take("people"),
+        human_charts=placing.take("humans"),
         # Last: whatever has no section above.
         other_charts=placing.take(),
         runs=[provenance_of(report, index) for index in range(len(report.runs))],
@@ -88,8 +98,16 @@ def write_report(
     return write_text(path, render_report(report, overlap, structure))
 
 
-def report_results(results: Results, path: str | os.PathLike[str]) -> Path:
-    """Write the page of results in memory to a file and return its path."""
+def report_results(
+    results: Results, path: str | os.PathLike[str], hide: str | Sequence[str] = ()
+) -> Path:
+    """Write the page of results in memory to a file and return its path.
+
+    Args:
+        results: The results of a run.
+        path: An .html file.
+        hide: What is left out, as `--hide` of `eyechart report`: kinds of `HIDEABLE`.
+    """
     target = Path(as_path(path, "path", "the path of an .html file"))
     if target.suffix.lower() != ".html":
         raise UsageError(f"path must end in .html, got {target}.")
@@ -97,7 +115,7 @@ def report_results(results: Results, path: str | os.PathLike[str]) -> Path:
         raise UsageError(
             f"{target} already exists and is not a report of eyechart: choose another path."
         )
-    return write_report(make_report([run_of(results)]), target)
+    return write_report(make_report([run_of(results)], hide=hidden_kinds(hide)), target)
 
 
 def _scores(report: Report) -> list[Score]:

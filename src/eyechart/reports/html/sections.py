@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from eyechart.pipeline.caveats import MARK, MEANING
+from eyechart.reports.html.answer import Answer, answer_on
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
 from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables
@@ -15,9 +16,9 @@ from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.html.error_tables import error_tables
 from eyechart.reports.html.example_strips import Strip, strip_of
 from eyechart.reports.html.html_table import Table, TableChoice
-from eyechart.reports.html.leaderboard_table import leaderboard
+from eyechart.reports.html.leaderboard_table import leaderboard, summary_table
 from eyechart.reports.html.overview import bounds, overviews
-from eyechart.reports.html.verdict import Verdict, about_people, verdict_on
+from eyechart.reports.html.verdict import Verdict, about_humans, verdict_on
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import (
     NO_REFERENCE,
@@ -40,7 +41,7 @@ class Panel:
     title: str
     suite: str
     charts: tuple[Chart, ...]
-    people_charts: tuple[Chart, ...]
+    human_charts: tuple[Chart, ...]
     strip: Strip
     note: str
     humans: str
@@ -52,8 +53,11 @@ class PartView:
 
     index: int
     title: str
+    answers: tuple[Answer, ...]
+    summary: Table
+    main_charts: tuple[Chart, ...]
     verdicts: tuple[Verdict, ...]
-    about_people: str
+    about_humans: str
     leaderboard: Table
     standing_charts: tuple[Chart, ...]
     panels: tuple[Panel, ...]
@@ -73,10 +77,13 @@ def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, 
     return PartView(
         index,
         suite_title(part.suite),
+        tuple(answer_on(report, part, model) for model in part.models),
+        summary_table(report, part, index),
+        charts.take("main-score", part=index),
         tuple(verdict_on(report, part, model) for model in part.models),
-        about_people(part),
+        about_humans(part),
         leaderboard(report, part, index),
-        charts.take("people-index", "areas", part=index, corruption=""),
+        charts.take("human-index", "areas", part=index, corruption=""),
         tuple(_panels(report, index, charts, images)),
         tuple(overviews(report, part, index)),
         tuple(error_tables(report, part, index)),
@@ -98,7 +105,7 @@ def _panels(report: Report, index: int, charts: Placing, images: Mapping[Key, st
             suite_title(part.suite),
             charts.take("curves", part=index, corruption=name)
             + charts.take("severity", part=index, corruption=name),
-            charts.take("people-index", part=index, corruption=name)
+            charts.take("human-index", part=index, corruption=name)
             + charts.take("areas", part=index, corruption=name),
             strip_of(report, part, name, images),
             _trained_on(part, name),
@@ -119,14 +126,14 @@ def _humans(part: Part, corruption: str) -> str:
     for model in part.models:
         for space in model.results.spaces.values():
             compared = compared or any(
-                score.people
+                score.humans
                 for results in space.corruptions.values()
                 for score in results.properties.values()
             )
             score = space.corruptions.get(corruption)
             properties = {} if score is None else score.properties
-            collected = [(letter, scored.people) for letter, scored in properties.items()]
-            if any(people is not None for _, people in collected):
+            collected = [(letter, scored.humans) for letter, scored in properties.items()]
+            if any(humans is not None for _, humans in collected):
                 return f"Human reference: {human_source(collected)}."
     return f"{NO_REFERENCE.capitalize()}." if compared else ""
 
@@ -134,9 +141,9 @@ def _humans(part: Part, corruption: str) -> str:
 def title_of(report: Report) -> str:
     """Return the question that the report answers."""
     models = report.models
-    side = models[0].short if len(models) == 1 else f"{len(models)} models"
-    do = "does" if len(models) == 1 else "do"
-    return f"How well {do} {side} see as images degrade?"
+    if report.is_single:
+        return f"How robust is {models[0].short}?"
+    return f"How robust are {len(models)} models?"
 
 
 def summary_of(report: Report) -> Markup:
@@ -149,14 +156,11 @@ def summary_of(report: Report) -> Markup:
         )
         for part in report.parts
     ]
-    models = listed([model.short for model in report.models[:4]])
-    if len(report.models) > 4:
-        models = f"{len(report.models)} models"
-    text = Markup('{}; {}; {}; made <span class="whole">{}</span>')
-    return text.format(Markup(", ").join(suites), models, _pictures(report), _dates(report))
+    text = Markup('{}; {}; made <span class="whole">{}</span>')
+    return text.format(Markup(", ").join(suites), _images(report), _dates(report))
 
 
-def _pictures(report: Report) -> Markup:
+def _images(report: Report) -> Markup:
     cells: dict[float | None, NumberCell] = {}
     for index, run in enumerate(report.runs):
         cell = Numbers(index, run.results).cell(count, "images", "used")

@@ -24,7 +24,7 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.html.embedded_images import data_uri, image_uri
 from eyechart.reports.html.html_table import Column, Shaded, Table, TableRow, text_columns
 from eyechart.reports.html.page import render_page
-from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.superclass_scatter import (
     SuperclassScatter,
     is_superclass_study,
@@ -58,7 +58,7 @@ class HeldOutImage:
 
     image: str
     label: str
-    answer: str
+    prediction: str
     is_right: bool
 
 
@@ -152,7 +152,7 @@ def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
 
 
 def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Table:
-    titles = ("Accuracy on it (%)", "Accuracy on familiar ones (%)", "Gap (points)", "Pictures")
+    titles = ("Accuracy on it (%)", "Accuracy on familiar ones (%)", "Gap (points)", "Images")
     columns = (
         *text_columns("Held out"),
         *map(Column, (*titles, "Familiar ones", "Trained with")),
@@ -162,14 +162,14 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
             (
                 fold.name,
                 *_cells(fold.held_out, fold.familiar, fold.gap),
-                *(f"{count:,}" for count in fold.pictures),
+                *(f"{count:,}" for count in fold.n_images),
             )
         )
         for fold in order
     ]
     if len(order) > 1:
         means = _cells(results.held_out, results.familiar, results.gap)
-        counts = (sum(fold.pictures[index] for fold in order) for index in (0, 1))
+        counts = (sum(fold.n_images[index] for fold in order) for index in (0, 1))
         rows.append(
             TableRow(("Mean", *means, *(f"{count:,}" for count in counts), ""), is_total=True)
         )
@@ -188,8 +188,8 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
 def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Chart:
     names = [escape(fold.name) for fold in order]
     data = [
-        _dots("held out", names, [fold.held_out for fold in order], COLOURS[1], "circle"),
-        _dots("familiar", names, [fold.familiar for fold in order], COLOURS[0], "diamond"),
+        _dots("held out", names, [fold.held_out for fold in order], COLORS[1], "circle"),
+        _dots("familiar", names, [fold.familiar for fold in order], COLORS[0], "diamond"),
     ]
     words = "; ".join(
         f"{fold.name}: {fold.held_out.value:.2f} held out, {fold.familiar.value:.2f} familiar"
@@ -207,7 +207,7 @@ def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
 
 
 def _dots(
-    name: str, names: list[str], shares: Sequence[AccuracyEstimate], colour: str, symbol: str
+    name: str, names: list[str], shares: Sequence[AccuracyEstimate], color: str, symbol: str
 ) -> Spec:
     values = [share.value for share in shares]
     return {
@@ -218,7 +218,7 @@ def _dots(
         "x": [rounded(value) for value in values],
         "error_x": {**INTERVAL, **error_bar(values, [share.interval for share in shares])},
         "marker": {
-            "color": colour,
+            "color": color,
             "size": 11,
             "symbol": symbol,
             "line": {"color": PAPER, "width": 1},
@@ -232,20 +232,20 @@ def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
     cells = []
     for example in fold.examples:
         try:
-            image = _thumbnail(folder / example.picture)
+            image = _thumbnail(folder / example.image)
         except OSError:
             continue
-        cells.append(HeldOutImage(image, example.label, example.answer, example.is_right))
+        cells.append(HeldOutImage(image, example.label, example.prediction, example.is_right))
     title = f"{fold.name}: {100 * fold.held_out.value:.0f} % correct" if is_style else fold.name
     return Grid(title, tuple(cells))
 
 
 def _thumbnail(path: Path) -> str:
     """Return an image as a data URL, no larger than shown on a high-resolution screen."""
-    with Image.open(path) as picture:
-        if max(picture.size) <= THUMBNAIL:
+    with Image.open(path) as image:
+        if max(image.size) <= THUMBNAIL:
             return data_uri(path.read_bytes(), "png")
-        small = picture.convert("RGB")
+        small = image.convert("RGB")
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     return image_uri(small, "png")
 
@@ -257,20 +257,20 @@ def _confusions(
     confused = [(score.name, confusion) for score in scores for confusion in score.confusions]
     if not confused:
         return None
-    confused.sort(key=lambda pair: -pair[1].share * pair[1].pictures)
+    confused.sort(key=lambda pair: -pair[1].share * pair[1].n_images)
     columns = (
         *text_columns("Shows", "Taken for", whose),
         Column("Share (%)", hint="of the held-out images of this class"),
-        Column("Pictures"),
+        Column("Images"),
     )
     rows = tuple(
         TableRow(
             (
                 confusion.label,
-                confusion.answer,
+                confusion.prediction,
                 name,
                 Shaded(f"{100 * confusion.share:.0f}", confusion.share),
-                f"{confusion.pictures:,}",
+                f"{confusion.n_images:,}",
             )
         )
         for name, confusion in confused[:MOST_CONFUSIONS]
@@ -338,9 +338,9 @@ def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table
 
 def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
     traces: list[Spec] = []
-    for name, points, colour, symbol in (
-        ("seen", scatter.seen, COLOURS[0], "diamond"),
-        ("unseen", scatter.unseen, COLOURS[1], "circle"),
+    for name, points, color, symbol in (
+        ("seen", scatter.seen, COLORS[0], "diamond"),
+        ("unseen", scatter.unseen, COLORS[1], "circle"),
     ):
         values = [point.accuracy for point in points]
         traces.append(
@@ -352,7 +352,7 @@ def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
                 "y": [rounded(value) for value in values],
                 "text": [escape(point.model) for point in points],
                 "error_y": {**INTERVAL, **error_bar(values, [point.interval for point in points])},
-                "marker": {"color": colour, "size": 11, "symbol": symbol},
+                "marker": {"color": color, "size": 11, "symbol": symbol},
                 "meta": {"model": ""},
                 "hovertemplate": "%{text}: %{y:.1f} %<extra>" + name + "</extra>",
             }

@@ -57,7 +57,7 @@ HOW_SHOWN = {
 """What a reader must know about an experiment before models are compared with it."""
 
 NO_CLAIM = ("unclear", "insufficient data")
-NO_PEOPLE = ("unclear", "not compared with humans")
+NO_HUMANS = ("unclear", "not compared with humans")
 NO_AREA = Markup("cannot be compared with humans, who recognized nothing under these corruptions.")
 
 
@@ -80,7 +80,7 @@ class HumanScores:
     """A model compared with humans under one corruption, and its location in results.json."""
 
     corruption: str
-    people: HumanComparison
+    humans: HumanComparison
     numbers: Numbers
     path: Steps
 
@@ -89,9 +89,9 @@ class HumanScores:
         return self.numbers.cell(style, *self.path, *steps)
 
     def is_ahead(self, side: str) -> bool:
-        """Return whether "people" or "model" is significantly ahead, Holm-corrected."""
-        p_value = self.people.p_people if side == "people" else self.people.p_model
-        return p_value < SIGNIFICANT and any(lead.who == side for lead in self.people.tested)
+        """Return whether "humans" or "model" is significantly ahead, Holm-corrected."""
+        p_value = self.humans.p_humans if side == "humans" else self.humans.p_model
+        return p_value < SIGNIFICANT and any(lead.who == side for lead in self.humans.tested)
 
 
 Compared = Sequence[HumanScores]
@@ -107,19 +107,68 @@ def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
 
 def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
     numbers = numbers_of(report, model)
+    basis = basis_of(report, part, model)
+    if basis is None:
+        return Verdict(model, *NO_HUMANS, _without_humans(part, model, numbers))
+    means, compared = (numbers, model.path(basis.space), basis.letter), basis.compared
+    if basis.tone == NO_HUMANS:
+        return Verdict(model, *NO_HUMANS, NO_AREA)
+    if basis.tone == NO_CLAIM:
+        return Verdict(model, *NO_CLAIM, _no_claim(model, basis))
+    return Verdict(model, *basis.tone, _compared_with_humans(*means, compared), _details(compared))
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The comparison with humans that decides the verdict on a model.
+
+    `tone`: how the verdict is marked, and its badge.
+    """
+
+    space: str
+    letter: str
+    compared: Compared
+    numbers: Numbers
+    tone: tuple[str, str]
+
+    def n_ahead(self, side: str) -> int:
+        """Return under how many corruptions "humans" or the "model" are significantly ahead."""
+        return _n_ahead(self.compared, side)
+
+
+def basis_of(report: Report, part: Part, model: ModelEntry) -> Basis | None:
+    """Return the comparison with humans that decides the verdict; None if there is none."""
+    numbers = numbers_of(report, model)
     # Accuracy before consistency; the first comparison with humans decides the verdict.
     for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
         scores = model.space(space)
         if scores is not None and f"hmri_{letter}" in scores.means:
             compared = list(human_scores(numbers, part, model, space, letter))
-            means = (numbers, model.path(space), letter)
+            tone = BADGES[_n_ahead(compared, "humans") > 0, _n_ahead(compared, "model") > 0]
             if not scores.means[f"hmri_{letter}"].is_known:
-                return Verdict(model, *NO_PEOPLE, NO_AREA)
-            if scores.verdict:
-                return Verdict(model, *NO_CLAIM, _no_claim(*means, compared))
-            badge = BADGES[_n_ahead(compared, "people") > 0, _n_ahead(compared, "model") > 0]
-            return Verdict(model, *badge, _next_to_people(*means, compared), _details(compared))
-    return Verdict(model, *NO_PEOPLE, _without_people(part, model, numbers))
+                tone = NO_HUMANS
+            elif scores.verdict:
+                tone = NO_CLAIM
+            return Basis(space, letter, compared, numbers, tone)
+    return None
+
+
+def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
+    """Return how many images there are, and how many a claim needs: "5 images in 3 categories; …".
+
+    What is needed is stated by the evaluation that decided it, in its note on insufficient data.
+    """
+    scores = model.results.spaces[space]
+    path = model.path(space)
+    text = Markup("{} {}").format(
+        numbers.cell(count, *path, "n_images"), plural(scores.n_images, "image")
+    )
+    if scores.classes:
+        text += Markup(" in {} {}").format(
+            numbers.cell(count, *path, "classes"), plural(scores.classes, "category")
+        )
+    needed = scores.verdict.partition("(")[2].partition(")")[0]
+    return text + (Markup("; {} are needed").format(needed) if needed else Markup(""))
 
 
 def _trained_on(part: Part, model: ModelEntry) -> Markup:
@@ -135,25 +184,25 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
     return text.format(MARK, counted(known), counted(total), plural(total, "corruption"), names)
 
 
-def about_people(part: Part) -> str:
+def about_humans(part: Part) -> str:
     """Return a sentence on how a part's models were compared with humans, or why they were not."""
-    people = [
-        score.people
+    humans = [
+        score.humans
         for model in part.models
         for space in model.results.spaces.values()
         for corruption in space.corruptions.values()
         for score in corruption.properties.values()
-        if score.people is not None
+        if score.humans is not None
     ]
     asked = part.runs[0].config.human_names
-    if people:
+    if humans:
         # Without the reuse of each, which is either shown directly or transferred.
         whose = dict.fromkeys(
-            comparison.about.split("), ")[0].removesuffix(")") + ")" for comparison in people
+            comparison.about.split("), ")[0].removesuffix(")") + ")" for comparison in humans
         )
-        alike = any(comparison.kind != "direct" for comparison in people)
+        alike = any(comparison.kind != "direct" for comparison in humans)
         more = "; they are also used for corruptions that look alike" if alike else ""
-        corrected = any(comparison.corrected_for_chance for comparison in people)
+        corrected = any(comparison.corrected_for_chance for comparison in humans)
         chance = " Both sides are corrected for chance." if corrected else ""
         how = "".join(text for name, text in HOW_SHOWN.items() if name in asked)
         return f"Human responses are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
@@ -168,12 +217,12 @@ def about_people(part: Part) -> str:
 def _caution(part: Part) -> str:
     """Return how the packaged reference compares with the published crowd, where it is used."""
     areas = {
-        name: score.accuracy.people.areas.human
+        name: score.accuracy.humans.areas.human
         for model in part.models
         for space in model.results.spaces.values()
         for name, score in space.corruptions.items()
-        if score.accuracy is not None and score.accuracy.people is not None
-        if is_packaged(score.accuracy.people.reference)
+        if score.accuracy is not None and score.accuracy.humans is not None
+        if is_packaged(score.accuracy.humans.reference)
     }
     if not areas:
         return ""
@@ -191,10 +240,10 @@ def human_scores(
     """Yield how a model compares with humans under each corruption that counts."""
     scores = model.space(space)
     for corruption, results in ({} if scores is None else scores.corruptions).items():
-        people = results.properties[letter].people if letter in results.properties else None
-        if people is not None and corruption in part.standings.board.counted:
-            path = model.path(space, "corruptions", corruption, PROPERTIES[letter], "people")
-            yield HumanScores(corruption, people, numbers, path)
+        humans = results.properties[letter].humans if letter in results.properties else None
+        if humans is not None and corruption in part.standings.board.counted:
+            path = model.path(space, "corruptions", corruption, PROPERTIES[letter], "humans")
+            yield HumanScores(corruption, humans, numbers, path)
 
 
 def _n_ahead(compared: Compared, side: str) -> int:
@@ -202,7 +251,7 @@ def _n_ahead(compared: Compared, side: str) -> int:
     return sum(scores.is_ahead(side) for scores in compared)
 
 
-def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
+def _compared_with_humans(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
     names = [f"{name}_{letter}" for name in ("hmri", "mrsi")]
     hmri, mrsi = ((*path, "means", name) for name in names)
     index, superiority = (
@@ -217,7 +266,7 @@ def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compar
     if _n_ahead(compared, "model"):
         more = Markup(" and is ahead of humans by {} of its area (MRSI {})")
         text += more.format(numbers.estimate(percent, *mrsi), superiority)
-    elif _n_ahead(compared, "people"):
+    elif _n_ahead(compared, "humans"):
         more = Markup(" and is nowhere significantly ahead of humans (MRSI {})")
         text += more.format(superiority)
     return text + _farthest_behind(compared, letter) + "."
@@ -225,7 +274,7 @@ def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compar
 
 def _which(compared: Compared) -> Markup:
     """Return the number of corruptions, and how many of them humans saw directly."""
-    direct = sum(scores.people.kind == "direct" for scores in compared)
+    direct = sum(scores.humans.kind == "direct" for scores in compared)
     text = Markup("{} {}").format(counted(len(compared)), plural(len(compared), "corruption"))
     if direct == len(compared):
         return text + " that humans saw"
@@ -238,13 +287,13 @@ def _which(compared: Compared) -> Markup:
 def _details(compared: Compared) -> Markup:
     """Return further findings: where either is significantly ahead, and what was not observed."""
     text = Markup("")
-    people, model = (_n_ahead(compared, side) for side in ("people", "model"))
-    if people or model:
+    humans, model = (_n_ahead(compared, side) for side in ("humans", "model"))
+    if humans or model:
         text = Markup(
             "In some range of visual change humans lead significantly under {} of the {}"
             " (corrected for their number); the model leads under {} (both can). "
         ).format(
-            *(counted(people) if people else "none", counted(len(compared))),
+            *(counted(humans) if humans else "none", counted(len(compared))),
             counted(model) if model else "none",
         )
         text += _first_behind(compared)
@@ -261,7 +310,7 @@ def below_crowd(compared: Compared) -> Markup:
             area(implied[bare_name(scores.corruption)]),
         )
         for scores in compared
-        if is_packaged(scores.people.reference)
+        if is_packaged(scores.humans.reference)
         and bare_name(scores.corruption) in implied
         and scores.path[-2] == PROPERTIES["a"]
     ]
@@ -275,24 +324,24 @@ def below_crowd(compared: Compared) -> Markup:
 
 def _farthest_behind(compared: Compared, letter: str) -> Markup:
     """Return where humans are farthest ahead, within ranges where they significantly are."""
-    if not _n_ahead(compared, "people") and not _n_ahead(compared, "model"):
+    if not _n_ahead(compared, "humans") and not _n_ahead(compared, "model"):
         return Markup("; under none of them is the difference significant")
     gaps = [
         (human - model, scores, index)
         for scores in compared
-        if scores.is_ahead("people")
+        if scores.is_ahead("humans")
         for index, (change, human, model) in enumerate(
             zip(
-                scores.people.line.delta_v,
-                scores.people.line.values,
-                scores.people.model_line.values,
+                scores.humans.line.delta_v,
+                scores.humans.line.values,
+                scores.humans.model_line.values,
                 strict=True,
             )
         )
         if change is not None and human is not None and model is not None
         if any(
-            lead.who == "people" and lead.start <= change <= lead.end
-            for lead in scores.people.tested
+            lead.who == "humans" and lead.start <= change <= lead.end
+            for lead in scores.humans.tested
         )
     ]
     if not gaps:
@@ -305,7 +354,7 @@ def _farthest_behind(compared: Compared, letter: str) -> Markup:
         corruption_words(scores.corruption),
         scores.cell(delta, "line", "delta_v", index),
         scores.cell(percent, "model_line", "values", index),
-        "right" if letter == "a" else "unchanged",
+        "correct" if letter == "a" else "unchanged",
         scores.cell(percent, "line", "values", index),
     )
 
@@ -315,9 +364,9 @@ def _first_behind(compared: Compared) -> Markup:
     leads = [
         (lead.start, scores, index)
         for scores in compared
-        if scores.is_ahead("people")
-        for index, lead in enumerate(scores.people.tested)
-        if lead.who == "people"
+        if scores.is_ahead("humans")
+        for index, lead in enumerate(scores.humans.tested)
+        if lead.who == "humans"
     ]
     if not leads:
         return Markup("")
@@ -332,7 +381,7 @@ def _open(compared: Compared) -> Markup:
     widths = [
         (high - low, scores)
         for scores in compared
-        for low, high in [scores.people.hmri_bounds]
+        for low, high in [scores.humans.hmri_bounds]
         if not isnan(low) and not isnan(high)
     ]
     width, widest = max(widths, key=lambda pair: pair[0], default=(0.0, None))
@@ -345,27 +394,26 @@ def _open(compared: Compared) -> Markup:
     return text.format(corruption_words(widest.corruption), span)
 
 
-def _no_claim(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
-    pictures, classes = (numbers.cell(count, *path, name) for name in ("pictures", "classes"))
+def _no_claim(model: ModelEntry, basis: Basis) -> Markup:
+    numbers, path = basis.numbers, model.path(basis.space)
     indices = (
         numbers.estimate(style_of(SCORES[name], is_short=True), *path, "means", name)
-        for name in (f"hmri_{letter}", f"mrsi_{letter}")
+        for name in (f"hmri_{basis.letter}", f"mrsi_{basis.letter}")
     )
     return Markup(
-        "cannot be compared with humans: {} {} of {} {} are insufficient. On these, it reaches"
-        " HMRI {} and MRSI {} over {} {}."
+        "cannot be compared with humans, because the data are insufficient ({}). On these, it"
+        " reaches HMRI {} and MRSI {} over {} {}."
     ).format(
-        *(pictures, plural(int(pictures.value or 0), "image")),
-        *(classes, plural(int(classes.value or 0), "category")),
+        too_few(model, basis.space, numbers),
         *indices,
-        *(counted(len(compared)), plural(len(compared), "corruption")),
+        *(counted(len(basis.compared)), plural(len(basis.compared), "corruption")),
     )
 
 
 # Without humans
 
 
-def _without_people(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
+def _without_humans(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
     """Return a verdict by the first available score: mCE, R_a, R_p or the error."""
     space = part.standings.space
     scores = model.space(space)
@@ -373,9 +421,8 @@ def _without_people(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
         return Markup("has no scores in the label space of this test.")
     text = Markup("")
     if scores.verdict:
-        text = Markup("cannot be judged: {} {} are insufficient. On these, it ").format(
-            numbers.cell(count, *model.path(space), "pictures"), plural(scores.pictures, "image")
-        )
+        text = Markup("cannot be judged, because the data are insufficient ({}). On these, it ")
+        text = text.format(too_few(model, space, numbers))
     return text + _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
 
 

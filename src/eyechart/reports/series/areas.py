@@ -37,7 +37,7 @@ class AreaPanel(OfCorruption):
         return (
             ("human area", text(areas.human)),
             ("model area", text(areas.model)),
-            (AREAS["people"][0], text(areas.human_ahead)),
+            (AREAS["humans"][0], text(areas.human_ahead)),
             (AREAS["model"][0], text(areas.model_ahead)),
         )
 
@@ -51,14 +51,14 @@ class AreaPanel(OfCorruption):
         )
 
     def significant(self, side: str) -> list[Range]:
-        """Return the ranges in which "people" or "model" is ahead, with disjoint 83 % bands."""
+        """Return the ranges in which "humans" or "model" is ahead, with disjoint 83 % bands."""
         return _ranges(self.comparison.significant, side)
 
     def in_words(self) -> str:
         """Return a sentence on who is ahead where."""
         sentences = [
             f"{verb} ahead at Δv {places(ranges)}"
-            for side, verb in (("people", "humans are"), ("model", "the model is"))
+            for side, verb in (("humans", "humans are"), ("model", "the model is"))
             if (ranges := _ranges(self.comparison.leads, side))
         ]
         return f"{self.model.short}: {listed(sentences) or 'neither is ahead'}"
@@ -71,9 +71,9 @@ def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:
 def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:
     """Return a panel for each model that is compared with humans under a corruption."""
     return [
-        AreaPanel(curve.model, space, corruption, letter, curve.score.people, (*curve.at, "people"))
+        AreaPanel(curve.model, space, corruption, letter, curve.score.humans, (*curve.at, "humans"))
         for curve in curve_panel(part.models, space, corruption, letter).curves
-        if curve.score.people is not None
+        if curve.score.humans is not None
     ]
 
 

@@ -128,19 +128,23 @@ def curve_panel(
         score = property_of(model, space, corruption, letter)
         if score is None:
             continue
-        people = score.people
-        is_compared |= people is not None
-        if people is not None and compared is None:
-            compared = (model, people) if human_scale or not people.corrected_for_chance else None
+        comparison = score.humans
+        is_compared |= comparison is not None
+        if comparison is not None and compared is None:
+            compared = (
+                (model, comparison) if human_scale or not comparison.corrected_for_chance else None
+            )
         if score.curve is None:
             notes += [score.note] if score.note else []
             continue
-        line = people.model_line if human_scale and people is not None else score.curve
+        line = comparison.model_line if human_scale and comparison is not None else score.curve
         curves.append(CurveSeries(model, score, line, score.curve, at))
     humans = None
     if compared is not None:
-        model, people = compared
-        humans = HumanSeries(people.line, people.areas.human, model, (*at, "people", "line"))
+        model, comparison = compared
+        humans = HumanSeries(
+            comparison.line, comparison.areas.human, model, (*at, "humans", "line")
+        )
     return CurvePanel(
         corruption=corruption,
         space=space,
@@ -238,14 +242,14 @@ def _order(panel: CurvePanel) -> str:
     areas = [(curve.area, curve.model.short) for curve in panel.curves if curve.area is not None]
     if not areas:
         return ""
-    (most, best), (least, worst) = max(areas), min(areas)
-    if len(areas) > 1 and most == least:
-        return f"the areas under all curves are {panel.area_text(most)}"
+    (largest, best), (smallest, worst) = max(areas), min(areas)
+    if len(areas) > 1 and largest == smallest:
+        return f"the areas under all curves are {panel.area_text(largest)}"
     if len(areas) == 1:
-        return f"the area under the curve of {best} is {panel.area_text(most)}"
+        return f"the area under the curve of {best} is {panel.area_text(largest)}"
     return (
-        f"{best} has the largest area under its curve, {panel.area_text(most)}; {worst} the"
-        f" least, {panel.area_text(least)}"
+        f"{best} has the largest area under its curve, {panel.area_text(largest)}; {worst} the"
+        f" smallest, {panel.area_text(smallest)}"
     )
 
 

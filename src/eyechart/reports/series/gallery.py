@@ -31,7 +31,7 @@ MAX_COLUMNS = 50
 class GalleryImage:
     """One corrupted image with its captions: "2.6" and "sigma 0.4"."""
 
-    picture: Image.Image
+    image: Image.Image
     severity: float
     parameter: str
 
@@ -65,7 +65,7 @@ class Gallery:
 
 
 def make_gallery(
-    picture: Image.Image,
+    image: Image.Image,
     suite: Suite,
     *,
     name: str,
@@ -80,7 +80,7 @@ def make_gallery(
     """
     as_whole(columns, "columns", 1, MAX_COLUMNS)
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
-    clean = ImageOps.fit(picture, (size, size), Image.Resampling.LANCZOS)
+    clean = ImageOps.fit(image, (size, size), Image.Resampling.LANCZOS)
     rows: dict[str, list[GalleryRow]] = {}
     for entry in ready_entries(suite):
         rows.setdefault(entry.group, []).append(_row(clean, entry, key, columns, seed))
@@ -114,13 +114,13 @@ def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) ->
     values = resolve(entry, severity, {}, min(clean.size), random)
     captions = _captions(entry, values, columns)
     cells = tuple(
-        GalleryImage(_to_picture(one.numpy()), float(level), caption)
+        GalleryImage(_to_image(one.numpy()), float(level), caption)
         for one, level, caption in zip(changed, severity, captions, strict=True)
     )
     return GalleryRow(entry.name, entry.corruption.summary, cells)
 
 
-def _to_picture(planes: NDArray[np.uint8]) -> Image.Image:
+def _to_image(planes: NDArray[np.uint8]) -> Image.Image:
     return Image.fromarray(planes[0] if len(planes) == 1 else planes.transpose(1, 2, 0))
 
 

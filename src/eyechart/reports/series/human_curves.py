@@ -124,7 +124,7 @@ def human_experiments(report: Report) -> list[ReportExperiment]:
     for part_index, part in enumerate(report.parts):
         for run in part.runs:
             run_index = report.runs.index(run)
-            for index, experiment in enumerate(run.results.people):
+            for index, experiment in enumerate(run.results.humans):
                 # The same experiment in several runs is shown once; image sizes have separate
                 # curves.
                 first.setdefault(
@@ -149,10 +149,10 @@ def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[H
                 low=curve.line.low83,
                 high=curve.line.high83,
                 points=tuple(
-                    RatePoint(point.delta_v, point.rate, point.interval83, point.answers)
+                    RatePoint(point.delta_v, point.rate, point.interval83, point.n_responses)
                     for point in curve.points
                 ),
-                at=pointer(reported.run, "people", reported.index, PROPERTIES[letter]),
+                at=pointer(reported.run, "humans", reported.index, PROPERTIES[letter]),
             )
             is_tested = bool(experiment.kind) or experiment.tested
             members.append((experiment.kind, is_tested, line))

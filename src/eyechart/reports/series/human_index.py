@@ -67,10 +67,13 @@ class HumanIndex:
         if self.corruption:
             where = f"under {corruption_words(self.corruption)}"
         first, last = self.hmri[0], self.hmri[-1]
+        if len(self.hmri) == 1:
+            return (
+                f"Compared with humans, {where}: {first.model.short} has HMRI {first.text} and"
+                f" MRSI {self.mrsi[0].text} of {PROPERTIES[self.letter]}."
+            )
         text = f"{first.model.short} comes nearest to human {PROPERTIES[self.letter]}, HMRI"
-        text += f" {first.text}"
-        if len(self.hmri) > 1:
-            text += f"; {last.model.short} least, {last.text}"
+        text += f" {first.text}; {last.model.short} least, {last.text}"
         ahead = max(self.mrsi, key=lambda bar: bar.value or 0.0)
         more = "none is ahead of humans"
         if ahead.value:

@@ -65,7 +65,7 @@ class ImageStrip:
     @property
     def is_one_image(self) -> bool:
         """Whether one image is shown at all strengths, so that a failure is a threshold."""
-        return len({image.example.picture for image in self.images}) <= 1
+        return len({image.example.image for image in self.images}) <= 1
 
     def first_failure(self, model: ModelEntry) -> int | None:
         """Return the index of the first corrupted image on which a model fails."""
@@ -93,12 +93,12 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
     run = report.runs.index(part.runs[0])
     examples = part.runs[0].results.examples
     indices = [index for index, example in enumerate(examples) if example.corruption == corruption]
-    images = {examples[index].picture for index in indices}
+    images = {examples[index].image for index in indices}
     clean = [
         index
         for index, example in enumerate(examples)
         # With several source images, no single clean image belongs to the strip.
-        if example.corruption == CLEAN and images == {example.picture}
+        if example.corruption == CLEAN and images == {example.image}
     ]
     folder = part.runs[0].folder / EXAMPLES_FOLDER
     return ImageStrip(
@@ -125,12 +125,12 @@ def _predictions(
         # Another run may have kept its examples in another order.
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
-            if _key(other) == _key(example) and model.name in other.answers:
-                prediction = StripPrediction(model, other.answers[model.name], position)
+            if _key(other) == _key(example) and model.name in other.predictions:
+                prediction = StripPrediction(model, other.predictions[model.name], position)
                 predictions[model.name] = prediction
                 break
     return predictions
 
 
 def _key(example: ExampleImage) -> tuple[str, int, str]:
-    return example.corruption, example.row, example.picture
+    return example.corruption, example.row, example.image

@@ -133,6 +133,14 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
 
 def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> str:
     """Return which models have the lowest means and the lowest clean error."""
+    points = next(iter(panels.values()))
+    if len(points) == 1:
+        means = [f"{MEANS[name]} {own[0].text}" for name, own in panels.items()]
+        return (
+            f"Errors relative to those of {part.standings.board.baseline} against errors on clean"
+            f" images, among {space_title(points[0].row.space)}: {points[0].model.short} has"
+            f" {', '.join(means)} and an error of {points[0].clean_text} on clean images."
+        )
     lowest = []
     for name, points in panels.items():
         best = min(points, key=lambda point: point.value)
@@ -204,9 +212,9 @@ class SeverityPanel(OfCorruption):
             if level in line.severities
             for place in [line.severities.index(level)]
         ]
-        (least, best, few), (most, worst, many) = min(known), max(known)
+        (lowest, best, few), (highest, worst, many) = min(known), max(known)
         text = f"{best} has fewest, {few}, {worst} most, {many}"
-        if least == most:
+        if lowest == highest:
             text = f"{'all have' if len(known) > 1 else f'{best} has'} {few}"
         return (
             f"Error rate at each severity of {corruption_words(self.corruption)}, among"

@@ -110,7 +110,7 @@ def overlap_in_words(overlap: OverlapPanel) -> str:
     if overlap.threshold is not None:
         text += f" (threshold {overlap.threshold:g})"
     if overlap.has_undetermined and highest is not None:
-        text += "; grey cells are undetermined"
+        text += "; gray cells are undetermined"
     return f"Overlapping scores of {len(overlap.names)} corruptions: {text}." + (
         f" {overlap.note}" if overlap.note else ""
     )

@@ -10,7 +10,7 @@ from eyechart.suites.published import WITH_LEVELS
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 RED = "#C1272D"
 
-COLOURS = (
+COLORS = (
     *(BLUE, VERMILION, GREEN, "#CC79A7", ORANGE, "#56B4E9"),
     *("#882255", "#999933", "#332288", "#117733"),
 )
@@ -19,11 +19,11 @@ COLOURS = (
 CORRECT, INCORRECT = BLUE, RED
 """Colors of a correct and of an incorrect prediction."""
 
-PROPERTY_COLOURS: Mapping[str, str] = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
+PROPERTY_COLORS: Mapping[str, str] = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
 """Colors of human curves."""
 
-CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
-    "people": ("Humans", "#444444"),
+CATEGORY_COLORS: Mapping[str, tuple[str, str]] = {
+    "humans": ("Humans", "#444444"),
     "ViT": ("Vision transformer", "#842A8C"),
     "supervised": ("Supervised", BLUE),
     "SWSL": ("Semi-weakly supervised (SWSL)", ORANGE),
@@ -35,7 +35,7 @@ CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
 are purple, as in the study's figures.
 """
 
-PEOPLE_COLOUR = CATEGORY_COLOURS["people"][1]
+HUMAN_COLOR = CATEGORY_COLORS["humans"][1]
 
 SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "hexagon",
@@ -44,7 +44,7 @@ SYMBOLS = (
 """Markers of models' points, in plotly's names."""
 
 CATEGORY_PATTERNS: Mapping[str, str] = {
-    "people": "", "ViT": "/", "supervised": "", "SWSL": ".", "adversarial": "x", "CLIP": "\\",
+    "humans": "", "ViT": "/", "supervised": "", "SWSL": ".", "adversarial": "x", "CLIP": "\\",
     "": "-",
 }  # fmt: skip
 """Hatches of a category's bars, so that it can be recognized without color."""
@@ -53,17 +53,17 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """Dash patterns of models' curves, in plotly's names; with ten colors, 30 models differ."""
 
 AREAS: Mapping[str, tuple[str, str]] = {
-    "people": ("humans ahead", ORANGE),
-    "model": ("model ahead", BLUE),
-    "both": ("both", GREEN),
+    "humans": ("Humans ahead", ORANGE),
+    "model": ("Model ahead", BLUE),
+    "both": ("Both", GREEN),
 }
 """Colors as in Fig. 2 of the study: yellow only humans', blue only the model's, green both."""
 
-AREA_TINTS: Mapping[str, str] = {"people": "#fbe9c6", "model": "#cfe4f1", "both": "#e4e4e4"}
+AREA_TINTS: Mapping[str, str] = {"humans": "#fbe9c6", "model": "#cfe4f1", "both": "#e4e4e4"}
 """Light fills of the same areas between two curves."""
 
 
-SUITE_COLOURS: Mapping[str, tuple[str, str]] = {
+SUITE_COLORS: Mapping[str, tuple[str, str]] = {
     "vcr": (BLUE, ""),
     **dict.fromkeys(WITH_LEVELS, (VERMILION, "/")),
     "": ("#7F7F7F", ""),

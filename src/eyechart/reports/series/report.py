@@ -6,7 +6,8 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
-from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.hiding import hidden_kinds, hide_in_runs
+from eyechart.reports.series.palette import COLORS
 from eyechart.reports.words import corruption_title, short_names
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.ranking_comparison import (
@@ -33,7 +34,7 @@ class ModelEntry:
 
     name: str
     short: str
-    colour: str
+    color: str
     category: str
     run: int
     index: int
@@ -98,7 +99,7 @@ class Report:
 
     `runs`: in the order given. `parts`: one per suite. `discrete`: ImageNet-C against VCR, if there
     are runs of both; `benchmarks`: ImageNet-C against ImageNet-NOC. `notes`: why a comparison is
-    missing.
+    missing. `hidden`: what is left out, kinds of `reports.hiding.HIDEABLE`.
     """
 
     runs: tuple[Run, ...]
@@ -106,6 +107,12 @@ class Report:
     discrete: Discrete | None
     benchmarks: tuple[Rankings, ...]
     notes: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is on one model, which is not ranked."""
+        return len(self.models) == 1
 
     @property
     def models(self) -> tuple[ModelEntry, ...]:
@@ -121,9 +128,7 @@ def models_of(results: Results) -> tuple[ModelEntry, ...]:
     """Return the models of one run in their order, each with its color."""
     names = [model.name for model in results.models]
     return tuple(
-        ModelEntry(
-            model.name, short, COLOURS[index % len(COLOURS)], model.category, 0, index, model
-        )
+        ModelEntry(model.name, short, COLORS[index % len(COLORS)], model.category, 0, index, model)
         for index, (short, model) in enumerate(zip(short_names(names), results.models, strict=True))
     )
 
@@ -134,22 +139,39 @@ def pointer(run: int, *steps: object) -> str:
     return "/".join((str(run), *escaped))
 
 
-def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = None) -> Report:
-    """Return the report on finished runs; `categories` override those recorded by the runs."""
+def load_report(
+    folders: Sequence[Path],
+    categories: Mapping[str, str] | None = None,
+    hide: Sequence[str] = (),
+) -> Report:
+    """Return the report on finished runs; see `make_report`."""
     if not folders:
         raise UsageError("Give at least one folder of a finished run.")
-    return make_report([read_run(folder) for folder in dict.fromkeys(folders)], categories)
+    return make_report([read_run(folder) for folder in dict.fromkeys(folders)], categories, hide)
 
 
-def make_report(runs: Sequence[Run], categories: Mapping[str, str] | None = None) -> Report:
-    """Return the report on runs; `categories` override those recorded by the runs."""
+def make_report(
+    runs: Sequence[Run],
+    categories: Mapping[str, str] | None = None,
+    hide: Sequence[str] = (),
+) -> Report:
+    """Return the report on runs.
+
+    Args:
+        runs: Finished runs.
+        categories: Categories of models, which override those recorded by the runs.
+        hide: What is left out, kinds of `HIDEABLE`.
+    """
+    hidden = hidden_kinds(hide)
+    if hidden:
+        categories, runs = hide_in_runs(runs, hidden, categories or {})
     boards = make_boards(runs)
     names = list(dict.fromkeys(name for board in boards for name in board.models))
     for name in categories or {}:
         if name not in names:
             raise UsageError(f"No model is called {name}; there are {', '.join(names)}.")
     looks = {
-        name: (short, COLOURS[index % len(COLOURS)])
+        name: (short, COLORS[index % len(COLORS)])
         for index, (name, short) in enumerate(zip(names, short_names(names), strict=True))
     }
     notes: list[str] = []
@@ -160,7 +182,7 @@ def make_report(runs: Sequence[Run], categories: Mapping[str, str] | None = None
         benchmarks = two_benchmarks(boards)
     except UsageError as error:
         notes.append(str(error))
-    return Report(tuple(runs), parts, discrete, tuple(benchmarks), tuple(notes))
+    return Report(tuple(runs), parts, discrete, tuple(benchmarks), tuple(notes), hidden)
 
 
 def _part(
@@ -175,8 +197,8 @@ def _part(
         run = next(run for run in board.runs if name in run.models)
         index = run.models.index(name)
         model = run.results.models[index]
-        short, colour = looks[name]
+        short, color = looks[name]
         category = categories.get(name, model.category)
         category = category if category in CATEGORIES else ""
-        entries.append(ModelEntry(name, short, colour, category, runs.index(run), index, model))
+        entries.append(ModelEntry(name, short, color, category, runs.index(run), index, model))
     return Part(standings, tuple(entries), board.runs)

@@ -80,10 +80,10 @@ def covered_in(report: Report, index: int) -> list[list[Spread]]:
 def covered_in_words(spreads: list[Spread]) -> str:
     """Return which corruptions of a test set cover the least and the most of visual change."""
     most = max(spreads, key=lambda spread: spread.coverage.paper)
-    least = min(spreads, key=lambda spread: spread.coverage.paper)
+    fewest = min(spreads, key=lambda spread: spread.coverage.paper)
     return (
-        f"{spreads[0].suite_title} covers from {least.coverage.paper:.1%} of visual change"
-        f" ({corruption_words(least.corruption)}) to {most.coverage.paper:.1%}"
+        f"{spreads[0].suite_title} covers from {fewest.coverage.paper:.1%} of visual change"
+        f" ({corruption_words(fewest.corruption)}) to {most.coverage.paper:.1%}"
         f" ({corruption_words(most.corruption)})"
     )
 
@@ -123,7 +123,7 @@ class SpreadGrid:
     @property
     def min_counts(self) -> str:
         """The minimum count of a covered bin, in words."""
-        counts = (part.runs[0].config.fit.least for part in self.parts)
+        counts = (part.runs[0].config.fit.min_per_bin for part in self.parts)
         return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
 
 

@@ -98,8 +98,8 @@ def _title(score: Score) -> str:
 
 def heading(part: Part, space: str) -> str:
     """Return the test and the label space as a heading."""
-    pictures = part.standings.board.pictures(space)
-    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {pictures} images"
+    images = part.standings.board.n_images(space)
+    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {images} images"
 
 
 def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:

@@ -30,7 +30,7 @@ Line = dict[str, object]
 def board_title(standings: Standings) -> str:
     """Return the title of a board in one line."""
     board = standings.board
-    text = f"{board.suite}, {short_space(standings.space)}, {board.pictures(standings.space)}"
+    text = f"{board.suite}, {short_space(standings.space)}, {board.n_images(standings.space)}"
     text += f" images, by {SCORES[standings.by].title}"
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
@@ -138,7 +138,7 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[Line]:
             line: Line = {
                 "suite": standings.board.suite,
                 "space": standings.space,
-                "pictures": standings.board.pictures(standings.space),
+                "n_images": standings.board.n_images(standings.space),
                 "note": standings.verdict,
                 "baseline": standings.board.baseline,
                 "model": model,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eyechart.pipeline.caveats import MEANING
-from eyechart.reports.figures.latex import MADE, plain, table_line, tabular, tex
+from eyechart.reports.figures.latex import MADE_BY, plain, table_line, tabular, tex
 from eyechart.reports.number_text import MISSING, estimate_text, rank_text
 from eyechart.reports.terminal.leaderboard import board_columns, board_title, bracketed
 from eyechart.reports.words import short_names
@@ -22,7 +22,7 @@ def comparison_latex(boards: Sequence[Standings], benchmarks: Sequence[Rankings]
     parts = [_board(standings) for standings in boards]
     if benchmarks:
         parts.append(_both_benchmarks(benchmarks))
-    head = [f"{MADE} Leaderboards of eyechart compare.", r"% They need \usepackage{booktabs}."]
+    head = [f"{MADE_BY} Leaderboards of eyechart compare.", r"% They need \usepackage{booktabs}."]
     if any(standings.board.marked(name) for standings in boards for name in standings.order):
         head.append(rf"% $^\dagger$: {MEANING}.")
     return "\n\n".join(["\n".join(head), *parts]) + "\n"

@@ -103,20 +103,20 @@ def _meanings(report: Report) -> Iterator[str]:
 
 def _measured(run: Run) -> Iterator[str]:
     images, config, fit = run.results.images, run.config, run.config.fit
-    people = [
+    humans = [
         f"{escape(experiment.title)} ({escape(experiment.size)})"
-        for experiment in run.results.people
+        for experiment in run.results.humans
     ]
     yield f"### {_title(run)}"
     yield bullets(
         [
-            f"Images: {escape(images.source)}; {images.used} of {images.pictures} were used.",
+            f"Images: {escape(images.source)}; {images.used} of {images.n_images} were used.",
             f"Stimulus: {_stimulus(images.stimulus)}.",
             f"Test: {len(config.corruptions)} corruptions, {run.shown} images each, seed"
             f" {config.seed}.",
-            f"Curves: {fit.bins} bins of Δv with at least {fit.least:g} images each;"
-            f" {fit.replicates} bootstrap replicates.",
-            f"Humans: {'; '.join(people) or 'none to compare with'}.",
+            f"Curves: {fit.bins} bins of Δv with at least {fit.min_per_bin:g} images each;"
+            f" {fit.n_bootstrap} bootstrap replicates.",
+            f"Humans: {'; '.join(humans) or 'none to compare with'}.",
         ]
     )
 

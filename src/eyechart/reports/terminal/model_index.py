@@ -40,7 +40,7 @@ def model_index(report: Report) -> list[Block]:
 def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults) -> Block:
     images, config = run.results.images, run.config
     # A card is shared, and folders of this machine mean nothing elsewhere.
-    source = PurePath(images.source).name or "pictures"
+    source = PurePath(images.source).name or "images"
     return {
         "task": {"type": "image-classification", "name": "Image classification"},
         "dataset": {
@@ -50,7 +50,7 @@ def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResu
             "split": "test",
             "revision": images.digest,
             "args": {
-                "pictures": space.pictures,
+                "n_images": space.n_images,
                 "n": run.shown,
                 "seed": config.seed,
                 "stimulus": images.stimulus,

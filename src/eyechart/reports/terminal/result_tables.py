@@ -21,7 +21,7 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
     for model in results.models:
         for name, space in model.spaces.items():
             clean = space.clean_accuracy
-            title = f"{model.name}, {short_space(name)} ({space.pictures} images)"
+            title = f"{model.name}, {short_space(name)} ({space.n_images} images)"
             if clean is not None:
                 title += f", clean accuracy {estimate_text(clean, SCORES['clean_accuracy'])}"
             if space.corruption_error is not None:
@@ -37,9 +37,9 @@ def source_lines(results: Results) -> Iterator[str]:
         item for space in results.models[0].spaces.values() for item in space.corruptions.items()
     ]
     for corruption, score in corruptions:
-        people = [(letter, scored.people) for letter, scored in score.properties.items()]
-        if any(comparison is not None for _, comparison in people):
-            by_source.setdefault(human_source(people), []).append(corruption)
+        humans = [(letter, scored.humans) for letter, scored in score.properties.items()]
+        if any(comparison is not None for _, comparison in humans):
+            by_source.setdefault(human_source(humans), []).append(corruption)
     if not by_source:
         return
     order, more = results.config.human_names, ""
@@ -58,7 +58,7 @@ def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> 
 
     scores = _columns(space)
     has_verdict = any(
-        property_score.people
+        property_score.humans
         for score in space.corruptions.values()
         for property_score in score.properties.values()
     )
@@ -99,9 +99,9 @@ def _columns(space: SpaceResults) -> list[Score]:
 
 def _verdict(space: SpaceResults, score: CorruptionResults) -> str:
     scenarios = [
-        property_score.people.scenario
+        property_score.humans.scenario
         for property_score in score.properties.values()
-        if property_score.people is not None
+        if property_score.humans is not None
     ]
     if not scenarios:
         return NO_REFERENCE

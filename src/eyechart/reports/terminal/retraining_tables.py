@@ -46,7 +46,7 @@ def retraining_tables(retrained: "Retrained", width: int) -> Iterator[tuple[str,
             for change in retrained.changes
             if change.space == space
         ]
-        title = f"Before and after retraining, {space_title(space)} ({scores.pictures} images)"
+        title = f"Before and after retraining, {space_title(space)} ({scores.n_images} images)"
         yield title, list(stacked(HEAD, rows, width=width, kept=2, left=(0, 1, 6)))
 
 

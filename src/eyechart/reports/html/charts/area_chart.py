@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from eyechart.reports.html.charts.chart import (
+    HUMANS,
     INK,
-    PEOPLE,
     Chart,
     Spec,
     axis,
@@ -66,16 +66,16 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
         human, model = panel.comparison.line, panel.comparison.model_line
         look: Spec = {"color": INK, "width": 3}
         meta: Spec = {
-            "model": PEOPLE,
+            "model": HUMANS,
             "with": panel.model.name,
             "at": panel.model.pointer(*panel.at, "line", "values"),
         }
-        line = line_trace("humans", human.delta_v, human.values, look, meta)
+        line = line_trace("Humans", human.delta_v, human.values, look, meta)
         if number and human == panels[0].comparison.line:
             del line["y"]
             meta["same"] = 0
         human_place = len(data)
-        data.append({**line, **axes, "legendgroup": PEOPLE})
+        data.append({**line, **axes, "legendgroup": HUMANS})
         meta = {
             "model": panel.model.name,
             "at": panel.model.pointer(*panel.at, "model_line", "values"),
@@ -90,7 +90,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
 
 def _significant(panel: AreaPanel) -> Iterator[Spec]:
     """Yield a line above the curves for the ranges in which the 83 % bands are disjoint."""
-    for side in ("people", "model"):
+    for side in ("humans", "model"):
         ranges = panel.significant(side)
         if ranges:
             name = f"{AREAS[side][0]} by more than the 83 % bands"

@@ -17,7 +17,7 @@ Spec = dict[str, Any]
 DECIMALS = 6
 """Decimals of every number in a chart."""
 
-PEOPLE = "people"
+HUMANS = "humans"
 """Value of `meta.model` in a trace that shows humans."""
 
 INK, MUTED, PAPER = "var(--ink)", "var(--muted)", "var(--paper)"
@@ -51,7 +51,7 @@ class Chart:
     `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all. `alt`:
     description in words. `spec`: plotly's data and layout.
 
-    A trace's `meta` names its `model`: "people" for humans, or "" for a trace that stays visible
+    A trace's `meta` names its `model`: "humans" for humans, or "" for a trace that stays visible
     when models are hidden. It also says where the trace's numbers are in results.json: `at` of the
     list of its values, or `each` of one value after the other. They are its y, or its x if `of`
     says so. `from`: what its values were computed from.

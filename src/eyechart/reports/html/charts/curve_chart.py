@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 
 from eyechart.reports.html.charts.chart import (
+    HUMANS,
     INK,
     MUTED,
-    PEOPLE,
     Chart,
     Spec,
     axis,
@@ -42,7 +42,7 @@ WIDE = 0.06
 
 def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space, corruption and property that has a curve."""
-    min_per_bin = part.runs[0].config.fit.least
+    min_per_bin = part.runs[0].config.fit.min_per_bin
     for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
         panel = curve_panel(part.models, space, corruption, letter)
         if panel.curves:
@@ -104,7 +104,7 @@ def _model_trace(series: CurveSeries, dash: str) -> Spec:
         "bands": both_bands(series.line),
         "rates": whole(series.curve.bin_rates),
     }
-    look = {"color": series.model.colour, "dash": dash}
+    look = {"color": series.model.color, "dash": dash}
     return line_trace(
         escape(series.model.short), series.line.delta_v, series.line.values, look, meta
     )
@@ -112,19 +112,19 @@ def _model_trace(series: CurveSeries, dash: str) -> Spec:
 
 def _human_trace(humans: HumanSeries) -> Spec:
     meta = {
-        "model": PEOPLE,
+        "model": HUMANS,
         "at": humans.model.pointer(*humans.at, "values"),
         "bands": both_bands(humans.line),
     }
     look = {"color": INK, "width": 3}
-    return line_trace(PEOPLE, humans.line.delta_v, humans.line.values, look, meta)
+    return line_trace("Humans", humans.line.delta_v, humans.line.values, look, meta)
 
 
 def _counts_trace(series: CurveSeries) -> Spec:
     edges = [edge for edge in series.curve.bin_edges if edge is not None]
     return {
         "type": "bar",
-        "name": "answers",
+        "name": "predictions",
         "x": numbers((low + high) / 2 for low, high in pairwise(edges)),
         "y": numbers(series.curve.bin_counts),
         "width": numbers(high - low for low, high in pairwise(edges)),
@@ -145,7 +145,7 @@ def _layout(panel: CurvePanel, min_per_bin: float) -> Spec:
         "height": HEIGHT,
         "xaxis": axis("visual change Δv", range=[0, 1], anchor="y2"),
         "yaxis": axis(PROPERTY_TITLES[panel.letter], range=[0, 1.02], domain=[0.29, 1]),
-        "yaxis2": axis("answers", domain=[0, 0.17], rangemode="tozero", nticks=3),
+        "yaxis2": axis("predictions", domain=[0, 0.17], rangemode="tozero", nticks=3),
         "shapes": [*(_shade(start, end) for start, end in panel.gaps), needed],
         "annotations": [
             *(
@@ -163,7 +163,7 @@ def _layout(panel: CurvePanel, min_per_bin: float) -> Spec:
                 yanchor="bottom",
             ),
         ],
-        "meta": {"least": min_per_bin},
+        "meta": {"min_per_bin": min_per_bin},
     }
 
 

@@ -61,7 +61,7 @@ def mce_charts(part: Part, index: int) -> Iterator[Chart]:
 
 def _point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
     axes = "" if panel == 0 else "2"
-    look = {**INTERVAL, "color": point.model.colour}
+    look = {**INTERVAL, "color": point.model.color}
     ends = point.row.clean_interval
     return {
         "type": "scatter",
@@ -74,7 +74,7 @@ def _point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
         "error_x": {} if ends is None else {**look, **error_bar([point.clean_error], [ends])},
         "error_y": {**look, **interval_bar(point.score)},
         "marker": {
-            "color": point.model.colour,
+            "color": point.model.color,
             "size": 10,
             "symbol": SYMBOLS[number % len(SYMBOLS)],
         },
@@ -133,7 +133,7 @@ def severity_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterat
 
 
 def _severity_trace(line: SeverityLine, number: int, dash: str) -> Spec:
-    colour = line.model.colour
+    color = line.model.color
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -141,8 +141,8 @@ def _severity_trace(line: SeverityLine, number: int, dash: str) -> Spec:
         "x": numbers(line.severities),
         "y": numbers(line.errors),
         "customdata": list(line.texts),
-        "line": {"color": colour, "dash": dash},
-        "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8, "color": colour},
+        "line": {"color": color, "dash": dash},
+        "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8, "color": color},
         "hovertemplate": "severity %{x}: %{customdata}<extra>%{fullData.name}</extra>",
         "meta": {"model": line.model.name, "each": list(line.at)},
     }

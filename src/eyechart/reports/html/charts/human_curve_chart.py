@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from eyechart.reports.html.charts.chart import (
+    HUMANS,
     INTERVAL,
-    PEOPLE,
     Chart,
     Spec,
     axis,
@@ -23,12 +23,12 @@ from eyechart.reports.series.human_curves import (
     human_experiments,
     human_panels,
 )
-from eyechart.reports.series.palette import COLOURS, DASHES
+from eyechart.reports.series.palette import COLORS, DASHES
 from eyechart.reports.series.report import Report
 from eyechart.scores.registry import PROPERTIES
 
 
-def people_charts(report: Report) -> Iterator[Chart]:
+def human_charts(report: Report) -> Iterator[Chart]:
     """Yield charts of the human responses that the runs were compared with, each once."""
     reported = human_experiments(report)
     by_run = groupby(reported, key=lambda experiment: (experiment.part, experiment.run))
@@ -53,19 +53,19 @@ def experiment_charts(
                 "yaxis": axis(PROPERTY_TITLES[letter], range=[0, 1.02]),
             }
             yield make_chart(
-                "people", f"Humans under {panel.title}: {name}", panel.in_words(), traces, layout,
-                part=index, letter=letter, id=slug("people", index, run, panel.key, letter),
+                "humans", f"Humans under {panel.title}: {name}", panel.in_words(), traces, layout,
+                part=index, letter=letter, id=slug("humans", index, run, panel.key, letter),
             )  # fmt: skip
 
 
 def _line_traces(line: HumanLine, number: int) -> list[Spec]:
-    colour, name = COLOURS[number % len(COLOURS)], escape(line.title)
+    color, name = COLORS[number % len(COLORS)], escape(line.title)
     meta = {
-        "model": PEOPLE,
+        "model": HUMANS,
         "at": f"{line.at}/line/values",
         "bands": {**bands({"83": (line.low, line.high)}), "always": True},
     }
-    look = {"color": colour, "dash": DASHES[number % len(DASHES)]}
+    look = {"color": color, "dash": DASHES[number % len(DASHES)]}
     curve = line_trace(name, line.delta_v, line.values, look, meta)
     points = line.points
     dots: Spec = {
@@ -78,14 +78,14 @@ def _line_traces(line: HumanLine, number: int) -> list[Spec]:
         "error_y": {
             **INTERVAL,
             **error_bar([point.rate for point in points], [point.ends for point in points]),
-            "color": colour,
+            "color": color,
         },
-        "marker": {"color": colour, "size": 6},
+        "marker": {"color": color, "size": 6},
         "customdata": [point.n_responses for point in points],
         "hovertemplate": "Δv %{x:.2f}: %{y:.3f}, %{customdata}"
         " responses<extra>%{fullData.name}</extra>",
         "meta": {
-            "model": PEOPLE,
+            "model": HUMANS,
             "each": [f"{line.at}/points/{index}/rate" for index in range(len(points))],
         },
     }

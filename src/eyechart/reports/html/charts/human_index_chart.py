@@ -20,7 +20,7 @@ from eyechart.reports.html.charts.chart import (
     template,
 )
 from eyechart.reports.series.human_index import HumanIndex, ScoreBar, human_index
-from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
+from eyechart.reports.series.palette import CATEGORY_COLORS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import Part
 from eyechart.scores.registry import PROPERTIES
 
@@ -47,16 +47,16 @@ def _chart(index: HumanIndex, part_index: int, space: str) -> Chart:
         for bar in bars
     ]
     layout = {**_layout(index.letter, len(index.hmri)), "showlegend": by_category}
-    identity = slug("people-index", part_index, space, index.corruption or "mean", index.letter)
+    identity = slug("human-index", part_index, space, index.corruption or "mean", index.letter)
     return make_chart(
-        "people-index", index.title, index.in_words(), data, layout, part=part_index, space=space,
+        "human-index", index.title, index.in_words(), data, layout, part=part_index, space=space,
         corruption=index.corruption, letter=index.letter, id=identity,
     )  # fmt: skip
 
 
 def _trace(bar: ScoreBar, panel: int, label: str, by_category: bool) -> Spec:
     model = bar.model
-    title, colour = CATEGORY_COLOURS[model.category] if by_category else ("", model.colour)
+    title, color = CATEGORY_COLORS[model.category] if by_category else ("", model.color)
     pattern = CATEGORY_PATTERNS[model.category] if by_category else ""
     return {
         "type": "bar",
@@ -67,7 +67,7 @@ def _trace(bar: ScoreBar, panel: int, label: str, by_category: bool) -> Spec:
         "customdata": [bar.text],
         **({"xaxis": "x2", "yaxis": "y2"} if panel else {}),
         "error_x": {} if bar.number is None else interval_bar(bar.number),
-        "marker": {"color": colour, "pattern": {"shape": pattern}},
+        "marker": {"color": color, "pattern": {"shape": pattern}},
         "meta": {"model": model.name, "each": [bar.at], "of": "x"},
     }
 
@@ -78,10 +78,12 @@ def _layout(letter: str, count: int) -> Spec:
     return {
         "height": height,
         "template": template(bar=BARS),
-        "xaxis": axis(f"HMRI{sub}: share of humans reached", range=[0, 1.04], domain=[0, 0.6]),
+        "xaxis": axis(
+            f"HMRI{sub}: share of the human area covered", range=[0, 1.04], domain=[0, 0.6],
+        ),
         "yaxis": names_axis(),
         "xaxis2": axis(
-            f"MRSI{sub}: ahead of humans", domain=[0.66, 1], rangemode="tozero", nticks=4,
+            f"MRSI{sub}: share above humans", domain=[0.66, 1], rangemode="tozero", nticks=4,
             anchor="y2",
         ),
         "yaxis2": names_axis(anchor="x2", matches="y", showticklabels=False),
@@ -92,7 +94,7 @@ def _layout(letter: str, count: int) -> Spec:
             }
         ],
         "annotations": [
-            note("people", 1, 1, yref="y domain", yanchor="bottom", xanchor="center")
+            note("Humans", 1, 1, yref="y domain", yanchor="bottom", xanchor="center")
         ],
         "meta": {
             "narrow": {

@@ -20,7 +20,7 @@ from eyechart.reports.series.palette import BLUE
 FEW = 16
 """Maximum number of corruptions for which a cell has room for its score."""
 
-GREY = f"{MUTED}/0.25"
+GRAY = f"{MUTED}/0.25"
 
 
 def overlap_chart(overlap: OverlapPanel) -> Chart:
@@ -72,7 +72,7 @@ def _cells(overlap: OverlapPanel, low: str, high: str, text: str) -> Spec:
 def _unknown_cells(overlap: OverlapPanel) -> Spec:
     """Return the cells without a score in gray, because plotly leaves them empty."""
     is_unknown = [[math.isnan(score) for score in row] for row in overlap.scores]
-    cells = _cells(overlap, GREY, GREY, "undetermined") | {
+    cells = _cells(overlap, GRAY, GRAY, "undetermined") | {
         "z": [[1 if unknown else None for unknown in row] for row in is_unknown],
         "showscale": False,
     }

@@ -55,7 +55,7 @@ def _chart(panel: RankPanel) -> Chart:
 def _bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
     score, rank = panel.score(way, model), panel.rank(way, model)
     ends = panel.rank_interval(way, model)
-    colour, pattern = WAYS[panel.ways.index(way) % len(WAYS)]
+    color, pattern = WAYS[panel.ways.index(way) % len(WAYS)]
     return {
         "type": "bar",
         "name": escape(way_title(way)),
@@ -65,7 +65,7 @@ def _bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
         "y": [label],
         "customdata": [panel.score_text(way, model)],
         "error_x": error_bar([score.value], [score.interval95]),
-        "marker": {"color": colour, "pattern": {"shape": pattern}},
+        "marker": {"color": color, "pattern": {"shape": pattern}},
         "text": [_rank(rank, ends)],
         "meta": {
             "model": model.name,

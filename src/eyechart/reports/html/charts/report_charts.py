@@ -7,8 +7,9 @@ from eyechart.reports.html.charts.area_chart import area_charts
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.curve_chart import curve_charts
 from eyechart.reports.html.charts.error_chart import mce_charts, severity_charts
-from eyechart.reports.html.charts.human_curve_chart import people_charts
+from eyechart.reports.html.charts.human_curve_chart import human_charts
 from eyechart.reports.html.charts.human_index_chart import index_charts
+from eyechart.reports.html.charts.main_score_chart import main_score_charts
 from eyechart.reports.html.charts.overlap_chart import overlap_chart
 from eyechart.reports.html.charts.rank_chart import rank_charts
 from eyechart.reports.html.charts.visual_change_chart import coverage_charts, histogram_charts
@@ -25,6 +26,7 @@ def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Char
 def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
     dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
     for index, part in enumerate(report.parts):
+        yield from main_score_charts(part, index)
         yield from index_charts(part, index)
         yield from curve_charts(part, index, dashes)
         yield from area_charts(part, index)
@@ -32,8 +34,9 @@ def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
         yield from mce_charts(part, index)
         yield from histogram_charts(report, index)
         yield from coverage_charts(report, index)
-    yield from people_charts(report)
-    yield from rank_charts(report)
+    yield from human_charts(report)
+    if not report.is_single:
+        yield from rank_charts(report)
     if overlap is not None:
         yield overlap_chart(overlap)
 

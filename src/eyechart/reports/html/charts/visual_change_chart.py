@@ -14,7 +14,7 @@ from eyechart.reports.html.charts.chart import (
     numbers,
     rounded,
 )
-from eyechart.reports.series.palette import SUITE_COLOURS
+from eyechart.reports.series.palette import SUITE_COLORS
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.visual_change import (
     Spread,
@@ -84,8 +84,8 @@ def _histogram(panel: int, spread: Spread) -> Spec:
 
 
 def _look(suite: str) -> Spec:
-    colour, pattern = SUITE_COLOURS.get(suite, SUITE_COLOURS[""])
-    return {"color": colour, "pattern": {**HATCH, "shape": pattern}}
+    color, pattern = SUITE_COLORS.get(suite, SUITE_COLORS[""])
+    return {"color": color, "pattern": {**HATCH, "shape": pattern}}
 
 
 def _layout(spreads: Sequence[Spread]) -> Spec:

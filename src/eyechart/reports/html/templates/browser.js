@@ -110,8 +110,8 @@
   function reorder(keep) {
     const { rows } = state;
     const all = rows.rows.map((_, place) => place);
-    const own = rows.picture[keep];
-    state.order = $("stay").checked ? all.filter((place) => rows.picture[place] === own) : all;
+    const own = rows.image[keep];
+    state.order = $("stay").checked ? all.filter((place) => rows.image[place] === own) : all;
     state.at = Math.max(0, state.order.indexOf(keep));
     const slider = $("slider");
     [slider.max, slider.step] = isMeasured() ? ["1", "any"] : [String(state.order.length - 1), "1"];
@@ -134,7 +134,7 @@
   const loadRows = lastOf(async (wanted = {}) => {
     const { test: _, ...rest } = chosen(), { run } = model();
     const change = state.rows && isMeasured() ? changeAt(row()) : null;
-    const photograph = state.rows ? state.rows.pictures[state.rows.picture[row()]] : null;
+    const image = state.rows ? state.rows.images[state.rows.image[row()]] : null;
     say("");
     try {
       state.rows = await (await ask(address("/api/rows", { run, ...rest }))).json();
@@ -146,7 +146,7 @@
     }
     const asked = wanted.row ? state.rows.rows.indexOf(Number(wanted.row)) : -1;
     // The same image has another row under this corruption.
-    const same = state.rows.picture.indexOf(state.rows.pictures.indexOf(photograph));
+    const same = state.rows.image.indexOf(state.rows.images.indexOf(image));
     reorder(asked >= 0 ? asked : Math.max(0, same));
     if (asked < 0 && change !== null && isMeasured()) state.at = nearest(change);
     else if (asked < 0 && !$("stay").checked) state.at = 0;
@@ -186,7 +186,7 @@
     showRow(own);
     showPicture("seen", { run: own.run, row: own.row }, `${own.run} ${own.row}`);
     showPicture("clean", { run: own.run, row: own.row, clean: 1 },
-      `${own.run} ${rows.pictures[rows.picture[place]]}`);
+      `${own.run} ${rows.images[rows.image[place]]}`);
     remember(own.row);
   }
 
@@ -209,7 +209,7 @@
       return;
     }
     say("");
-    $("answers").replaceChildren(...found.answers.map(answerRow));
+    $("predictions").replaceChildren(...found.predictions.map(predictionRow));
     const facts = [
       ["Shows", found.truth || (found.label === null ? "unknown" : `label ${found.label}`)],
       ["Visual change", found.delta_v === null ? "cannot be measured" : `Δv ${found.delta_v.toFixed(4)}`],
@@ -217,25 +217,25 @@
     if (found.severity !== null) facts.push(["Severity", shortNumber(found.severity)]);
     for (const each of found.parameters)
       facts.push([each.name.replaceAll("_", " "), `${shortNumber(each.value)} ${each.unit}`.trim(), each.meaning]);
-    facts.push(["Image", found.picture], ["Row", String(found.row)]);
+    facts.push(["Image", found.image], ["Row", String(found.row)]);
     $("facts").replaceChildren(...facts.flatMap(([name, text, meaning]) => {
       const told = longName("dd", text);
       if (meaning) told.append(" ", element("small", `(${meaning})`));
       return [element("dt", name), told];
     }));
-    $("seen").alt = `${found.title}: ${found.truth || found.picture}, ` +
+    $("seen").alt = `${found.title}: ${found.truth || found.image}, ` +
       `Δv ${found.delta_v === null ? "unknown" : found.delta_v.toFixed(2)}`;
-    $("clean").alt = `Without corruption: ${found.truth || found.picture}`;
+    $("clean").alt = `Without corruption: ${found.truth || found.image}`;
   });
 
-  function answerRow(answer) {
+  function predictionRow(prediction) {
     const made = element("tr");
-    if (answer.model === $("model").value) made.setAttribute("aria-current", "true");
-    const name = longName("th", answer.short);
+    if (prediction.model === $("model").value) made.setAttribute("aria-current", "true");
+    const name = longName("th", prediction.short);
     name.scope = "row";
-    const sure = answer.confidence === null ? "–" : `${Math.round(100 * answer.confidence)} %`;
-    made.append(name, element("td", answer.said || "none of these"), element("td", sure, "number"),
-      verdictCell(answer.correct, "correct", "incorrect"), verdictCell(answer.same, "same", "other"));
+    const sure = prediction.confidence === null ? "–" : `${Math.round(100 * prediction.confidence)} %`;
+    made.append(name, element("td", prediction.prediction || "none of these"), element("td", sure, "number"),
+      verdictCell(prediction.correct, "correct", "incorrect"), verdictCell(prediction.same, "same", "other"));
     return made;
   }
 
@@ -260,7 +260,7 @@
     if (there[id] === key) return;
     const image = $(id), problem = $(`${id}-problem`);
     try {
-      const url = URL.createObjectURL(await (await ask(address("/picture", values))).blob());
+      const url = URL.createObjectURL(await (await ask(address("/image", values))).blob());
       const before = image.src;
       image.src = url;
       await image.decode();
@@ -283,8 +283,8 @@
   const CURVES = [
     ["a", "curve", "accuracy sₐ: share of correct predictions"],
     ["p", "curve same", "consistency sₚ: share of predictions as for the clean image"],
-    ["people_a", "curve people", "human accuracy"],
-    ["people_p", "curve people same", "human consistency"],
+    ["humans_a", "curve humans", "human accuracy"],
+    ["humans_p", "curve humans same", "human consistency"],
   ];
   let scale = null;
 
@@ -317,7 +317,7 @@
       return made;
     });
     $("legend").replaceChildren(...legend);
-    const notes = curves.people ? [`Humans: ${curves.people}.`] : [];
+    const notes = curves.humans ? [`Humans: ${curves.humans}.`] : [];
     for (const note of curves.notes) notes.push(`${note[0].toUpperCase()}${note.slice(1)}${/[.?]$/.test(note) ? "" : "."}`);
     $("notes").textContent = notes.join(" ");
     mark();

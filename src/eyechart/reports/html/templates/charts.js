@@ -4,8 +4,8 @@
 
   const FEW = 3; // maximum number of models whose bands can be told apart
   const NARROW = 560, PRINTED = 640; // pixels
-  const LEAST_CONTRAST = 3;
-  const COLOUR_KEYS = /^(color|fillcolor|bgcolor|fgcolor|bordercolor|colorscale)$/;
+  const MIN_CONTRAST = 3;
+  const COLOR_KEYS = /^(color|fillcolor|bgcolor|fgcolor|bordercolor|colorscale)$/;
   const THEME = {"--ink": "#1a1a1a", "--muted": "#595959", "--grid": "#dddddd", "--paper": "#ffffff"};
 
   const state = { hidden: new Set(), focus: "", printing: false };
@@ -23,19 +23,19 @@
     return found;
   }
 
-  function hex(colour) {
-    if (/^#[0-9a-f]{6}$/i.test(colour)) return colour;
-    const short = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i.exec(colour);
+  function hex(color) {
+    if (/^#[0-9a-f]{6}$/i.test(color)) return color;
+    const short = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i.exec(color);
     if (short) return "#" + short.slice(1).map((digit) => digit + digit).join("");
-    const numbers = /^rgba?\((\d+)[ ,]+(\d+)[ ,]+(\d+)/.exec(colour);
+    const numbers = /^rgba?\((\d+)[ ,]+(\d+)[ ,]+(\d+)/.exec(color);
     if (!numbers) return "";
     return "#" + numbers.slice(1).map((n) => Number(n).toString(16).padStart(2, "0")).join("");
   }
 
-  const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const channels = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
 
-  function luminance(colour) {
-    const [red, green, blue] = channels(colour).map((value) => {
+  function luminance(color) {
+    const [red, green, blue] = channels(color).map((value) => {
       const share = value / 255;
       return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
     });
@@ -47,42 +47,42 @@
     return (high + 0.05) / (low + 0.05);
   }
 
-  function mixed(colour, other, share) {
+  function mixed(color, other, share) {
     const ends = channels(other);
-    const parts = channels(colour).map((value, at) => Math.round(value + (ends[at] - value) * share));
+    const parts = channels(color).map((value, at) => Math.round(value + (ends[at] - value) * share));
     return "#" + parts.map((value) => value.toString(16).padStart(2, "0")).join("");
   }
 
   // Keep the hue, but mix in ink until the contrast with the paper suffices.
-  function legible(colour, colours) {
-    let found = colour;
-    for (let share = 0.1; contrast(found, colours["--paper"]) < LEAST_CONTRAST && share < 1; share += 0.1) {
-      found = mixed(colour, colours["--ink"], share);
+  function legible(color, colors) {
+    let found = color;
+    for (let share = 0.1; contrast(found, colors["--paper"]) < MIN_CONTRAST && share < 1; share += 0.1) {
+      found = mixed(color, colors["--ink"], share);
     }
     return found;
   }
 
-  function colourOf(text, colours) {
+  function colorOf(text, colors) {
     const [name, opacity] = text.split("/");
     const variable = /^var\((--[a-z]+)\)$/.exec(name);
-    const own = variable ? colours[variable[1]] : hex(name);
+    const own = variable ? colors[variable[1]] : hex(name);
     if (!own) return text;
     if (opacity !== undefined) return `rgba(${channels(own).join(",")},${opacity})`;
-    return variable ? own : legible(own, colours);
+    return variable ? own : legible(own, colors);
   }
 
   // Return a copy of plain values with the colors resolved to those of the page.
-  function coloured(value, colours, isColour) {
-    if (typeof value === "string") return isColour ? colourOf(value, colours) : value;
+  function colored(value, colors, isColor) {
+    if (typeof value === "string") return isColor ? colorOf(value, colors) : value;
     if (Array.isArray(value)) {
       // Long arrays of numbers are not copied.
-      if (typeof value[0] === "number") return typeof value[1] === "string" ? [value[0], colourOf(value[1], colours)] : value;
-      return value.map((each) => coloured(each, colours, isColour));
+      if (typeof value[0] === "number") return typeof value[1] === "string" ? [value[0], colorOf(value[1], colors)] : value;
+      return value.map((each) => colored(each, colors, isColor));
     }
     if (value === null || typeof value !== "object") return value;
     const copy = {};
     for (const [key, own] of Object.entries(value)) {
-      copy[key] = key === "meta" ? own : coloured(own, colours, isColour || COLOUR_KEYS.test(key));
+      copy[key] = key === "meta" ? own : colored(own, colors, isColor || COLOR_KEYS.test(key));
     }
     return copy;
   }
@@ -123,7 +123,7 @@
   function rates(trace, spec) {
     const counts = spec.data.find((own) => own.type === "bar");
     const found = trace.meta.rates;
-    const enough = counts.y.map((count) => count >= spec.layout.meta.least);
+    const enough = counts.y.map((count) => count >= spec.layout.meta.min_per_bin);
     return around(trace, {
       mode: "markers", x: counts.x, y: found.map((rate) => (rate === null ? null : rate / trace.meta.bands.scale)),
       hoverinfo: undefined, hovertemplate: "rate of the bin at %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>",
@@ -142,18 +142,18 @@
     return [thin, { ...trace, y: trace.y.map((value, at) => (seen[at] ? value : null)), connectgaps: false }];
   }
 
-  function areas(trace, people, looks) {
+  function areas(trace, humans, looks) {
     const x = places_of(trace, trace.y.length, 1);
-    const [human, model] = [people.y, trace.y];
+    const [human, model] = [humans.y, trace.y];
     const least = human.map((value, at) => Math.min(value, model[at]));
-    const region = (low, high, [name, colour], shape) => around(trace, {
+    const region = (low, high, [name, color], shape) => around(trace, {
       ...polygon(x, low, high), name, legendgroup: name, showlegend: true, fill: "toself", line: { width: 0 },
-      fillcolor: shape ? undefined : `${colour}/0.22`,
-      fillpattern: shape ? { shape, fgcolor: colour, bgcolor: `${colour}/0.15`, size: 7, solidity: 0.25, fillmode: "overlay" } : undefined,
+      fillcolor: shape ? undefined : `${color}/0.22`,
+      fillpattern: shape ? { shape, fgcolor: color, bgcolor: `${color}/0.15`, size: 7, solidity: 0.25, fillmode: "overlay" } : undefined,
     });
     const isAhead = (one) => one.some((value, at) => value > least[at] + 1e-9);
     const found = [region(least.map(() => 0), least, looks.both, "")];
-    if (isAhead(human)) found.push(region(least, human, looks.people, "+"));
+    if (isAhead(human)) found.push(region(least, human, looks.humans, "+"));
     if (isAhead(model)) found.push(region(least, model, looks.model, "/"));
     return found;
   }
@@ -165,7 +165,7 @@
     return state.hidden.has(meta.model) || state.hidden.has(meta.with);
   };
 
-  const hasOwnBand = (trace) => Boolean(trace.meta && trace.meta.bands && trace.meta.model !== "people");
+  const hasOwnBand = (trace) => Boolean(trace.meta && trace.meta.bands && trace.meta.model !== "humans");
 
   const shownModels = (spec) =>
     new Set(spec.data.filter((trace) => hasOwnBand(trace) && !isHidden(trace)).map((trace) => trace.meta.model));
@@ -179,16 +179,16 @@
       const trace = meta.same === undefined ? given : { ...given, y: spec.data[meta.same].y };
       const visible = !isHidden(trace);
       const add = (list, own) => list.push({ ...own, visible });
-      if (meta.bands && (shown.size <= FEW || focus === meta.model || meta.model === "people" || meta.bands.always)) {
+      if (meta.bands && (shown.size <= FEW || focus === meta.model || meta.model === "humans" || meta.bands.always)) {
         bands(trace).forEach((own) => add(back, own));
         if (meta.rates && (shown.size <= FEW || focus)) add(front, rates(trace, spec));
       }
       if (meta.against !== undefined) {
-        const people = spec.data[meta.against];
-        const line = people.meta.same === undefined ? people : spec.data[people.meta.same];
+        const humans = spec.data[meta.against];
+        const line = humans.meta.same === undefined ? humans : spec.data[humans.meta.same];
         areas(trace, line, spec.layout.meta.areas).forEach((own) => add(back, own));
       }
-      const pale = focus && meta.bands && meta.model !== focus && meta.model !== "people";
+      const pale = focus && meta.bands && meta.model !== focus && meta.model !== "humans";
       const lines = meta.observed ? split(trace) : [trace];
       lines.forEach((own) => add(front, pale ? { ...own, opacity: 0.3 } : own));
     }
@@ -224,8 +224,8 @@
     return rows;
   }
 
-  function laidOut(spec, data, width, colours) {
-    const layout = coloured(spec.layout, colours, false);
+  function laidOut(spec, data, width, colors) {
+    const layout = colored(spec.layout, colors, false);
     const narrow = width < NARROW;
     const more = (layout.meta && layout.meta.narrow) || {};
     if (narrow) for (const [path, value] of Object.entries(more)) put(layout, path, value);
@@ -236,34 +236,34 @@
     for (const [name, own] of Object.entries(layout)) {
       if (!/^[xy]axis\d*$/.test(name)) continue;
       layout[name] = {
-        gridcolor: colours["--grid"], zerolinecolor: colours["--grid"], linecolor: colours["--muted"],
-        tickcolor: colours["--muted"], tickfont: { color: colours["--muted"], size: size - 1 },
+        gridcolor: colors["--grid"], zerolinecolor: colors["--grid"], linecolor: colors["--muted"],
+        tickcolor: colors["--muted"], tickfont: { color: colors["--muted"], size: size - 1 },
         zeroline: false, fixedrange: true, ...own,
         automargin: own.type === "category", // slow, and only names need the extra space
-        title: { standoff: 8, ...own.title, font: { size, color: colours["--ink"] } },
+        title: { standoff: 8, ...own.title, font: { size, color: colors["--ink"] } },
       };
     }
-    const notes = (layout.annotations || []).map((own) => ({ font: { size: size - 1, color: colours["--ink"] }, ...own }));
-    if (shownModels(spec).size > FEW && !state.printing) notes.push(hint(size, colours));
+    const notes = (layout.annotations || []).map((own) => ({ font: { size: size - 1, color: colors["--ink"] }, ...own }));
+    if (shownModels(spec).size > FEW && !state.printing) notes.push(hint(size, colors));
     const height = layout.height + legend;
     const top = notes.some((own) => own.yanchor === "bottom" && /^y1? domain/.test(own.yref || "")) ? 36 : 16;
     return {
       ...layout, annotations: notes, width, height,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "closest",
-      font: { family, size, color: colours["--ink"] },
+      font: { family, size, color: colors["--ink"] },
       margin: { l: narrow ? 50 : 60, r: 16, t: top + legend, b: 44, pad: 2 },
       legend: {
         orientation: "h", x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
-        font: { size, color: colours["--ink"] }, bgcolor: "rgba(0,0,0,0)", tracegroupgap: 0,
+        font: { size, color: colors["--ink"] }, bgcolor: "rgba(0,0,0,0)", tracegroupgap: 0,
         itemclick: spec.data.some(hasOwnBand) ? "toggle" : false, itemdoubleclick: false,
       },
-      hoverlabel: { bgcolor: colours["--paper"], bordercolor: colours["--muted"], font: { family, size, color: colours["--ink"] }, namelength: 40 },
+      hoverlabel: { bgcolor: colors["--paper"], bordercolor: colors["--muted"], font: { family, size, color: colors["--ink"] }, namelength: 40 },
     };
   }
 
-  const hint = (size, colours) => ({
+  const hint = (size, colors) => ({
     text: "click a name for its bands", x: 0, xref: "x domain", xanchor: "left", y: 1, yref: "y2 domain",
-    yanchor: "bottom", showarrow: false, font: { size: size - 1, color: colours["--muted"] },
+    yanchor: "bottom", showarrow: false, font: { size: size - 1, color: colors["--muted"] },
   });
 
   function withDefaults(data) {
@@ -293,9 +293,9 @@
     const isFirst = !own.width;
     own.stale = false;
     own.width = width;
-    const colours = theme();
-    const data = coloured(withRoom(withDefaults(expanded(own.spec)), width), colours, false);
-    await Plotly.react(element, data, laidOut(own.spec, data, width, colours), CONFIG);
+    const colors = theme();
+    const data = colored(withRoom(withDefaults(expanded(own.spec)), width), colors, false);
+    await Plotly.react(element, data, laidOut(own.spec, data, width, colors), CONFIG);
     if (isFirst) listen(element);
   }
 
@@ -304,7 +304,7 @@
     if (!own.spec.data.some(hasOwnBand)) return;
     const chosen = (trace) => {
       const model = trace && trace.meta && trace.meta.model;
-      if (model && model !== "people") focus(model === state.focus ? "" : model);
+      if (model && model !== "humans") focus(model === state.focus ? "" : model);
     };
     element.on("plotly_legendclick", (event) => { chosen(event.data[event.curveNumber]); return false; });
     element.on("plotly_click", (event) => chosen(event.points[0].data));

@@ -77,22 +77,20 @@
   });
 
   // Strips: select the model whose predictions are shown.
-  const answers = document.getElementById("answers");
+  const predictions = document.getElementById("predictions");
 
   function showAnswers() {
-    all(".said[data-answers]").forEach(function (own) {
-      own.hidden = own.dataset.answers !== answers.value;
+    // The page of one model has no such select, and shows all predictions.
+    all(".prediction[data-predictions]").forEach(function (own) {
+      own.hidden = Boolean(predictions) && own.dataset.predictions !== predictions.value;
     });
     all(".frame").forEach(function (frame) {
-      frame.classList.toggle("fails-first", Boolean(frame.querySelector(".said:not([hidden]) .first")));
+      frame.classList.toggle("fails-first", Boolean(frame.querySelector(".prediction:not([hidden]) .first")));
     });
   }
 
-  // A page without strips has no such select.
-  if (answers) {
-    answers.addEventListener("change", showAnswers);
-    showAnswers();
-  }
+  if (predictions) predictions.addEventListener("change", showAnswers);
+  showAnswers();
 
   // The slider: a larger image with the predictions of all models.
   function words(frame) {
@@ -112,13 +110,16 @@
       image.alt = own.alt;
     }
     viewer.querySelector("[data-viewer-where]").textContent = words(frame);
-    const list = viewer.querySelector("[data-viewer-said]");
+    const list = viewer.querySelector("[data-viewer-prediction]");
     list.textContent = "";
-    all(".said", frame).forEach(function (said) {
+    all(".prediction", frame).forEach(function (said) {
       const line = document.createElement("li");
-      const name = document.createElement("strong");
-      name.textContent = answers.options[Number(said.dataset.answers)].textContent + ": ";
-      line.append(name, ...Array.from(said.cloneNode(true).childNodes));
+      if (predictions) {
+        const name = document.createElement("strong");
+        name.textContent = predictions.options[Number(said.dataset.predictions)].textContent + ": ";
+        line.append(name);
+      }
+      line.append(...Array.from(said.cloneNode(true).childNodes));
       list.append(line);
     });
     frames.forEach((each, at) => each.classList.toggle("looked-at", at === place));

@@ -1,0 +1,261 @@
+"""What a report leaves out when it is shared: paths, file names of images, example images.
+
+It is taken out of the runs before anything is drawn or written, so that no part of a page, a card
+or a figure can show it. Slow imports are inside functions: the command line lists the kinds.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from pydantic import BaseModel
+
+from eyechart.core.options import Option
+from eyechart.core.registry import one_of, unknown_name
+
+if TYPE_CHECKING:
+    from eyechart.results.runs import Run
+
+PATHS, NAMES, IMAGES = "paths", "names", "images"
+
+HIDEABLE: Mapping[str, str] = {
+    PATHS: "folders of images, models and files, and the command",
+    NAMES: "file names of images",
+    IMAGES: "example images",
+}
+"""What can be hidden, by the name of its kind."""
+
+Hide = Annotated[
+    tuple[str, ...],
+    Option(
+        help=f"Leave out what must not be shared: {one_of(HIDEABLE)}; repeatable, or a list"
+        " with commas.",
+        group="Output",
+        metavar="KIND",
+    ),
+]
+
+SOURCE = "a hidden source"
+"""Words for the folder of images."""
+
+CORRUPTIONS = ("corruptions", "means_over")
+"""Settings whose values have slashes but are no paths: vcr/gaussian_noise."""
+
+LOCAL = re.compile(r"~?[/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
+"""The beginning of a path on this machine; hf:org/model has none."""
+
+ABSOLUTE = re.compile(
+    r"(?<![\w.:/\\<~])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^\s'\"/\\,;:()<>]+[/\\])*"
+    r"([^\s'\"/\\,;:()<>]+)"
+)
+"""A path inside a sentence; its last part is the group."""
+
+Value = TypeVar("Value")
+Rewrite = Callable[[str], str]
+
+
+def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds to hide, each once; texts may list several with commas.
+
+    Raises:
+        UsageError: If a kind is unknown.
+
+    Example:
+        >>> hidden_kinds(["paths,images", "paths"])
+        ('paths', 'images')
+    """
+    texts = [hide] if isinstance(hide, str) else hide
+    kinds = [kind.strip() for text in texts for kind in text.split(",")]
+    for kind in kinds:
+        if kind not in HIDEABLE:
+            raise unknown_name("kind of --hide", kind, HIDEABLE)
+    return tuple(kind for kind in HIDEABLE if kind in kinds)
+
+
+def hide_in_runs(
+    runs: Sequence["Run"], kinds: Sequence[str], categories: Mapping[str, str]
+) -> tuple[dict[str, str], list["Run"]]:
+    """Return the categories of models and the runs without what is to be hidden."""
+    changed = list(runs)
+    if IMAGES in kinds:
+        changed = [_with(run, examples=()) for run in changed]
+    if NAMES in kinds:
+        numbered = _numbered(changed)
+        rewrite = _rewriter(numbered, _in_sentences(numbered))
+        changed = [_rewritten_run(run, rewrite) for run in changed]
+    if PATHS in kinds:
+        models = names_without_folders(name for run in changed for name in run.models)
+        categories = {models.get(name, name): kind for name, kind in categories.items()}
+        changed = [_without_paths(run, models) for run in changed]
+    return dict(categories), changed
+
+
+def _with(run: "Run", **update: object) -> "Run":
+    return replace(run, results=run.results.model_copy(update=update))
+
+
+def hide_paths(value: Value) -> Value:
+    """Return a value without the folders of files, in texts that are names or sentences."""
+
+    def rewrite(text: str) -> str:
+        # Images are texts too, and so are the templates of charts.
+        if text.startswith("data:") or "<" in text:
+            return text
+        return ABSOLUTE.sub(r"\1", text) if re.search(r"\s", text) else _without_folder(text)
+
+    return _rewritten(value, rewrite)
+
+
+# File names of images
+
+
+def _image_names(run: "Run") -> Iterable[str]:
+    yield from run.results.images.digests
+    yield from (image.name for image in run.results.images.damaged)
+    yield from (example.image for example in run.results.examples)
+
+
+def _numbered(runs: Sequence["Run"]) -> dict[str, str]:
+    """Return a number for each image, the same in all runs."""
+    names = dict.fromkeys(name for run in runs for name in _image_names(run))
+    return {name: f"image {number}" for number, name in enumerate(names, 1)}
+
+
+def _in_sentences(names: Mapping[str, str]) -> Rewrite:
+    """Return what replaces names of images, or the last parts of their paths, in a sentence."""
+    endings = {PurePath(name).suffix for name in names}
+    # Longer names first: one may be the end of another.
+    last = {PurePath(name).name: text for name, text in names.items()}
+    ordered = sorted({**last, **names}.items(), key=lambda pair: -len(pair[0]))
+
+    def rewrite(text: str) -> str:
+        # Looking for thousands of names takes long, and few texts have the ending of any.
+        if any(ending in text for ending in endings):
+            for name, replacement in ordered:
+                text = text.replace(name, replacement)
+        return text
+
+    return rewrite
+
+
+# Paths
+
+
+def names_without_folders(names: Iterable[str]) -> dict[str, str]:
+    """Return names without folders for the models whose names have any, all of them unique."""
+    unique = list(dict.fromkeys(names))
+    shorter: dict[str, str] = {}
+    for name in unique:
+        bare = short = _without_folder(name)
+        number = 1
+        while short != name and (short in shorter.values() or short in unique):
+            number += 1
+            short = f"{bare} ({number})"
+        if short != name:
+            shorter[name] = short
+    return shorter
+
+
+def _without_folder(name: str) -> str:
+    """Return a name without its folder, if it is the path of a file or of a folder."""
+    from eyechart.models.card import CARD_SUFFIXES
+    from eyechart.models.defenses.registry import split_name
+    from eyechart.models.find import FILES
+
+    defenses, bare = split_name(name)
+    prefix, colon, rest = bare.partition(":")
+    # A Windows drive is no prefix.
+    kind, path = (prefix + colon, rest) if colon and len(prefix) > 1 else ("", bare)
+    is_file = PurePath(path).suffix.lower() in (*FILES, *CARD_SUFFIXES)
+    is_local = LOCAL.match(path) or "\\" in path or path.count("/") > 1
+    if not is_file and not is_local and not ("/" in path and Path(path).exists()):
+        return name
+    return defenses + kind + re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+
+
+def _without_paths(run: "Run", models: Mapping[str, str]) -> "Run":
+    images, provenance = run.results.images, run.results.provenance
+    secrets = dict(models)
+    for place in (images.source, str(Path(images.source).absolute()), *_folders(run)):
+        if re.search(r"[/\\]", place):
+            secrets[place] = "…"
+    secrets |= {text: _last(text) for text in _settings(run) if re.search(r"[/\\]", text)}
+    in_folders = {name: _last(name) for name in _image_names(run) if re.search(r"[/\\]", name)}
+    rewrite = _rewriter(secrets, _in_text(secrets, _in_sentences(in_folders)))
+    run = _rewritten_run(run, rewrite)
+    return _with(
+        run,
+        images=run.results.images.model_copy(update={"source": SOURCE}),
+        provenance=provenance.model_copy(update={"command": ""}),
+    )
+
+
+def _folders(run: "Run") -> list[str]:
+    return [str(run.folder), str(run.folder.absolute())]
+
+
+def _settings(run: "Run") -> Iterable[str]:
+    """Yield the settings that may be paths: suites, human references, baselines."""
+    for name, value in run.config.written().items():
+        if name not in (*CORRUPTIONS, "models", "fit"):
+            yield from ([value] if isinstance(value, str) else ())
+            yield from (
+                (text for text in value if isinstance(text, str))
+                if isinstance(value, list | tuple)
+                else ()
+            )
+
+
+def _last(text: str) -> str:
+    return re.split(r"[/\\]", text.rstrip("/\\"))[-1]
+
+
+def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
+    """Return what replaces paths in a sentence: the known ones, then whatever looks like one."""
+    ordered = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
+
+    def rewrite(text: str) -> str:
+        for secret, replacement in ordered:
+            text = text.replace(secret, replacement)
+        return ABSOLUTE.sub(r"\1", more(text))
+
+    return rewrite
+
+
+# Rewriting
+
+
+def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
+    """Return what replaces a text: as a whole if it is known, else parts of a sentence."""
+    return lambda text: exact[text] if text in exact else in_sentences(text)
+
+
+def _rewritten_run(run: "Run", rewrite: Rewrite) -> "Run":
+    scores = {(rewrite(key[0]), *key[1:]): number for key, number in run.scores.items()}
+    return replace(run, results=_rewritten(run.results, rewrite), scores=scores)
+
+
+def _rewritten(value: Value, rewrite: Rewrite) -> Value:
+    """Return a value with every text in it rewritten; what has none is returned as it is."""
+    changed: object = value
+    if isinstance(value, str):
+        changed = rewrite(value)
+    elif isinstance(value, BaseModel):
+        changed = value.model_copy(update=_changes(vars(value), rewrite))
+    elif is_dataclass(value) and not isinstance(value, type):
+        own = {field.name: getattr(value, field.name) for field in fields(value)}
+        changed = replace(value, **_changes(own, rewrite))
+    elif isinstance(value, Mapping):
+        changed = {
+            _rewritten(key, rewrite): _rewritten(item, rewrite) for key, item in value.items()
+        }
+    elif isinstance(value, tuple | list) and not (value and isinstance(value[0], float | None)):
+        changed = type(value)(_rewritten(item, rewrite) for item in value)
+    return changed  # type: ignore[return-value]
+
+
+def _changes(own: Mapping[str, object], rewrite: Rewrite) -> dict[str, object]:
+    pairs = ((name, item, _rewritten(item, rewrite)) for name, item in own.items())
+    return {name: item for name, before, item in pairs if item is not before}

@@ -1,0 +1,153 @@
+"""The answer to "Is it robust enough?": a short sentence on each model, for the first screen.
+
+Accuracy on clean images, the main score under corruption, the worst corruption, and who is ahead,
+humans or the model. Verdicts with all details are in `verdict`.
+"""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from eyechart.reports.html.cells import Numbers, counted, marked, numbers_of, percent, style_of
+from eyechart.reports.html.verdict import (
+    NO_CLAIM,
+    NO_HUMANS,
+    Basis,
+    basis_of,
+    too_few,
+)
+from eyechart.reports.series.main_score import MainScore, main_score
+from eyechart.reports.series.overall_scores import is_mean_marked
+from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.words import corruption_words, plural, short_names
+from eyechart.scores.registry import SCORES, find
+
+MEANS = {
+    "r_a": "correct for {} of corrupted images (Rₐ, mean over visual change and {})",
+    "r_p": "consistent with its prediction for the clean image for {} of corrupted images (Rₚ, mean"
+    " over visual change and {})",
+    "error": "incorrect for {} of corrupted images (error, mean over {})",
+}
+"""What the mean of a score says about a model that "is" so."""
+
+RELATIVE = {
+    "mce": "makes {} of the errors of {} (mCE, mean over {})",
+    "relative_mce": "gets {} of the errors that corruption adds to {} (relative mCE, mean over {})",
+}
+"""What the mean of errors relative to a baseline says about a model."""
+
+WORST = {"error": "error rate ", "ce": "CE ", "relative_ce": "relative CE "}
+"""Words before a score under the worst corruption; none before an area."""
+
+CLAIMS = {
+    "ahead": "At some visual changes, it is ahead of humans under {model} of {all}; it is behind"
+    " under none",
+    "behind": "At some visual changes, it is behind humans under {humans} of {all}; it is ahead"
+    " under none",
+    "mixed": "Mixed compared with humans: at some visual changes behind under {humans} of {all}, at"
+    " some ahead under {model}",
+    "even": "No significant difference from humans under {all}",
+}
+"""What significant leads in some range of visual change say, by the tone of the verdict."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer on one model, whose name precedes `text`; `tone` and `badge` as in a verdict."""
+
+    model: ModelEntry
+    tone: str
+    badge: str
+    text: Markup
+
+
+def answer_on(report: Report, part: Part, model: ModelEntry) -> Answer:
+    """Return the answer on a model of a part."""
+    main, numbers = main_score(part), numbers_of(report, model)
+    basis = basis_of(report, part, model)
+    tone, badge = NO_HUMANS if basis is None else basis.tone
+    text = _accuracy(report, main, model, numbers) + _worst(main, model, numbers)
+    return Answer(model, tone, badge, text + ". " + _humans(main, model, numbers, basis))
+
+
+def _accuracy(report: Report, main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
+    """Return the accuracy on clean images, then the main score under corruption."""
+    scores, path = model.space(main.space), model.path(main.space)
+    mean = _mean(report, main, model)
+    if scores is None or scores.clean_accuracy is None:
+        return mean
+    clean = numbers.estimate(percent, *path, "clean_accuracy")
+    # "is correct for … and for …", "is correct for … and incorrect for …"
+    more = mean.removeprefix("is correct ").removeprefix("is ")
+    return Markup("is correct for {} of clean images and {}").format(clean, Markup(more))
+
+
+def _mean(report: Report, main: MainScore, model: ModelEntry) -> Markup:
+    scores = model.space(main.space)
+    name = main.overall.name
+    errors = None if scores is None else scores.corruption_error
+    # Errors in percent of one's own say nothing.
+    if name in RELATIVE and errors is not None and errors.baseline != model.name:
+        baseline = short_names([errors.baseline])[0]
+        return Markup(RELATIVE[name]).format(
+            _overall(report, main, model, name), baseline, _n(main)
+        )
+    wanted = (name,) if name in MEANS else ()
+    for other in (*wanted, *MEANS):
+        if find(scores, SCORES[other].overall_path) is not None:
+            number = _overall(report, main, model, other)
+            return Markup("is ") + Markup(MEANS[other]).format(number, _n(main))
+    return Markup("has no score over all corruptions")
+
+
+def _overall(report: Report, main: MainScore, model: ModelEntry, name: str) -> Markup:
+    path = model.path(main.space, *SCORES[name].overall_path)
+    number = numbers_of(report, model).estimate(percent, *path)
+    run = report.runs[model.run]
+    return Markup("{}").format(marked(number, is_mean_marked(run, model.results, main.space, name)))
+
+
+def _n(main: MainScore) -> Markup:
+    """Return the number of corruptions that means are over."""
+    number = len(main.part.standings.board.counted)
+    return Markup("{} {}").format(counted(number), plural(number, "corruption"))
+
+
+def _worst(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
+    worst = main.worst(model)
+    if worst is None:
+        return Markup("")
+    number = marked(
+        numbers.estimate(percent, *worst.path), worst.corruption in model.results.marked
+    )
+    return Markup("; worst under <b>{}</b>, {}{}").format(
+        corruption_words(worst.corruption), WORST.get(worst.score.name, ""), number
+    )
+
+
+def _humans(main: MainScore, model: ModelEntry, numbers: Numbers, basis: Basis | None) -> Markup:
+    """Return who is ahead, or why that cannot be said."""
+    if basis is None:
+        scores = model.space(main.space)
+        if scores is not None and scores.verdict:
+            few = too_few(model, main.space, numbers)
+            return Markup("Insufficient data for a claim: {}.").format(few)
+        asked = main.part.runs[0].config.human_names
+        why = "no human responses apply to these corruptions" if asked else "none was requested"
+        return Markup("Not compared with humans: {}.").format(why)
+    if basis.tone == NO_CLAIM:
+        few = too_few(model, basis.space, basis.numbers)
+        return Markup("Insufficient data for a comparison with humans: {}.").format(few)
+    if basis.tone == NO_HUMANS:
+        return Markup("Not compared with humans, who recognized nothing under these corruptions.")
+    index = f"hmri_{basis.letter}"
+    hmri = basis.numbers.estimate(
+        style_of(SCORES[index], is_short=True), *model.path(basis.space), "means", index
+    )
+    n_compared = len(basis.compared)
+    claim = Markup(CLAIMS[basis.tone[0]]).format(
+        humans=counted(basis.n_ahead("humans")),
+        model=counted(basis.n_ahead("model")),
+        all=Markup("{} {}").format(counted(n_compared), plural(n_compared, "corruption")),
+    )
+    return claim + Markup(" (HMRI {}).").format(hmri)

@@ -1,0 +1,197 @@
+"""The score that answers whether a model is robust enough: overall and under every corruption.
+
+It is the score that models are ranked by. Where they are compared with humans, it is that of the 16
+human categories, so that the human areas can be drawn beside it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from eyechart.labels.space_names import ENTRY16
+from eyechart.reports.number_text import with_unit
+from eyechart.reports.series.report import ModelEntry, Part, Steps
+from eyechart.reports.words import corruption_title, corruption_words, listed, space_title
+from eyechart.scores.registry import DECLARED, SCORES, Score, find
+from eyechart.stats.estimate import Estimate
+
+ELSEWHERE = ("r_a", "r_p", "error")
+"""Scores under a corruption, the first available one if models are ranked by clean accuracy."""
+
+AXES = {
+    "r_a": "Rₐ: accuracy averaged over visual change",
+    "r_p": "Rₚ: consistency averaged over visual change",
+    "error": "error rate",
+    "ce": "CE: errors in % of the baseline’s",
+    "relative_ce": "relative CE: added errors in % of the baseline’s",
+}
+"""Title of the axis of each score under a corruption."""
+
+
+@dataclass(frozen=True, eq=False)
+class CorruptionScore:
+    """A model's score under one corruption; `path` leads to it in the results of the run."""
+
+    model: ModelEntry
+    corruption: str
+    score: Score
+    number: Estimate
+    path: Steps
+
+    @property
+    def text(self) -> str:
+        """The score as text, with its unit."""
+        return with_unit(self.number.value, self.score)
+
+    @property
+    def at(self) -> str:
+        """The location of its value in the report's results."""
+        return self.model.pointer(*self.path[2:], "value")
+
+
+@dataclass(frozen=True, eq=False)
+class HumanArea:
+    """The area below the human curve of one corruption, and its location in the results."""
+
+    corruption: str
+    value: float
+    at: str
+
+
+@dataclass(frozen=True, eq=False)
+class MainScore:
+    """The score of a part's models: `overall`, and `score` under every corruption.
+
+    `score` is None if no corruption has one. `space`: its label space.
+    """
+
+    part: Part
+    overall: Score
+    score: Score | None
+    space: str
+
+    def of(self, model: ModelEntry) -> list[CorruptionScore]:
+        """Return a model's scores under the corruptions that have one, in the suite's order."""
+        collected = []
+        for corruption in self.part.corruptions if self.score is not None else ():
+            assert self.score is not None
+            path = self.score.path(corruption)
+            number = find(model.space(self.space), path)
+            if number is not None and number.is_known:
+                at = model.path(self.space, *path)
+                collected.append(CorruptionScore(model, corruption, self.score, number, at))
+        return collected
+
+    def worst(self, model: ModelEntry) -> CorruptionScore | None:
+        """Return the corruption under which a model scores worst; None if fewer than 2 have one."""
+        scores = self.of(model)
+        if len(scores) < 2:
+            return None
+        return min(scores, key=lambda score: self._sign * score.number.value)
+
+    @property
+    def corruptions(self) -> list[str]:
+        """The corruptions that have a score, worst first by the mean over models."""
+        return sorted(self._values, key=lambda name: self._sign * fmean(self._values[name]))
+
+    @property
+    def models(self) -> list[ModelEntry]:
+        """The models that have a score under any corruption."""
+        return [model for model in self.part.models if self.of(model)]
+
+    @property
+    def humans(self) -> list[HumanArea]:
+        """The human areas on the same scale as the models' scores, as far as they are known."""
+        collected: dict[str, HumanArea] = {}
+        for model in self.part.models if self.score is SCORES["r_a"] else ():
+            scores = model.space(self.space)
+            for name, results in ({} if scores is None else scores.corruptions).items():
+                humans = None if results.accuracy is None else results.accuracy.humans
+                # Areas that are corrected for chance are on another scale than R_a.
+                if humans is None or humans.corrected_for_chance or name not in self._values:
+                    continue
+                steps = ("spaces", self.space, "corruptions", name, "accuracy", "humans", "areas")
+                area = HumanArea(name, humans.areas.human, model.pointer(*steps, "human"))
+                collected.setdefault(name, area)
+        return [collected[name] for name in self.corruptions if name in collected]
+
+    @property
+    def title(self) -> str:
+        """What the chart shows."""
+        assert self.score is not None
+        scores = "Rₐ" if self.score.name == "r_a" else self.score.symbol
+        return f"{scores} by corruption, worst first ({space_title(self.space)})"
+
+    @property
+    def axis_title(self) -> str:
+        """What the score is."""
+        assert self.score is not None
+        return AXES.get(self.score.name, self.score.symbol)
+
+    def in_words(self) -> str:
+        """Return the worst corruption of each model, and where the human area is larger."""
+        sentences = []
+        for model in self.models:
+            worst = self.worst(model) or self.of(model)[0]
+            sentences.append(f"{model.short} {worst.text} ({corruption_words(worst.corruption)})")
+        text = f"{self.axis_title}; worst of {len(self.corruptions)}: {listed(sentences)}"
+        if self.humans:
+            areas = [
+                f"{corruption_title(area.corruption)} {SCORES['r_a'].text(area.value)}"
+                for area in self.humans
+            ]
+            text += f"; Humans: {', '.join(areas)}"
+        return f"{text}."
+
+    @property
+    def _sign(self) -> int:
+        """1 if the lowest value is the worst, −1 if the highest is."""
+        return 1 if self.score is None or self.score.higher_is_better else -1
+
+    @cached_property
+    def _values(self) -> dict[str, list[float]]:
+        values: dict[str, list[float]] = {}
+        for model in self.part.models:
+            for score in self.of(model):
+                values.setdefault(score.corruption, []).append(score.number.value)
+        return values
+
+
+def main_score(part: Part) -> MainScore:
+    """Return the score that a part's models are judged by."""
+    overall = SCORES[part.standings.by]
+    space = part.standings.space
+    if overall.name == "r_a" and space != ENTRY16 and _are_compared(part):
+        space = ENTRY16
+    # CE has another name than its mean; other scores share theirs.
+    name = next((score.name for score in DECLARED if score.mean == overall.name), overall.name)
+    return MainScore(part, overall, _under(part, space, (name, *ELSEWHERE)), space)
+
+
+def _under(part: Part, space: str, names: Sequence[str]) -> Score | None:
+    """Return the first of some scores that any corruption has."""
+    for score in (SCORES[name] for name in names):
+        # A score of the whole test has no value under a corruption.
+        if not score.of_test and any(
+            find(model.space(space), score.path(corruption)) is not None
+            for model in part.models
+            for corruption in part.corruptions
+        ):
+            return score
+    return None
+
+
+def _are_compared(part: Part) -> bool:
+    """Return whether every model has R_a and HMRI in the human categories, on sufficient data."""
+    for model in part.models:
+        scores = model.space(ENTRY16)
+        if ENTRY16 not in part.spaces or scores is None or scores.verdict:
+            return False
+        hmri = scores.means.get("hmri_a")
+        if hmri is None or not hmri.is_known:
+            return False
+        areas = (find(scores, SCORES["r_a"].path(name)) for name in part.corruptions)
+        if not all(area is not None and area.is_known for area in areas):
+            return False
+    return True

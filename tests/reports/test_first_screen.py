@@ -1,0 +1,215 @@
+"""The first screen of the report: a sentence on each model, one chart, one table, no rank noise."""
+
+import re
+
+import pytest
+
+from changing import replace
+from eyechart.reports.html.answer import answer_on
+from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.verdict import about_humans, verdict_on
+from eyechart.reports.series.main_score import main_score
+from eyechart.scores.registry import SCORES
+from nonempty import at_least_one
+from report_pages import Page, at, files_of, with_results
+from report_shelf import UNDER, Shelf, called
+
+SINGLE = ("unlabeled", "native", "entry16")
+"""The kinds of pages on one model."""
+
+
+def answers_on(report, place=0):
+    """Each model of a part with the text of its answer, read as a page."""
+    part = report.parts[place]
+    return [(model, Page(str(answer_on(report, part, model).text)).root) for model in part.models]
+
+
+def test_the_first_section_has_a_sentence_per_model_a_table_and_a_chart(any_page):
+    report, page = any_page
+    first = page.by_id("good")
+    assert next(node for node in page.nodes if node.tag == "section") is first
+    assert [own.own["data-answer"] for own in first.all("li", kind="answer")] == [
+        model.name for part in report.parts for model in part.models
+    ]
+    parts = [str(place) for place in range(len(report.parts))]
+    assert [own.own["id"] for own in first.all("table")] == [f"summary-{own}" for own in parts]
+    shown = [own.own["data-chart"] for own in first.all("div") if "data-chart" in own.own]
+    by_id = {chart.id: chart for chart in charts_of(report)}
+    assert [by_id[own].kind for own in shown] == ["main-score"] * len(parts)
+    # what is long stands below
+    for part in report.parts:
+        assert about_humans(part) not in first.text and about_humans(part) in page.text
+
+
+def test_an_answer_goes_from_clean_images_to_the_worst_corruption(any_page):
+    report, _ = any_page
+    shelf = Shelf(report)
+    for place, part in at_least_one(enumerate(report.parts)):
+        for model, text in answers_on(report, place):
+            home = shelf.space(place, model.name, main_score(part).space)
+            expected = shelf.estimate(f"{home}/clean_accuracy")
+            assert text.places[: len(expected)] == expected
+            means = text.places[len(expected) :]
+            assert re.fullmatch(rf"{home}/(means|corruption_error)/\w+/value", means[0])
+            worst = [own for own in text.places if re.search(r"/(corruptions|ce)/", own)]
+            named = [own.text for own in text.all("b")]
+            assert len(named) == bool(worst) == (len(shelf.get(f"{home}/corruptions")) > 1)
+
+
+@pytest.mark.parametrize("kind", ["humans", "levels", "files", "two runs", "unlabeled"])
+def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
+    report, _ = made(kind)
+    files = files_of(report)
+    for model, text in at_least_one(answers_on(report)):
+        (name,) = [own.text for own in text.all("b")]
+        place = next(own for own in text.places if "/corruptions/" in own)
+        home, _, rest = place.partition("/corruptions/")
+        record = rest.split("/", 1)[1].removesuffix("/value")
+        assert record in (UNDER["Rₐ"], UNDER["Rₚ"], UNDER["Error"])
+        values = {
+            called(key): at([own], f"0/{record}/value")
+            for key, own in at(files, f"{home}/corruptions").items()
+        }
+        worst = (max if record == "error" else min)(values.values())
+        assert values[name.lower()] == worst == at(files, place), model.name
+
+
+def test_an_answer_says_who_is_ahead_as_the_verdict_does(made):
+    words = {
+        "ahead": "it is ahead of humans",
+        "behind": "it is behind humans",
+        "mixed": "Mixed compared with humans",
+        "even": "No significant difference from humans",
+    }
+    seen = set()
+    for kind in ("humans", "two runs", "chance"):
+        report, _ = made(kind)
+        part = report.parts[0]
+        for model, text in answers_on(report):
+            verdict, answer = (own(report, part, model) for own in (verdict_on, answer_on))
+            assert (answer.tone, answer.badge) == (verdict.tone, verdict.badge)
+            assert [tone for tone, said in words.items() if said in text.text] == [answer.tone]
+            hmri = [own for own in text.places if "/means/hmri_a/" in own]
+            assert [own.rsplit("/", 1)[1] for own in hmri] == ["value", "0", "1"]
+            seen.add(answer.tone)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("kind", ["levels", "native", "files", "unlabeled"])
+def test_without_humans_an_answer_says_why(made, kind):
+    report, _ = made(kind)
+    for model, text in at_least_one(answers_on(report)):
+        space = model.space(main_score(report.parts[0]).space)
+        said = "Insufficient data for a claim" if space.verdict else "Not compared with humans"
+        assert said in text.text
+
+
+def few_images(report, verdict):
+    results = report.runs[0].results
+    space = results.models[0].spaces["entry16"]
+    few = replace(space, verdict=verdict, n_images=5, classes=3)
+    model = replace(results.models[0], spaces={"entry16": few})
+    return with_results(report, replace(results, models=(model,)))
+
+
+def test_insufficient_data_are_counted_beside_what_is_needed(made):
+    """What is needed is what the evaluation says, here with numbers that it never has."""
+    report, _ = made("entry16")
+    few = few_images(report, "insufficient data for a claim (at least 77 images in 9 categories)")
+    ((_, text),) = answers_on(few)
+    assert (
+        "Insufficient data for a comparison with humans: 5 images in 3 categories; at least 77"
+        " images in 9 categories are needed." in text.text
+    )
+    assert {own.rsplit("/", 1)[1] for own in text.places} >= {"n_images", "classes"}
+    page = Page(str(verdict_on(few, few.parts[0], few.parts[0].models[0]).text))
+    assert "5 images in 3 categories; at least 77 images in 9 categories are needed" in page.text
+
+
+# The chart
+
+
+def main_charts(report):
+    return [chart for chart in charts_of(report) if chart.kind == "main-score"]
+
+
+def test_the_chart_is_sorted_worst_first(any_page):
+    report, _ = any_page
+    for chart, part in at_least_one(zip(main_charts(report), report.parts, strict=True)):
+        main = main_score(part)
+        by_row = {}
+        for trace in chart.spec["data"]:
+            if trace["meta"]["model"] != "humans":
+                for title, value in zip(trace["y"], trace["x"], strict=True):
+                    by_row.setdefault(title, []).append(value)
+        means = [sum(by_row[title]) / len(by_row[title]) for title in dict.fromkeys(by_row)]
+        assert means == sorted(means, reverse=not main.score.higher_is_better)
+        assert len(by_row) == len(part.corruptions)
+
+
+def test_humans_are_marked_where_their_area_is_known(made):
+    report, _ = made("humans")
+    files = files_of(report)
+    (chart,) = main_charts(report)
+    (humans,) = [own for own in chart.spec["data"] if own["meta"]["model"] == "humans"]
+    assert humans["name"] == "Humans" and chart.space == "entry16"
+    corruptions = files[0]["models"][0]["spaces"]["entry16"]["corruptions"]
+    areas = {
+        called(name): own["accuracy"]["humans"]["areas"]["human"]
+        for name, own in corruptions.items()
+        if own["accuracy"]["humans"]
+    }
+    shown = dict(zip(map(str.lower, humans["y"]), humans["x"], strict=True))
+    assert shown == pytest.approx(areas, abs=1e-6) and "Humans" in chart.alt
+
+
+@pytest.mark.parametrize("kind", ["levels", "chance"])
+def test_humans_are_not_marked_on_another_scale(made, kind):
+    """There are none, or their areas are corrected for chance and R_a is not."""
+    report, _ = made(kind)
+    (chart,) = main_charts(report)
+    assert "humans" not in {own["meta"]["model"] for own in chart.spec["data"]}
+
+
+# One model
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+def test_one_model_is_not_ranked(made, kind):
+    report, page = made(kind)
+    (model,) = report.models
+    assert page.headings[0] == ("h1", f"How robust is {model.short}?")
+    said = " ".join([page.text, *page.all("aria-label"), *page.all("title")])
+    assert not re.search(r"\brank", said, re.IGNORECASE)
+    assert not re.search(r"models in charts|predictions of\b", said, re.IGNORECASE)
+    assert not page.all("data-model-toggle") and "predictions" not in page.all("id")
+    heads = {head for table in page.tables for head in table.heads}
+    assert not heads & {"Rank", "Significantly ahead of"}
+
+
+def test_several_models_are_ranked(made):
+    _, page = made("humans")
+    assert page.headings[0] == ("h1", "How robust are 3 models?")
+    assert "Rank" in page.table("leaderboard-0").heads and page.all("data-model-toggle")
+
+
+# Words
+
+
+def test_humans_are_called_humans(any_page):
+    report, page = any_page
+    said = " ".join([page.text, *page.all("aria-label"), *page.all("title")])
+    charts = str([chart.spec for chart in charts_of(report)])
+    for text in (said, charts):
+        assert not re.search(r"\bpeople|share of humans reached", text, re.IGNORECASE)
+    for chart in charts_of(report):
+        for trace in chart.spec["data"]:
+            if trace["meta"]["model"] == "humans" and chart.kind != "humans":
+                assert trace["name"] == "Humans"
+
+
+def test_the_axis_of_every_main_score_has_a_title(any_page):
+    report, _ = any_page
+    for chart, part in at_least_one(zip(main_charts(report), report.parts, strict=True)):
+        title = chart.spec["layout"]["xaxis"]["title"]["text"]
+        assert title != main_score(part).score.symbol and main_score(part).score in SCORES.values()

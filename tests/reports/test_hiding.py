@@ -1,0 +1,140 @@
+"""What is hidden appears nowhere in a report: not in texts, attributes, charts or data."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from commands import assert_rejected
+from eyechart.core.errors import UsageError
+from eyechart.reports.hiding import HIDEABLE, hidden_kinds, names_without_folders
+from eyechart.reports.html.html_table import Table
+from eyechart.reports.html.report_page import render_report, report_results
+from eyechart.reports.html.structure_view import Grid, HeldOutImage, View
+from eyechart.reports.series.report import load_report
+from eyechart.reports.terminal.model_card import card_of
+from eyechart.results.scores_file import load
+from report_pages import NAMES, SECRET, Page, private_run
+from report_runs import make_once
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    return make_once(tmp_path_factory, private_run)
+
+
+def everything(text):
+    """All of a page but its own scripts and styles, as written and as read."""
+    text = re.sub(r"<script>.*?</script>|<style>.*?</style>", "", text, flags=re.DOTALL)
+    specs = re.search(r'id="chart-specs">(.*?)</script>', text, re.DOTALL)[1]
+    return "\n".join((text, unescape(text), json.dumps(json.loads(specs), ensure_ascii=False)))
+
+
+def page_of(private, *hide):
+    return everything(render_report(load_report([private], hide=hide)))
+
+
+SECRETS = {"paths": SECRET, "names": NAMES, "images": "data:image"}
+"""What can be found only if a kind is not hidden."""
+
+
+@pytest.mark.parametrize("kind", HIDEABLE)
+def test_what_is_hidden_is_nowhere_on_the_page(private, kind):
+    assert SECRETS[kind] in page_of(private)
+    hidden = page_of(private, kind)
+    assert SECRETS[kind] not in hidden
+    others = [secret for other, secret in SECRETS.items() if other != kind]
+    assert all(secret in hidden for secret in others)
+
+
+def test_all_of_it_can_be_hidden(private):
+    hidden = page_of(private, "paths,names,images")
+    assert not [secret for secret in SECRETS.values() if secret in hidden]
+    # no other part of any path either
+    for word in ("scans of the ward", "asked people.parquet/", "suites/", "nets/", str(private)):
+        assert word not in hidden
+    # the model still has a name, and the page its numbers
+    page = Page(render_report(load_report([private], hide=("paths", "names", "images"))))
+    assert "classifier" in page.text and len(page.numbers) > 40 and page.is_balanced
+
+
+def test_a_hidden_report_has_the_same_numbers(private):
+    shown, hidden = (
+        Page(render_report(load_report([private], hide=hide))) for hide in ((), ("paths", "names"))
+    )
+    assert [own["value"] for own, _ in hidden.numbers] == [own["value"] for own, _ in shown.numbers]
+    assert len(hidden.specs) == len(shown.specs)
+
+
+def test_the_card_hides_what_the_page_hides(private):
+    assert SECRET in card_of(load_report([private]))
+    assert SECRET not in card_of(load_report([private], hide=("paths",)))
+
+
+def test_the_page_says_what_is_hidden(private):
+    page = Page(render_report(load_report([private], hide=("paths", "images"))))
+    assert "The command is hidden in this report" in page.text
+    assert "The example images are hidden in this report" in page.text
+    assert "from a hidden source" in page.text
+
+
+def test_images_of_other_studies_are_hidden_too(private):
+    image = HeldOutImage("data:image/png;base64,AAAA", "cat", "dog", False)
+    table = Table("structure-0", "Accuracy", (), ())
+    view = View("Held out", f"Trained in /home/{SECRET}/nets.", table, (), (Grid("1", (image,)),))
+    report = load_report([private], hide=("images", "paths"))
+    hidden = everything(render_report(report, structure=[view]))
+    assert "data:image" not in hidden and SECRET not in hidden
+    assert "AAAA" in everything(render_report(load_report([private]), structure=[view]))
+
+
+def test_models_that_share_a_file_name_stay_different():
+    names = ["/a/net.onnx", "/b/net.onnx", "hf:org/net", "clahe+/c/other.pt", "timm:resnet50"]
+    assert names_without_folders(names) == {
+        "/a/net.onnx": "net.onnx",
+        "/b/net.onnx": "net.onnx (2)",
+        "clahe+/c/other.pt": "clahe+other.pt",
+    }
+
+
+# How it is asked for
+
+
+def test_kinds_are_repeated_or_listed():
+    assert hidden_kinds(("names", "paths,images")) == ("paths", "names", "images")
+    assert hidden_kinds("images, names") == ("names", "images") and hidden_kinds(()) == ()
+    with pytest.raises(UsageError, match=r"Unknown kind of --hide 'path'\. Did you mean 'paths'"):
+        hidden_kinds("path")
+
+
+def test_the_command_hides(run, private, tmp_path):
+    out = tmp_path / "shared.html"
+    done = run("report", private, "--hide", "paths,names", "--hide", "images", "-o", out)
+    assert done.status == 0
+    hidden = everything(out.read_text("utf-8"))
+    assert not [secret for secret in SECRETS.values() if secret in hidden]
+
+
+def test_a_category_is_given_by_the_model_s_own_name(run, private, tmp_path):
+    out = tmp_path / "shared.html"
+    model = private.parent / "nets" / "classifier.onnx"
+    done = run("report", private, "--hide", "paths", "--category", f"{model}=vit", "-o", out)
+    assert done.status == 0 and "Vision transformer" in out.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--hide", "folders"), "Unknown kind of --hide 'folders'"),
+        (("--hide", "images", "--serve"), "--hide is for a report that is written"),
+    ],
+)
+def test_what_cannot_be_hidden_is_rejected(run, private, arguments, says):
+    assert_rejected(run("report", private, *arguments), says)
+
+
+def test_python_hides_as_the_command_does(private, tmp_path):
+    path = report_results(load(private), tmp_path / "mine.html", hide=["paths", "images"])
+    hidden = everything(path.read_text("utf-8"))
+    assert SECRET not in hidden and "data:image" not in hidden and NAMES in hidden
