@@ -166,7 +166,7 @@ def test_density_on_the_command_line_weights_the_areas_of_both(second, folder, h
 def test_a_wrong_option_is_rejected_before_anything_is_written(evaluate):
     for option, wrong, says in (
         ("--density", "beta:2", "beta:A,B"),
-        ("--ruler", "vfi", "sheikh2006"),
+        ("--ruler", "vfi", "Did you mean 'vif'"),
         ("--clean-responses", "most", "majority"),
     ):
         result, out = evaluate(option, wrong)
@@ -225,7 +225,7 @@ def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder)
     assert own["humans"] is None and own["robustness"] is not None
     sentence = "human responses are placed by the ruler vif of visual change, this test is by"
     assert sentence in own["human_note"] and sentence in printed
-    assert "Visual change is measured by sheikh2006, not by vcr." in printed
+    assert "Visual change is measured by sheikh2006, not by vif." in printed
 
 
 def test_settings_that_make_scores_incomparable_are_printed(first):
@@ -249,13 +249,13 @@ def test_scores_by_two_definitions_are_never_put_together(sheikh, first, evaluat
 
 
 def test_scores_by_two_versions_of_a_ruler_are_never_put_together(first, run, tmp_path):
-    assert ec.load(first[0]).config.ruler_version == find_ruler("vcr").version
+    assert ec.load(first[0]).config.ruler_version == find_ruler("vif").version
     newer = tmp_path / "newer"
     shutil.copytree(first[0], newer)
     record = saved(newer)
     record["config"]["ruler_version"] += 1
     (newer / "results.json").write_text(json.dumps(record), encoding="utf-8")
-    assert_rejected(run("compare", first[0], newer), "different versions of vcr")
+    assert_rejected(run("compare", first[0], newer), "different versions of vif")
 
 
 def test_a_run_by_another_version_of_the_ruler_is_not_resumed(
@@ -263,7 +263,7 @@ def test_a_run_by_another_version_of_the_ruler_is_not_resumed(
 ):
     copy = tmp_path / "copy"
     shutil.copytree(first[0], copy)
-    monkeypatch.setattr(type(find_ruler("vcr")), "version", 99)
+    monkeypatch.setattr(type(find_ruler("vif")), "version", 99)
     assert_rejected(run(*words(folder, humans, copy, models=MODELS)), "ruler_version")
 
 

@@ -320,5 +320,6 @@ def test_a_second_training_into_the_same_file_is_rejected_before_any_work(run, h
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(run, home):
-    told = run(*words(home, "--steps", 2), "--out", "/proc/styles.pt", "--train-images", home / "none")
+    more = ("--out", "/proc/styles.pt", "--train-images", home / "none")
+    told = run(*words(home, "--steps", 2), *more)
     assert_rejected(told, "Cannot write /proc/styles.pt")
