@@ -139,7 +139,7 @@ def _print_vif(speed: VifSpeed, plan: VifPlan) -> None:
     )
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("VIF")
-    for title in ("pictures/s", "µs a picture", "ratio to pyrtools"):
+    for title in ("images/s", "µs an image", "ratio to pyrtools"):
         table.add_column(title, justify="right")
     rows = [
         ("clean side reused", speed.reused, speed.reused_ratio),
@@ -155,11 +155,11 @@ def _print_vif(speed: VifSpeed, plan: VifPlan) -> None:
         why = "its pyramid needs 72 px" if plan.size < 72 else "pip install pyrtools"
         console.print(f"pyrtools was not timed: {why}.", highlight=False)
     console.print(
-        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB a picture", highlight=False
+        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB an image", highlight=False
     )
     if speed.bandwidth:
         console.print(
-            f"memory bandwidth: {speed.bandwidth / 1e12:.2f} TB/s; reading pictures and statistics"
+            f"memory bandwidth: {speed.bandwidth / 1e12:.2f} TB/s; reading images and statistics"
             f" once takes {speed.share_of_bandwidth:.1%} of the time",
             highlight=False,
         )
@@ -261,7 +261,7 @@ def _print_curves(speed: CurvesSpeed, plan: CurvesPlan) -> None:
 
 @app.command("loop")
 def loop(
-    n: Annotated[int, typer.Option("--n", help="Pictures per corruption.", min=1)] = 4096,
+    n: Annotated[int, typer.Option("--n", help="Images per corruption.", min=1)] = 4096,
     max_images: Annotated[int, typer.Option(help="Number of different images.", min=1)] = 512,
     batch_size: Annotated[int | None, typer.Option(help="Batch size.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -270,11 +270,11 @@ def loop(
     where = find_device(device)
     print(machine_name(where))
     speed = measure_loop(where, n, max_images, batch_size)
-    print(f"ResNet-50 alone: {speed.model:,.0f} pictures/s")
+    print(f"ResNet-50 alone: {speed.model:,.0f} images/s")
     for name, rate in speed.loop.items():
         print(f"  {name:26} {rate:>9,.0f}/s  {rate / speed.model:.2f} of the model's own")
     print(
-        f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} pictures/s,"
+        f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} images/s,"
         f" {speed.ratio:.2f} of the model's own speed"
     )
 

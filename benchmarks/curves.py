@@ -1,4 +1,4 @@
-"""How fast curves are refitted to resampled answers, next to other ways to fit the same counts."""
+"""How fast curves are refitted to resampled predictions, beside other fits of the same counts."""
 
 import time
 from collections.abc import Callable
@@ -78,13 +78,13 @@ def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
 def _predictions(
     plan: CurvesPlan, number: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return Δv, hits, clean hits and picture of answers like a model's."""
+    """Return Δv, hits, clean hits and image of predictions like a model's."""
     numbers = np.random.default_rng(number)
     images = np.arange(plan.predictions) % plan.images
     easy = numbers.random(plan.images)[images]
     change = numbers.random(plan.predictions)
     rate = 0.85 / (1 + np.exp((change - 0.65) * 9))
-    # the easier a picture, the more likely are all answers to it
+    # the easier a image, the more likely are all predictions of it
     hits = (easy + numbers.random(plan.predictions)) / 2 < rate
     return change, hits.astype(float), (easy < 0.85).astype(float), images.astype(float)
 

@@ -18,14 +18,14 @@ PACKAGE = "imagecorruptions"
 
 @dataclass(frozen=True)
 class Rival:
-    """Another implementation: which corruptions it has, and its function for one picture."""
+    """Another implementation: which corruptions it has, and its function for one image."""
 
     names: frozenset[str]
     function: Callable[..., Any]
     version: str
 
     def corrupt(self, image: NDArray[np.uint8], name: str, severity: int) -> None:
-        """Corrupt one uint8 (H, W, 3) picture at a published level."""
+        """Corrupt one uint8 (H, W, 3) image at a published level."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.function(image, corruption_name=name, severity=severity)

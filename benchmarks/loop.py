@@ -24,9 +24,9 @@ SIDE = 224
 
 @dataclass(frozen=True)
 class LoopSpeed:
-    """Pictures a second: the model alone, and the whole loop under each corruption.
+    """Images a second: the model alone, and the whole loop under each corruption.
 
-    `mean`: over the corruptions, from the mean time per picture; `ratio`: of that to the model's.
+    `mean`: over the corruptions, from the mean time per image; `ratio`: of that to the model's.
     """
 
     model: float
@@ -34,7 +34,7 @@ class LoopSpeed:
 
     @property
     def mean(self) -> float:
-        """Pictures a second if every corruption has as many pictures."""
+        """Images a second if every corruption has as many images."""
         return len(self.loop) / sum(1 / rate for rate in self.loop.values())
 
     @property
@@ -44,7 +44,7 @@ class LoopSpeed:
 
 
 def measure_loop(device: torch.device, n: int, max_images: int, batch: int | None) -> LoopSpeed:
-    """Measure a ResNet-50 with random weights on pictures that are decoded already."""
+    """Measure a ResNet-50 with random weights on images that are decoded already."""
     model = load_model(ResNet50(), device)
     size = batch or BATCH.get(device.type, BATCH["cpu"])
     images = _resident(max_images)
@@ -52,7 +52,7 @@ def measure_loop(device: torch.device, n: int, max_images: int, batch: int | Non
     rates = {}
     for entry in Plan().entries():
         plan = Plan(n=n, corruptions=(entry.name,))
-        # without the clean pictures: they are predicted once for all corruptions
+        # without the clean images: they are predicted once for all corruptions
         groups = plan_samples(images, plan)[1:]
         first = groups[0].take(groups[0].row[:size] - groups[0].row[0])
         warm_up = PredictionTask(images, plan, [first], [model], device, size)
@@ -90,7 +90,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _resident(count: int) -> ImageSet:
-    """Return pictures of smooth random colors, each known by a name, as if decoded."""
+    """Return images of smooth random colors, each known by a name, as if decoded."""
     kept = {}
     for place in range(count):
         random = ImageRandom(torch.tensor([place]), [hash64("bench")], torch.device("cpu"))

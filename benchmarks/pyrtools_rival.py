@@ -1,4 +1,4 @@
-"""The rival of `bench vif`: VIF on one pair of pictures with pyrtools and NumPy.
+"""The rival of `bench vif`: VIF on one pair of images with pyrtools and NumPy.
 
 It does what the code behind the VCR study does, but computes only the subbands that VIF uses, which
 makes it several times faster than that code.
@@ -26,7 +26,7 @@ class VifRival:
     version: str
 
     def vif(self, clean: Plane, corrupted: Plane) -> float:
-        """Return VIF of two gray pictures (H, W) in gray levels."""
+        """Return VIF of two gray images (H, W) in gray levels."""
         kept = total = 0.0
         before, after = self._subbands(clean), self._subbands(corrupted)
         for (window, x), (_, y) in zip(before, after, strict=True):

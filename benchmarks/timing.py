@@ -17,13 +17,13 @@ ROUNDS = 3
 
 
 def sample_images(count: int, size: int) -> Tensor:
-    """Return uint8 (count, 3, size, size) with the spectrum of photographs, the same every time."""
+    """Return uint8 (count, 3, size, size) with the spectrum of natural images, always the same."""
     numbers = np.random.default_rng(0)
     fx, fy = np.fft.rfftfreq(size), np.fft.fftfreq(size)
     amplitude = 1 / np.maximum(np.hypot(fy[:, None], fx[None, :]), 1 / size)
     shape = (count, 3, size, len(fx))
     spectrum = numbers.standard_normal(shape) + 1j * numbers.standard_normal(shape)
-    # Mostly gray, as photographs are: each channel is a common part and a little of its own.
+    # Mostly gray, as natural images are: each channel is a common part and a little of its own.
     spectrum[:, 1:] = 0.9 * spectrum[:, :1] + 0.3 * spectrum[:, 1:]
     waves = np.fft.irfft2(spectrum * amplitude, s=(size, size))
     waves /= 4 * waves.std(axis=(1, 2, 3), keepdims=True)

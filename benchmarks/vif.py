@@ -31,10 +31,10 @@ class VifPlan:
 
 @dataclass(frozen=True)
 class VifSpeed:
-    """Pictures/s with the clean side `reused` and as a `whole`; the rival's, and the ratios to it.
+    """Images/s with the clean side `reused` and as a `whole`; the rival's, and the ratios to it.
 
-    `statistics_bytes` is what the clean side of one picture takes. On a GPU, `bandwidth` is what a
-    large copy reaches in bytes/s, and `share_of_bandwidth` how much of it the picture and its
+    `statistics_bytes` is what the clean side of one image takes. On a GPU, `bandwidth` is what a
+    large copy reaches in bytes/s, and `share_of_bandwidth` how much of it the image and its
     statistics, read once, would use at the rate `reused`.
     """
 
