@@ -5,7 +5,7 @@ and comparing runs do not belong here.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -260,12 +260,17 @@ class Results(Record):
 
         return plot_curves(self, corruptions, space)
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as one HTML page, as `eyechart report` does; return its path."""
+    def report(self, path: str | os.PathLike[str], hide: str | Sequence[str] = ()) -> Path:
+        """Write the report as one HTML page, as `eyechart report` does; return its path.
+
+        Args:
+            path: An .html file.
+            hide: What is left out of a page to be shared: "paths", "names", "images".
+        """
         # Imported here, because reports are a layer above results (see docs/decisions.md).
         from eyechart.reports.html.report_page import report_results
 
-        return report_results(self, path)
+        return report_results(self, path, hide)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the lines and columns of results.csv."""
