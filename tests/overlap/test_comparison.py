@@ -228,7 +228,7 @@ def test_several_suites_may_be_chosen_among(files):
         (("compare", "one.csv", "two.csv", "--among", "nothing"), "Unknown suite"),
         (("compare", "one.csv", "few.csv"), "share at least 4 corruptions"),
         (("compare", "one.csv", "other.csv"), "other.csv"),
-        (("compare", "one.csv", "two.csv", "--min-gain", "2"), "least gain"),
+        (("compare", "one.csv", "two.csv", "--min-gain", "2"), "min_gain"),
         (("select", "one.csv", "--threshold", "0.5", "--among", "vcr"), "leaves 0 corruptions"),
         (("select", "one.csv", "--all", "--among", "imagnet-c"), "Did you mean 'imagenet-c'"),
     ],

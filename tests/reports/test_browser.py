@@ -143,7 +143,7 @@ def test_the_page_opens_from_disk_without_errors_and_fetches_nothing(wide):
 
 IN_VIEW = """() => {
     const good = document.querySelector("#good");
-    const parts = [".answers", "table", ".js-plotly-plot"].map((own) => good.querySelector(own));
+    const parts = [".summaries", "table", ".js-plotly-plot"].map((own) => good.querySelector(own));
     return parts.map((own) => {
         const box = own.getBoundingClientRect();
         return box.top >= 0 && box.bottom <= window.innerHeight && box.right <= window.innerWidth;
@@ -170,7 +170,7 @@ def test_the_first_screen_answers_without_scrolling(browser, path, single_path, 
         page.locator("#good .js-plotly-plot .main-svg").first.wait_for()
         assert page.evaluate(IN_VIEW) == [True, True, True]
         page.set_viewport_size({"width": PHONE, "height": 844})
-        first = page.locator("#good .answer").first.bounding_box()
+        first = page.locator("#good .summary").first.bounding_box()
         assert first["y"] + first["height"] < 844
         assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from changing import replace
-from eyechart.reports.html.answer import answer_on
 from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.model_summary import summarize
 from eyechart.reports.html.verdict import about_humans, verdict_on
 from eyechart.reports.series.main_score import main_score
 from eyechart.scores.registry import SCORES
@@ -21,14 +21,14 @@ SINGLE = ("unlabeled", "native", "entry16")
 def answers_on(report, place=0):
     """Each model of a part with the text of its answer, read as a page."""
     part = report.parts[place]
-    return [(model, Page(str(answer_on(report, part, model).text)).root) for model in part.models]
+    return [(model, Page(str(summarize(report, part, model).text)).root) for model in part.models]
 
 
 def test_the_first_section_has_a_sentence_per_model_a_table_and_a_chart(any_page):
     report, page = any_page
     first = page.by_id("good")
     assert next(node for node in page.nodes if node.tag == "section") is first
-    assert [own.own["data-answer"] for own in first.all("li", kind="answer")] == [
+    assert [own.own["data-summary"] for own in first.all("li", kind="summary")] == [
         model.name for part in report.parts for model in part.models
     ]
     parts = [str(place) for place in range(len(report.parts))]
@@ -74,7 +74,7 @@ def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
         assert values[name.lower()] == worst == at(files, place), model.name
 
 
-def test_an_answer_says_who_is_ahead_as_the_verdict_does(made):
+def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):
     words = {
         "ahead": "it is ahead of humans",
         "behind": "it is behind humans",
@@ -86,12 +86,12 @@ def test_an_answer_says_who_is_ahead_as_the_verdict_does(made):
         report, _ = made(kind)
         part = report.parts[0]
         for model, text in answers_on(report):
-            verdict, answer = (own(report, part, model) for own in (verdict_on, answer_on))
-            assert (answer.tone, answer.badge) == (verdict.tone, verdict.badge)
-            assert [tone for tone, said in words.items() if said in text.text] == [answer.tone]
+            verdict, summary = (own(report, part, model) for own in (verdict_on, summarize))
+            assert (summary.tone, summary.badge) == (verdict.tone, verdict.badge)
+            assert [tone for tone, said in words.items() if said in text.text] == [summary.tone]
             hmri = [own for own in text.places if "/means/hmri_a/" in own]
             assert [own.rsplit("/", 1)[1] for own in hmri] == ["value", "0", "1"]
-            seen.add(answer.tone)
+            seen.add(summary.tone)
     assert len(seen) > 1
 
 

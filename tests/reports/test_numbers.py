@@ -36,7 +36,7 @@ def test_every_number_stands_where_something_looks_at_it(any_page):
             continue
         if number.within("ol", kind="strip"):
             assert re.match(r"\d+/examples/", number.own["data-at"])
-        elif number.within("li", kind="verdict") or number.within("li", kind="answer"):
+        elif number.within("li", kind="verdict") or number.within("li", kind="summary"):
             assert origin in (None, "count")
         elif number.within("p", kind="lede") or number.within("dl", kind="facts"):
             assert origin == "count" or "/images/" in number.own["data-at"]

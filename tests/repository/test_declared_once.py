@@ -61,6 +61,8 @@ REGISTRIES = {
             "cli/compare.py": "examples in a help text",
             "overlap/published_benchmarks.py": "columns of two published tables",
             "reports/html/verdict.py": "the sentence that a report on one model begins with",
+            "reports/html/leaderboard_table.py": "columns of the first screen",
+            "reports/series/main_score.py": "the area that is compared with humans by its index",
             "reports/series/model_errors.py": "the two means of corruption errors",
             "reports/terminal/published_tables.py": "columns of published corruption errors",
             "reports/terminal/result_tables.py": "two columns that a baseline brings",

@@ -26,7 +26,7 @@ FORMATS = {"html": ".html", "md": ".md"}
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """The runs of a report, what else it shows, and its format."""
+    """The runs of a report, its other contents, and its format."""
 
     runs: Runs
     category: Annotated[
@@ -104,22 +104,24 @@ class ReportSettings:
     def check(self) -> None:
         """Raise a UsageError unless the settings make sense together."""
         if self.serve and self.hide:
-            raise UsageError("--hide is for a report that is written: leave it out with --serve.")
+            raise UsageError("--hide applies to written reports only: omit it with --serve.")
         hidden_kinds(self.hide)
         if not self.serve and (self.images is not None or self.port):
-            raise UsageError("--images and --port are for --serve: add it, or leave them out.")
+            raise UsageError("--images and --port need --serve: add it, or omit them.")
         written = (self.out, self.figures, self.format, self.overlap)
         if self.serve and (self.structure or any(option is not None for option in written)):
             raise UsageError(
-                "--serve writes nothing: leave out --out, --figures, --format, --overlap and"
+                "--serve writes no files: omit --out, --figures, --format, --overlap and"
                 " --structure."
             )
         if not 0 <= self.port <= 65535:
             raise UsageError(f"--port must be from 0 to 65535, got {self.port}.")
         if self.kind == "md" and self.overlap is not None:
-            raise UsageError("--overlap is for html and figures: leave it out with --format md.")
+            raise UsageError(
+                "--overlap applies to html and figures only: omit it with --format md."
+            )
         if self.kind == "md" and self.structure:
-            raise UsageError("--structure is for html: leave it out with --format md.")
+            raise UsageError("--structure applies to html only: omit it with --format md.")
 
     @property
     def kind(self) -> str:
@@ -149,7 +151,7 @@ class ReportSettings:
 
     @property
     def categories(self) -> dict[str, str]:
-        """The categories that models were given, by the models' names."""
+        """The category of each model, by the model's name."""
         known = {category.lower(): category for category in CATEGORIES}
         by_model = {}
         for text in self.category:
@@ -165,7 +167,6 @@ class ReportSettings:
 
 
 @examples(
-    "eyechart report eyechart-results",
     "eyechart report runs/vcr runs/imagenet-c --out report.html --figures figures",
     "eyechart report eyechart-results --hide paths,names,images",
 )

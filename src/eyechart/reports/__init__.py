@@ -1,4 +1,4 @@
-"""What is drawn, as data (`series`), and its renderers `html`, `figures`, `terminal`, `browse`.
+"""Reports: contents as data (`series`), renderers `html`, `figures`, `terminal`, `browse`.
 
-No score is computed here, and what is shown is decided once, in `series`.
+No score is computed here; the contents are decided once, in `series`.
 """

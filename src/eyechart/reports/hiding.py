@@ -1,7 +1,7 @@
-"""What a report leaves out when it is shared: paths, file names of images, example images.
+"""Hide parts of a report before it is shared: paths, file names of images, example images.
 
-It is taken out of the runs before anything is drawn or written, so that no part of a page, a card
-or a figure can show it. Slow imports are inside functions: the command line lists the kinds.
+They are removed from the runs before anything is drawn or written, so that they cannot appear in a
+page, a card or a figure. Slow imports are inside functions: the command line lists the kinds.
 """
 
 import re
@@ -30,8 +30,8 @@ HIDEABLE: Mapping[str, str] = {
 Hide = Annotated[
     tuple[str, ...],
     Option(
-        help=f"Leave out what must not be shared: {one_of(HIDEABLE)}; repeatable, or a list"
-        " with commas.",
+        help=f"Hide parts that must not be shared: {one_of(HIDEABLE)}; repeatable, or a "
+        "comma-separated list.",
         group="Output",
         metavar="KIND",
     ),
@@ -41,7 +41,7 @@ SOURCE = "a hidden source"
 """Words for the folder of images."""
 
 CORRUPTIONS = ("corruptions", "means_over")
-"""Settings whose values have slashes but are no paths: vcr/gaussian_noise."""
+"""Settings whose values have slashes but are not paths, such as vcr/gaussian_noise."""
 
 LOCAL = re.compile(r"~?[/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
 """The beginning of a path on this machine; hf:org/model has none."""
@@ -57,7 +57,7 @@ Rewrite = Callable[[str], str]
 
 
 def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds to hide, each once; texts may list several with commas.
+    """Return the kinds to hide, each once; a string may list several, separated by commas.
 
     Raises:
         UsageError: If a kind is unknown.
@@ -97,10 +97,10 @@ def _with(run: "Run", **update: object) -> "Run":
 
 
 def hide_paths(value: Value) -> Value:
-    """Return a value without the folders of files, in texts that are names or sentences."""
+    """Return a value without the folders of files, in strings that are names or sentences."""
 
     def rewrite(text: str) -> str:
-        # Images are texts too, and so are the templates of charts.
+        # Embedded images and chart templates are strings too.
         if text.startswith("data:") or "<" in text:
             return text
         return ABSOLUTE.sub(r"\1", text) if re.search(r"\s", text) else _without_folder(text)
@@ -124,14 +124,14 @@ def _numbered(runs: Sequence["Run"]) -> dict[str, str]:
 
 
 def _in_sentences(names: Mapping[str, str]) -> Rewrite:
-    """Return what replaces names of images, or the last parts of their paths, in a sentence."""
+    """Return the function that replaces image names, or the ends of their paths, in a sentence."""
     endings = {PurePath(name).suffix for name in names}
     # Longer names first: one may be the end of another.
     last = {PurePath(name).name: text for name, text in names.items()}
     ordered = sorted({**last, **names}.items(), key=lambda pair: -len(pair[0]))
 
     def rewrite(text: str) -> str:
-        # Looking for thousands of names takes long, and few texts have the ending of any.
+        # Searching for thousands of names is slow, and few strings end like any of them.
         if any(ending in text for ending in endings):
             for name, replacement in ordered:
                 text = text.replace(name, replacement)
@@ -213,7 +213,8 @@ def _last(text: str) -> str:
 
 
 def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
-    """Return what replaces paths in a sentence: the known ones, then whatever looks like one."""
+    """Return the replacement for paths in a sentence: known paths first, then anything that looks
+    like a path."""
     ordered = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
 
     def rewrite(text: str) -> str:
@@ -228,7 +229,7 @@ def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
 
 
 def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
-    """Return what replaces a text: as a whole if it is known, else parts of a sentence."""
+    """Return the replacement of a string: of the whole if it is known, else of its parts."""
     return lambda text: exact[text] if text in exact else in_sentences(text)
 
 
@@ -238,7 +239,7 @@ def _rewritten_run(run: "Run", rewrite: Rewrite) -> "Run":
 
 
 def _rewritten(value: Value, rewrite: Rewrite) -> Value:
-    """Return a value with every text in it rewritten; what has none is returned as it is."""
+    """Return a value with every string in it rewritten; other values are unchanged."""
     changed: object = value
     if isinstance(value, str):
         changed = rewrite(value)

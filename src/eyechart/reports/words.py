@@ -64,7 +64,7 @@ def suite_title(name: str) -> str:
 def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Return corruptions by the suite's groups: noise, blur, weather, digital, then any others.
 
-    Those whose group is unknown are under "".
+    Corruptions whose group is unknown are under "".
     """
     try:
         known = {entry.name: entry.group for entry in load_suite(suite)}
@@ -94,7 +94,7 @@ def short_space(name: str) -> str:
 
 
 def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
-    """Return whose responses are used for one corruption, given them by the property's letter."""
+    """Return the human references of one corruption in words; `used` is by property."""
     by_source: dict[str, list[str]] = {}
     for letter, comparison in comparisons:
         source = NO_REFERENCE if comparison is None else comparison.about

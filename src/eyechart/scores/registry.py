@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eyechart.stats.estimate import Estimate
 
 LABELS, HUMANS, BASELINE, CLEAN = "labels", "humans", "baseline", "clean images"
-"""What a score may need: labels of the images, a human curve, errors of a baseline."""
+"""Data that a score may need: labels of the images, a human curve, errors of a baseline."""
 
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
 """The two properties by the letter of their scores: R_a, R_p."""
@@ -31,7 +31,7 @@ class Score:
         symbol: Name on pages and in sentences: "Rₐ".
         meaning: One-line description.
         group: Kind of score; leaderboards show errors before areas of curves.
-        needs: What must be available to compute it.
+        needs: The data that it needs.
         higher_is_better: Its direction.
         unit: "share" for values in [0, 1], "percent" for values printed in percent.
         of_test: Whether there is one value per test, such as clean accuracy. Other scores have one
@@ -49,6 +49,9 @@ class Score:
         is_dark_when_high: Whether the report's tables shade high values dark; by default the worst
             values are dark.
         short: Title where space is scarce.
+        axis: Title of an axis.
+        predicate: What a mean over corruptions says of a model, with {value}, {corruptions} (their
+            number) and, for scores relative to one, {baseline}.
         latex: Title in LaTeX.
     """
 
@@ -71,6 +74,8 @@ class Score:
     can_gate: bool = False
     is_dark_when_high: bool = False
     short: str = ""
+    axis: str = ""
+    predicate: str = ""
     latex: str = ""
 
     @property
@@ -130,6 +135,12 @@ class Score:
         return ("corruptions", corruption, *self.record)
 
 
+AREA_PREDICATES = {
+    "a": "is correct",
+    "p": "is consistent with its prediction for the clean image",
+}
+
+
 def _area(letter: str, symbol: str, meaning: str) -> Score:
     return Score(
         name=f"r_{letter}",
@@ -143,6 +154,9 @@ def _area(letter: str, symbol: str, meaning: str) -> Score:
         bounds=(PROPERTIES[letter], "bounds"),
         has_narrow_interval=True,
         can_gate=True,
+        axis=f"{symbol}: {PROPERTIES[letter]} averaged over visual change",
+        predicate=f"{AREA_PREDICATES[letter]} for {{value}} of corrupted images ({symbol}, mean"
+        " over visual change and {corruptions})",
         latex=rf"$\hat{{\mathcal{{R}}}}_{letter}$",
     )
 
@@ -177,7 +191,7 @@ DECLARED = (
         can_gate=True,
     ),
     _area("a", "Rₐ", "accuracy averaged over visual changes from 0 to 1"),
-    _area("p", "Rₚ", "share of predictions equal to that for the clean image, likewise"),
+    _area("p", "Rₚ", "share of predictions equal to that for the clean image, averaged likewise"),
     _human_index(
         "hmri", "a", "HMRIₐ",
         "share of human accuracy that the model reaches; 1: nowhere behind humans",
@@ -203,6 +217,8 @@ DECLARED = (
         needs=(LABELS,),
         higher_is_better=False,
         record=("error",),
+        axis="error rate",
+        predicate="is incorrect for {value} of corrupted images (error, mean over {corruptions})",
         is_dark_when_high=True,
     ),
     Score(
@@ -215,17 +231,19 @@ DECLARED = (
         higher_is_better=False,
         unit="percent",
         mean="mce",
+        axis="CE: errors in % of the baseline’s",
     ),
     Score(
         name="relative_ce",
         title="relative CE",
         symbol="Relative CE",
-        meaning="how many errors a corruption adds, in percent of what it adds to the baseline;"
-        " lower is better",
+        meaning="errors that a corruption adds, in percent of those that it adds to the baseline; "
+        "lower is better",
         group="error",
         needs=(BASELINE, CLEAN, LABELS),
         higher_is_better=False,
         unit="percent",
+        axis="relative CE: added errors in % of the baseline’s",
         mean="relative_mce",
     ),
     Score(
@@ -238,18 +256,21 @@ DECLARED = (
         needs=(BASELINE, LABELS),
         higher_is_better=False,
         unit="percent",
+        predicate="makes {value} of the errors of {baseline} (mCE, mean over {corruptions})",
         of_test=True,
     ),
     Score(
         name="relative_mce",
         title="relative mCE",
         symbol="Relative mCE",
-        meaning="how many errors corruption adds, in percent of what it adds to the baseline; lower"
-        " is better",
+        meaning="errors that corruption adds, in percent of those that it adds to the baseline; "
+        "lower is better",
         group="error",
         needs=(BASELINE, CLEAN, LABELS),
         higher_is_better=False,
         unit="percent",
+        predicate="gets {value} of the errors that corruption adds to {baseline} (relative mCE,"
+        " mean over {corruptions})",
         of_test=True,
         short="Rel. mCE",
     ),

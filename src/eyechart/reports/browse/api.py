@@ -193,7 +193,7 @@ def _parameters(recorded: RecordedPredictions, table: pa.Table, corruption: str)
 
 def _why_no_humans(score: PropertyResults, name: str) -> str:
     if score.humans is not None:
-        return f"human {name}: corrected for chance, and so on another scale"
+        return f"human {name}: corrected for chance, so not on the same scale"
     return f"human {name}: {score.human_note}" if score.human_note else ""
 
 

@@ -44,7 +44,7 @@ KEPT = 64
 class Reply:
     """A reply: HTTP status, content type and content.
 
-    `is_report` says whether it is the report, which contains inline scripts.
+    `is_report` is whether it is the report, which contains inline scripts.
     """
 
     status: int
@@ -54,7 +54,7 @@ class Reply:
 
 
 class RequestError(Exception):
-    """A request that cannot be answered; the message says why."""
+    """A request that cannot be answered; the message is the reason."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -106,7 +106,7 @@ class Browser:
             return self._sample(_Query(query, ("run", "row", "space")))
         if path == "/image":
             return self._image(_Query(query, ("run", "row", "clean")))
-        raise RequestError(404, "There is nothing at this address: the report is at /.")
+        raise RequestError(404, "Nothing exists at this address: the report is at /.")
 
     @cached_property
     def _page(self) -> bytes:

@@ -1,6 +1,6 @@
 """Regenerate images of a test set, one at a time, from their clean images.
 
-The result has exactly the pixels that the models saw; otherwise a `UsageError` says why not.
+The result has exactly the pixels that the models saw; otherwise a `UsageError` is raised.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ WHERE = "start again with --images PATH, their current location"
 
 
 class ImageMaker(Protocol):
-    """Regenerates the images of a run: uint8 (3, H, W), or a `UsageError` that says why not.
+    """Regenerates the images of a run: uint8 (3, H, W), or a `UsageError` with the reason.
 
     Both methods take one row with the test set's columns; `clean` takes that of the clean image.
     """

@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
             raise
         except Exception as error:
             traceback.print_exc()
-            sentence = f"eyechart failed and should not have ({type(error).__name__}: {error})."
+            sentence = f"Internal error of eyechart ({type(error).__name__}: {error})."
             return plain_reply({"error": sentence}, 500)
 
     def _is_for_us(self) -> bool:

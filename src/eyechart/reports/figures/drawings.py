@@ -26,7 +26,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Drawings:
-    """What can be drawn of a report; `notes` has one sentence for each thing that cannot."""
+    """The drawings of a report; `notes` has one sentence for each that is missing."""
 
     drawings: tuple[Drawing, ...] = ()
     notes: tuple[str, ...] = ()

@@ -131,7 +131,7 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
     value = 100 * score.value
     # An undetermined interval is drawn with length zero.
     ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
-    # Slightly apart, so that no interval hides the other.
+    # Slightly apart, so that no interval hides another.
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
     axes.update_datalim([(clean, end) for end in (*ends, value)])

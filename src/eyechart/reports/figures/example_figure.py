@@ -50,7 +50,7 @@ def plan_examples(report: Report) -> Planned:
         for corruption in part.corruptions:
             strip = image_strip(report, part, corruption).spread_over(MOST)
             if not strip.images:
-                yield f"No example images of {corruption} ({suite}): none are kept."
+                yield f"No example images of {corruption} ({suite}): none were stored."
                 continue
             caption = f"{corruption_title(corruption)}: {LEGEND}"
             words = ("examples", *suite_words(report, part), bare_name(corruption))

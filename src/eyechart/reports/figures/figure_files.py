@@ -47,7 +47,7 @@ MARKS = {
 
 
 def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawings:
-    """Return everything that can be drawn of a report, and a note for each thing that cannot."""
+    """Return all drawings of a report, and a note for each that is missing."""
     return joined(
         [
             plan_main_scores(report),
@@ -74,7 +74,7 @@ def write_figures(
 ) -> list[Path]:
     """Write every figure of a report and return the paths; see `write_drawings`.
 
-    What cannot be drawn is left out; `plan_figures` says why.
+    Missing ones are left out; `plan_figures` returns the reasons.
     """
     return write_drawings(plan_figures(report, overlap).drawings, folder, begin)
 

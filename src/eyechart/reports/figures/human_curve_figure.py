@@ -45,7 +45,7 @@ def plan_humans(report: Report) -> Planned:
     for letter, name in PROPERTIES.items():
         series = human_panels(experiments, letter)
         if not series:
-            yield f"No human {name}: the responses do not determine it."
+            yield f"No human {name}: it cannot be computed from the responses."
             continue
         caption = f"Human {name} over visual change, similar and dissimilar; bands: 83 %."
         label = f"human {name} $s_{letter}^h$"
@@ -66,7 +66,7 @@ def draw_by_class(
         fit: How curves are fitted.
 
     Raises:
-        UsageError: If no experiment has such a curve.
+        UsageError: If no experiment has a curve of this property.
     """
     letter = next(letter for letter, name in PROPERTIES.items() if name == property_name)
     series = reference_panels(reference, letter, level, fit or Fit())

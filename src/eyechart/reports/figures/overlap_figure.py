@@ -68,7 +68,7 @@ def heat_map_caption(overlap: OverlapPanel) -> str:
     """Return what a heat map shows, with the meaning of bold names and hatched cells."""
     caption = f"Overlapping scores of {len(overlap.names)} corruptions, in hundredths."
     if overlap.selected:
-        caption += " Set in bold: the corruptions that were selected."
+        caption += " Bold: selected corruptions."
     if overlap.has_undetermined:
         caption += " Hatched: undetermined, because training on a corruption gained too little."
     return f"{caption} {overlap.note}".strip()
@@ -139,7 +139,7 @@ def _scale(figure: Figure, axes: list[Axes]) -> None:
 
 
 def _hatch(axes: Axes, row: int, column: int) -> None:
-    """Mark a cell as undetermined, which is neither a low nor a high score."""
+    """Mark a cell as undetermined, so that it looks neither low nor high."""
     corner = (column - 0.5, row - 0.5)
     axes.add_patch(
         Rectangle(corner, 1, 1, facecolor=NOTHING, edgecolor=GRID, hatch="/" * DENSE, linewidth=0)

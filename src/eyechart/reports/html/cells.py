@@ -67,7 +67,7 @@ class NumberCell:
     """A number on the page.
 
     `at` is its location in a run's results.json. For numbers that are not in any results.json,
-    `origin` says how they were computed: a "comparison" of models, or a "count".
+    `origin` is how they were computed: a "comparison" of models, or a "count".
     """
 
     value: float | None

@@ -85,7 +85,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
         return Strip((), "The example images are hidden in this report.")
     strip = image_strip(report, part, corruption)
     if not strip.images:
-        return Strip((), "This run kept no example images of this corruption.")
+        return Strip((), "This run stored no example images of this corruption.")
     if not any((image.run, image.example.file) in images for image in strip.images):
         return Strip((), "The example images are no longer beside results.json.")
     failures = {model.name: strip.first_failure(model) for model in part.models}
@@ -103,8 +103,8 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     silent = [model.short for model in part.models if model.name not in predicted]
     if silent:
         notes.append(
-            f"{listed(silent)} ran separately from the others, and kept no predictions for these"
-            " images."
+            f"{listed(silent)} ran separately from the others and stored no predictions for these "
+            "images."
         )
     return Strip(frames, " ".join(notes))
 

@@ -46,7 +46,7 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 
 
 def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield tables of the bounds of scores, whatever the curves do where they were not observed."""
+    """Yield tables of the bounds of scores, for any curve outside the observed ranges."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         if len(part.models) > MANY and score.letter != "a":

@@ -160,7 +160,7 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
                 reported.add((space, scores.left_out))
                 cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
                 word = plural(scores.left_out, "image")
-                text = Markup("{} {} left out in {}: of no class that it has.")
+                text = Markup("{} {} left out in {}: their classes are not among its classes.")
                 verb = "was" if scores.left_out == 1 else "were"
                 yield text.format(cell, f"{word} {verb}", space_title(space))
 

@@ -45,7 +45,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     sure = list(swap_sentences(rankings, short, title=_title, way_title=_way))
     total = sum(len(comparison.swaps) for comparison in rankings)
     text = Markup(
-        "In each cell the ranks by {}, in this order. {} {} of two models’ order between two"
+        "Each cell has the ranks by {}, in this order. {} {} of two models’ order between two"
         " ways; {} of them significant{}"
     )
     examples = ": " + " ".join(sure[:10]) if sure else "."

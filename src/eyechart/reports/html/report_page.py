@@ -52,7 +52,7 @@ def render_report(
 
 
 def _hidden(view: View, hidden: Sequence[str]) -> View:
-    """Return a study without what the report hides."""
+    """Return a study without the parts that the report hides."""
     if IMAGES in hidden:
         view = replace(view, grids=())
     return hide_paths(view) if PATHS in hidden else view
@@ -82,7 +82,7 @@ def _render(
         coverage_charts=placing.take("coverage"),
         histograms=placing.take("histogram"),
         human_charts=placing.take("humans"),
-        # Last: whatever has no section above.
+        # Last: charts that have no section above.
         other_charts=placing.take(),
         runs=[provenance_of(report, index) for index in range(len(report.runs))],
         meanings=[(score.symbol, score.meaning) for score in _scores(report)],
@@ -106,7 +106,7 @@ def report_results(
     Args:
         results: The results of a run.
         path: An .html file.
-        hide: What is left out, as `--hide` of `eyechart report`: kinds of `HIDEABLE`.
+        hide: The hidden parts, as for `--hide` of `eyechart report`: kinds of `HIDEABLE`.
     """
     target = Path(as_path(path, "path", "the path of an .html file"))
     if target.suffix.lower() != ".html":
@@ -124,7 +124,7 @@ def _scores(report: Report) -> list[Score]:
 
 
 def _notes(report: Report) -> list[str]:
-    """Return what a reader must know before reading the scores, without duplicates."""
+    """Return the notes to read before the scores, without duplicates."""
     collected = [*report.notes, *(note for run in report.runs for note in run.results.warnings)]
     if report.discrete is not None and report.discrete.note:
         collected.append(report.discrete.note)

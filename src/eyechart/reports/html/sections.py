@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from eyechart.pipeline.caveats import MARK, MEANING
-from eyechart.reports.html.answer import Answer, answer_on
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
 from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables
@@ -17,6 +16,7 @@ from eyechart.reports.html.error_tables import error_tables
 from eyechart.reports.html.example_strips import Strip, strip_of
 from eyechart.reports.html.html_table import Table, TableChoice
 from eyechart.reports.html.leaderboard_table import leaderboard, summary_table
+from eyechart.reports.html.model_summary import ModelSummary, summarize
 from eyechart.reports.html.overview import bounds, overviews
 from eyechart.reports.html.verdict import Verdict, about_humans, verdict_on
 from eyechart.reports.series.report import Part, Report
@@ -34,7 +34,7 @@ from eyechart.reports.words import (
 class Panel:
     """One corruption: its charts and example strip. `note`: which models were trained on it.
 
-    `humans`: whose responses models are compared with, "" if there are none in this run.
+    `humans`: the human reference of the models, "" if there is none in this run.
     """
 
     id: str
@@ -49,11 +49,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class PartView:
-    """Everything that the page shows of one part of the report."""
+    """The content of the page for one part of the report."""
 
     index: int
     title: str
-    answers: tuple[Answer, ...]
+    summaries: tuple[ModelSummary, ...]
     summary: Table
     main_charts: tuple[Chart, ...]
     verdicts: tuple[Verdict, ...]
@@ -72,12 +72,12 @@ class PartView:
 
 
 def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
-    """Return what the page shows of a part."""
+    """Return the content of the page for a part."""
     part = report.parts[index]
     return PartView(
         index,
         suite_title(part.suite),
-        tuple(answer_on(report, part, model) for model in part.models),
+        tuple(summarize(report, part, model) for model in part.models),
         summary_table(report, part, index),
         charts.take("main-score", part=index),
         tuple(verdict_on(report, part, model) for model in part.models),
@@ -121,7 +121,7 @@ def _trained_on(part: Part, corruption: str) -> str:
 
 
 def _humans(part: Part, corruption: str) -> str:
-    """Return whose responses models are compared with under a corruption."""
+    """Return the human reference of a corruption in words."""
     compared = False
     for model in part.models:
         for space in model.results.spaces.values():
@@ -139,7 +139,7 @@ def _humans(part: Part, corruption: str) -> str:
 
 
 def title_of(report: Report) -> str:
-    """Return the question that the report answers."""
+    """Return the main question of the report."""
     models = report.models
     if report.is_single:
         return f"How robust is {models[0].short}?"
@@ -147,7 +147,7 @@ def title_of(report: Report) -> str:
 
 
 def summary_of(report: Report) -> Markup:
-    """Return one line on what was tested."""
+    """Return one line that describes the test."""
     suites = [
         Markup("{} ({} {})").format(
             suite_title(part.suite),

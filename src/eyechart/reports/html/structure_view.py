@@ -64,7 +64,7 @@ class HeldOutImage:
 
 @dataclass(frozen=True)
 class Grid:
-    """Images of what was held out in one split."""
+    """The held-out images of one split."""
 
     title: str
     cells: tuple[HeldOutImage, ...]
@@ -175,12 +175,12 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         )
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
     note = (
-        f"95 % intervals, from a bootstrap over {results.resampled}; of the mean also over what"
-        " is held out."
+        f"95 % intervals, from a bootstrap over {results.resampled}; for the mean also over the "
+        "held-out parts."
     )
     note = " ".join((note, *notes_on(results)))
     if missing and results.kind == "style":
-        note += f" Classes of which there was nothing to test with: {'; '.join(missing)}."
+        note += f" Classes without test images: {'; '.join(missing)}."
     return Table(f"structure-{number}", "Accuracy on what was held out", columns, tuple(rows),
                  note=note)  # fmt: skip
 
@@ -201,7 +201,7 @@ def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         "yaxis": names_axis(automargin=True),
         "legend": LEGEND,
     }
-    title = "Accuracy on what was held out, and on familiar images"
+    title = "Accuracy on held-out and on familiar images"
     alt = f"Accuracy, {words}."
     return make_chart("structure", title, alt, data, layout, id=slug("structure", number))
 

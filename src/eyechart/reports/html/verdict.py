@@ -1,7 +1,7 @@
 """A one-sentence verdict on each model: how it compares with humans, and where it falls behind.
 
-Every claim rests on a test of the evaluation; with insufficient data no claim is made. A model that
-is not compared with humans is judged by mCE, R_a, R_p or its errors.
+Every claim is based on a test of the evaluation; with insufficient data no claim is made. A model
+that is not compared with humans is judged by mCE, R_a, R_p or its errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,12 +49,12 @@ AREA_CLAIMS = {
     "r_p": "gives the same prediction as for the clean image in {} of cases, if every visual"
     " change is equally likely (Rₚ {})",
 }
-"""What areas say about a model that is not compared with humans."""
+"""Wording of areas for a model that is not compared with humans."""
 
 HOW_SHOWN = {
     "geirhos": " They saw each image for a fifth of a second, and might do better with more time."
 }
-"""What a reader must know about an experiment before models are compared with it."""
+"""Notes on an experiment that models are compared with."""
 
 NO_CLAIM = ("unclear", "insufficient data")
 NO_HUMANS = ("unclear", "not compared with humans")
@@ -156,7 +156,7 @@ def basis_of(report: Report, part: Part, model: ModelEntry) -> Basis | None:
 def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
     """Return how many images there are, and how many a claim needs: "5 images in 3 categories; …".
 
-    What is needed is stated by the evaluation that decided it, in its note on insufficient data.
+    The required number is in the evaluation's note on insufficient data.
     """
     scores = model.results.spaces[space]
     path = model.path(space)
@@ -285,7 +285,7 @@ def _which(compared: Compared) -> Markup:
 
 
 def _details(compared: Compared) -> Markup:
-    """Return further findings: where either is significantly ahead, and what was not observed."""
+    """Return further findings: where either is significantly ahead, and unobserved ranges."""
     text = Markup("")
     humans, model = (_n_ahead(compared, side) for side in ("humans", "model"))
     if humans or model:
@@ -318,7 +318,7 @@ def below_crowd(compared: Compared) -> Markup:
         return Markup("")
     return Markup(
         " Its humans, the packaged reference, are below the crowd that the VCR paper implies (area:"
-        " {}), against which it would as a rule score lower."
+        " {}), against which it would usually score lower."
     ).format(Markup("; ").join(areas))
 
 
@@ -377,7 +377,7 @@ def _first_behind(compared: Compared) -> Markup:
 
 
 def _open(compared: Compared) -> Markup:
-    """Return how much unobserved ranges leave open, where that is much."""
+    """Return how uncertain HMRI is because of unobserved ranges, if the uncertainty is large."""
     widths = [
         (high - low, scores)
         for scores in compared

@@ -20,7 +20,7 @@ from eyechart.results.model_results import PropertyResults
 from eyechart.scores.registry import PROPERTIES, SCORES
 
 PROPERTY_TITLES = {"a": "share correct", "p": "share unchanged"}
-"""What is drawn over visual change, by the property's letter."""
+"""The quantity drawn over visual change, by the property's letter."""
 
 Range = tuple[float, float]
 
@@ -69,7 +69,7 @@ class CurvePanel(OfCorruption):
     """All curves of one property ("a" or "p") under one corruption in one label space.
 
     `is_corrected`: whether the scale is corrected for chance. `notes`: why models have no curve.
-    `is_compared`: whether models are compared with humans, on whatever scale.
+    `is_compared`: whether models are compared with humans, on any scale.
     """
 
     corruption: str
@@ -228,7 +228,7 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
         for at, one, two in zip(delta_v, first, second, strict=True)
         if at is not None and one is not None and two is not None
     ]
-    # Points where the curves touch do not tell which one is above.
+    # Where the curves touch, neither is above the other.
     apart = [(at, gap) for at, gap in points if abs(gap) > 1e-9]
     return [
         # Zero of the straight line through both differences.

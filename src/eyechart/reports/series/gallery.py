@@ -1,6 +1,6 @@
 """A gallery: one image under every corruption of a suite, with increasing strength.
 
-This module makes the cells; `gallery_sheet` arranges them as an image, `html.page` as a page.
+This module computes the cells; `gallery_sheet` arranges them as an image, `html.page` as a page.
 """
 
 from collections.abc import Sequence

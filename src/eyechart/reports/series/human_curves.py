@@ -96,7 +96,7 @@ class HumanPanel:
             kinds = LOOKALIKES.get(self.similar_class, self.similar_class)
             return f"{kinds}, which look alike to them"
         if self.is_tested:
-            return "corruptions that look like no other tested"
+            return "corruptions that do not look like any other tested one"
         return "corruptions not tested for similarity"
 
     def in_words(self) -> str:
@@ -163,7 +163,7 @@ def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) 
     """Return the panels of a reference with bands of a given confidence level.
 
     Raises:
-        UsageError: If no experiment has such a curve.
+        UsageError: If no experiment has a curve of this property.
     """
     reference.check_curves()
     members = []

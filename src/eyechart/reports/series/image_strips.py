@@ -89,7 +89,7 @@ class ImageStrip:
 
 
 def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
-    """Return the examples of a corruption that the part's first run kept."""
+    """Return the examples of a corruption that the part's first run stored."""
     run = report.runs.index(part.runs[0])
     examples = part.runs[0].results.examples
     indices = [index for index, example in enumerate(examples) if example.corruption == corruption]
@@ -122,7 +122,7 @@ def _predictions(
     predictions = {}
     for model in part.models:
         examples = report.runs[model.run].results.examples
-        # Another run may have kept its examples in another order.
+        # Another run may have stored its examples in another order.
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
             if _key(other) == _key(example) and model.name in other.predictions:

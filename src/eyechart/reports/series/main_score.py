@@ -1,4 +1,4 @@
-"""The score that answers whether a model is robust enough: overall and under every corruption.
+"""The score that shows whether a model is robust enough: overall and under every corruption.
 
 It is the score that models are ranked by. Where they are compared with humans, it is that of the 16
 human categories, so that the human areas can be drawn beside it.
@@ -13,20 +13,8 @@ from eyechart.labels.space_names import ENTRY16
 from eyechart.reports.number_text import with_unit
 from eyechart.reports.series.report import ModelEntry, Part, Steps
 from eyechart.reports.words import corruption_title, corruption_words, listed, space_title
-from eyechart.scores.registry import DECLARED, SCORES, Score, find
+from eyechart.scores.registry import DECLARED, RANKED_ELSEWHERE, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
-
-ELSEWHERE = ("r_a", "r_p", "error")
-"""Scores under a corruption, the first available one if models are ranked by clean accuracy."""
-
-AXES = {
-    "r_a": "Rₐ: accuracy averaged over visual change",
-    "r_p": "Rₚ: consistency averaged over visual change",
-    "error": "error rate",
-    "ce": "CE: errors in % of the baseline’s",
-    "relative_ce": "relative CE: added errors in % of the baseline’s",
-}
-"""Title of the axis of each score under a corruption."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +115,7 @@ class MainScore:
     def axis_title(self) -> str:
         """What the score is."""
         assert self.score is not None
-        return AXES.get(self.score.name, self.score.symbol)
+        return self.score.axis or self.score.symbol
 
     def in_words(self) -> str:
         """Return the worst corruption of each model, and where the human area is larger."""
@@ -166,7 +154,7 @@ def main_score(part: Part) -> MainScore:
         space = ENTRY16
     # CE has another name than its mean; other scores share theirs.
     name = next((score.name for score in DECLARED if score.mean == overall.name), overall.name)
-    return MainScore(part, overall, _under(part, space, (name, *ELSEWHERE)), space)
+    return MainScore(part, overall, _under(part, space, (name, *RANKED_ELSEWHERE)), space)
 
 
 def _under(part: Part, space: str, names: Sequence[str]) -> Score | None:

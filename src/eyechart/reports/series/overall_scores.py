@@ -30,5 +30,5 @@ def is_mean_marked(run: Run, model: ModelResults, space: str, score: str) -> boo
 
 
 def mark_note(models: Iterable[ModelResults]) -> str:
-    """Return what the mark means if any of the models has it, else ""."""
+    """Return the meaning of the mark if any of the models has it, else ""."""
     return f"{MARK} {MEANING}." if any(model.marked for model in models) else ""

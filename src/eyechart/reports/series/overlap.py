@@ -22,7 +22,7 @@ class OverlapPanel:
 
     Scores are at least 0, occasionally above 1, and NaN if undetermined. `selected`: the
     corruptions of the non-overlapping benchmark. `threshold`: two corruptions with a higher score
-    are not both selected; None if unknown. `note`: what a reader must know.
+    are not both selected; None if unknown. `note`: a note for the reader.
     """
 
     names: tuple[str, ...]

@@ -93,8 +93,8 @@ def swap_sentences(
         for one, two, swap in comparison.swaps:
             if comparison.is_sure(swap):
                 yield (
-                    f"{title(comparison.subject)}: {way_title(one)} puts {short[swap.first]} before"
-                    f" {short[swap.second]}, {way_title(two)} behind it."
+                    f"{title(comparison.subject)}: {way_title(one)} ranks {short[swap.first]} "
+                    f"before {short[swap.second]}, {way_title(two)} ranks it behind."
                 )
 
 

@@ -54,7 +54,7 @@ class ModelEntry:
 
 
 class OfCorruption:
-    """Base class of what is shown for one corruption."""
+    """Base class of the contents for one corruption."""
 
     corruption: str
 
@@ -99,7 +99,7 @@ class Report:
 
     `runs`: in the order given. `parts`: one per suite. `discrete`: ImageNet-C against VCR, if there
     are runs of both; `benchmarks`: ImageNet-C against ImageNet-NOC. `notes`: why a comparison is
-    missing. `hidden`: what is left out, kinds of `reports.hiding.HIDEABLE`.
+    missing. `hidden`: the hidden parts, kinds of `reports.hiding.HIDEABLE`.
     """
 
     runs: tuple[Run, ...]
@@ -160,7 +160,7 @@ def make_report(
     Args:
         runs: Finished runs.
         categories: Categories of models, which override those recorded by the runs.
-        hide: What is left out, kinds of `HIDEABLE`.
+        hide: The hidden parts, kinds of `HIDEABLE`.
     """
     hidden = hidden_kinds(hide)
     if hidden:
@@ -169,7 +169,7 @@ def make_report(
     names = list(dict.fromkeys(name for board in boards for name in board.models))
     for name in categories or {}:
         if name not in names:
-            raise UsageError(f"No model is called {name}; there are {', '.join(names)}.")
+            raise UsageError(f"There is no model named {name}; the models are {', '.join(names)}.")
     looks = {
         name: (short, COLORS[index % len(COLORS)])
         for index, (name, short) in enumerate(zip(names, short_names(names), strict=True))

@@ -1,7 +1,7 @@
 """Accuracy on seen and unseen subclasses against accuracy on ImageNet-1K, in percent.
 
-This is Fig. 6 of the ImageNet-C paper, with intervals. It has only models whose ImageNet-1K
-accuracy is known.
+This is Fig. 6 of the ImageNet-C paper, with intervals. Only models whose ImageNet-1K accuracy is
+known are included.
 """
 
 import json

@@ -45,7 +45,7 @@ class Spread(OfCorruption):
         counts = self.coverage.histogram
         filled = [index for index, count in enumerate(counts) if count]
         if not filled:
-            return f"{self.suite_title} has none whose change is known"
+            return f"{self.suite_title} has no images with a known visual change"
         step = 1 / len(counts)
         top = counts.index(max(counts))
         return (

@@ -168,7 +168,7 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[Line]:
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number as CSV files hold it, or None."""
+    """Return a number as it is written to CSV files, or None."""
     number = known(value)
     return None if number is None else round(number, 6)
 

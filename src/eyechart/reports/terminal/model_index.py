@@ -39,7 +39,7 @@ def model_index(report: Report) -> list[Block]:
 
 def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults) -> Block:
     images, config = run.results.images, run.config
-    # A card is shared, and folders of this machine mean nothing elsewhere.
+    # A card is shared, and paths of this machine are meaningless elsewhere.
     source = PurePath(images.source).name or "images"
     return {
         "task": {"type": "image-classification", "name": "Image classification"},

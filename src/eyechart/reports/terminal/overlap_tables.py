@@ -81,7 +81,7 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
 
 
 def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
-    """Return every selection with the thresholds for which it holds, and what changes.
+    """Return every selection with its range of thresholds, and what changes.
 
     Thresholds are rounded up, so that a threshold typed with the printed digits gives this
     selection.

@@ -51,7 +51,7 @@ def published_rows(table: PublishedTable, width: int, markdown: bool = False) ->
 
 
 def ranked_title(ranked: RankedBoard) -> str:
-    """Return by what runs and published results are ranked, and that the images are the same."""
+    """Return a sentence on the score and the images by which runs and publications are ranked."""
     board = ranked.standings.board
     return (
         f"{board.suite} with published results on the same images"

@@ -52,9 +52,9 @@ class Chart:
     description in words. `spec`: plotly's data and layout.
 
     A trace's `meta` names its `model`: "humans" for humans, or "" for a trace that stays visible
-    when models are hidden. It also says where the trace's numbers are in results.json: `at` of the
-    list of its values, or `each` of one value after the other. They are its y, or its x if `of`
-    says so. `from`: what its values were computed from.
+    when models are hidden. It also has the location of the trace's numbers in results.json: `at` of
+    the list of its values, or `each` of one value after the other. They are its y, or its x if `of`
+    is "x". `from`: what its values were computed from.
     """
 
     id: str
@@ -155,7 +155,7 @@ def names_axis(**more: object) -> Spec:
 
 
 def note(text: str, x: float, y: float, **more: object) -> Spec:
-    """Return a small annotation, in axis coordinates unless `more` says otherwise."""
+    """Return a small annotation, in axis coordinates unless `more` has others."""
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 
 

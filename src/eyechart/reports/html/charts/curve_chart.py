@@ -1,7 +1,7 @@
 """Curves over visual change: models and humans, with bands and the rates of their bins.
 
-A trace is a curve; what charts.js draws around it on hover is in `meta`: `bands` (95 % and 83 %, at
-every second point, in thousandths), `rates` of the bins, `observed` ranges.
+A trace is a curve; the data that charts.js draws around it on hover is in `meta`: `bands` (95 % and
+83 %, at every second point, in thousandths), `rates` of the bins, `observed` ranges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

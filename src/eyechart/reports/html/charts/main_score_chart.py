@@ -80,7 +80,7 @@ def _humans(main: MainScore) -> Spec:
         "mode": "markers",
         "orientation": "h",
         "name": "Humans",
-        # On an axis of its own, so that it is on the line of the corruption and not beside models.
+        # On a separate axis, so that it is on the line of the corruption and not beside models.
         "yaxis": "y2",
         "x": numbers(area.value for area in main.humans),
         "y": [escape(corruption_title(area.corruption)) for area in main.humans],

@@ -1,4 +1,4 @@
-"""The answer to "Is it robust enough?": a short sentence on each model, for the first screen.
+"""Whether a model is robust enough: a short sentence on each model, for the first screen.
 
 Accuracy on clean images, the main score under corruption, the worst corruption, and who is ahead,
 humans or the model. Verdicts with all details are in `verdict`.
@@ -20,24 +20,7 @@ from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_words, plural, short_names
-from eyechart.scores.registry import SCORES, find
-
-MEANS = {
-    "r_a": "correct for {} of corrupted images (Rₐ, mean over visual change and {})",
-    "r_p": "consistent with its prediction for the clean image for {} of corrupted images (Rₚ, mean"
-    " over visual change and {})",
-    "error": "incorrect for {} of corrupted images (error, mean over {})",
-}
-"""What the mean of a score says about a model that "is" so."""
-
-RELATIVE = {
-    "mce": "makes {} of the errors of {} (mCE, mean over {})",
-    "relative_mce": "gets {} of the errors that corruption adds to {} (relative mCE, mean over {})",
-}
-"""What the mean of errors relative to a baseline says about a model."""
-
-WORST = {"error": "error rate ", "ce": "CE ", "relative_ce": "relative CE "}
-"""Words before a score under the worst corruption; none before an area."""
+from eyechart.scores.registry import BASELINE, RANKED_ELSEWHERE, SCORES, Score, find
 
 CLAIMS = {
     "ahead": "At some visual changes, it is ahead of humans under {model} of {all}; it is behind"
@@ -48,12 +31,12 @@ CLAIMS = {
     " some ahead under {model}",
     "even": "No significant difference from humans under {all}",
 }
-"""What significant leads in some range of visual change say, by the tone of the verdict."""
+"""Wording of significant leads in some range of visual change, by the tone of the verdict."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The answer on one model, whose name precedes `text`; `tone` and `badge` as in a verdict."""
+class ModelSummary:
+    """The summary of one model, whose name precedes `text`; `tone` and `badge` as in a verdict."""
 
     model: ModelEntry
     tone: str
@@ -61,13 +44,13 @@ class Answer:
     text: Markup
 
 
-def answer_on(report: Report, part: Part, model: ModelEntry) -> Answer:
-    """Return the answer on a model of a part."""
+def summarize(report: Report, part: Part, model: ModelEntry) -> ModelSummary:
+    """Return the summary of a model of a part."""
     main, numbers = main_score(part), numbers_of(report, model)
     basis = basis_of(report, part, model)
     tone, badge = NO_HUMANS if basis is None else basis.tone
     text = _accuracy(report, main, model, numbers) + _worst(main, model, numbers)
-    return Answer(model, tone, badge, text + ". " + _humans(main, model, numbers, basis))
+    return ModelSummary(model, tone, badge, text + ". " + _humans(main, model, numbers, basis))
 
 
 def _accuracy(report: Report, main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
@@ -86,17 +69,20 @@ def _mean(report: Report, main: MainScore, model: ModelEntry) -> Markup:
     scores = model.space(main.space)
     name = main.overall.name
     errors = None if scores is None else scores.corruption_error
-    # Errors in percent of one's own say nothing.
-    if name in RELATIVE and errors is not None and errors.baseline != model.name:
+    # Errors relative to the model itself carry no information.
+    if BASELINE in main.overall.needs and errors is not None and errors.baseline != model.name:
         baseline = short_names([errors.baseline])[0]
-        return Markup(RELATIVE[name]).format(
-            _overall(report, main, model, name), baseline, _n(main)
+        number = _overall(report, main, model, name)
+        return Markup(main.overall.predicate).format(
+            value=number, baseline=baseline, corruptions=_n(main)
         )
-    wanted = (name,) if name in MEANS else ()
-    for other in (*wanted, *MEANS):
-        if find(scores, SCORES[other].overall_path) is not None:
+    for other in (name, *RANKED_ELSEWHERE):
+        score = SCORES[other]
+        if not score.predicate or BASELINE in score.needs:
+            continue
+        if find(scores, score.overall_path) is not None:
             number = _overall(report, main, model, other)
-            return Markup("is ") + Markup(MEANS[other]).format(number, _n(main))
+            return Markup(score.predicate).format(value=number, corruptions=_n(main))
     return Markup("has no score over all corruptions")
 
 
@@ -121,12 +107,17 @@ def _worst(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
         numbers.estimate(percent, *worst.path), worst.corruption in model.results.marked
     )
     return Markup("; worst under <b>{}</b>, {}{}").format(
-        corruption_words(worst.corruption), WORST.get(worst.score.name, ""), number
+        corruption_words(worst.corruption), _before(worst.score), number
     )
 
 
+def _before(score: Score) -> str:
+    """Return the words before a score; none before an area, which is read as an accuracy."""
+    return "" if score.group == "curve" else f"{score.axis.partition(':')[0]} "
+
+
 def _humans(main: MainScore, model: ModelEntry, numbers: Numbers, basis: Basis | None) -> Markup:
-    """Return who is ahead, or why that cannot be said."""
+    """Return who is ahead, or why this cannot be decided."""
     if basis is None:
         scores = model.space(main.space)
         if scores is not None and scores.verdict:
