@@ -10,8 +10,6 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from pydantic import BaseModel
-
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 
@@ -124,7 +122,7 @@ def _numbered(runs: Sequence["Run"]) -> dict[str, str]:
 
 
 def _in_sentences(names: Mapping[str, str]) -> Rewrite:
-    """Return the function that replaces image names, or the ends of their paths, in a sentence."""
+    """Return a function that replaces names of images in a sentence."""
     endings = {PurePath(name).suffix for name in names}
     # Longer names first: one may be the end of another.
     last = {PurePath(name).name: text for name, text in names.items()}
@@ -213,8 +211,7 @@ def _last(text: str) -> str:
 
 
 def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
-    """Return the replacement for paths in a sentence: known paths first, then anything that looks
-    like a path."""
+    """Return a function that replaces paths in a sentence: known ones, then any other path."""
     ordered = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
 
     def rewrite(text: str) -> str:
@@ -240,6 +237,8 @@ def _rewritten_run(run: "Run", rewrite: Rewrite) -> "Run":
 
 def _rewritten(value: Value, rewrite: Rewrite) -> Value:
     """Return a value with every string in it rewritten; other values are unchanged."""
+    from pydantic import BaseModel
+
     changed: object = value
     if isinstance(value, str):
         changed = rewrite(value)
