@@ -7,7 +7,7 @@ imported on first use, so that importing the package is fast and has no side eff
 import re
 from importlib import import_module
 
-# the stub __init__.pyi lies beside this file
+# the stub __init__.pyi is beside this file
 with open(f"{__file__}i", encoding="utf-8") as _stub:
     _LINES = re.findall(r"from ([\w.]+) import \(?\s*(\w+) as", _stub.read())
 _HOMES = {name: module for module, name in _LINES}

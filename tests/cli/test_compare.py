@@ -310,7 +310,7 @@ def test_two_models_of_one_name_are_rejected(run, runs, tmp_path):
     found = json.loads((tmp_path / "other" / "results.json").read_text())
     found["config"]["models"][GOOD] = "0123 torch.float32"
     (tmp_path / "other" / "results.json").write_text(json.dumps(found))
-    assert_rejected(run("compare", runs / "vcr", tmp_path / "other"), "Two models are called")
+    assert_rejected(run("compare", runs / "vcr", tmp_path / "other"), "Two models are named")
 
 
 def test_an_unknown_score_is_rejected_with_a_suggestion(run, runs):
@@ -375,7 +375,7 @@ def test_unlabeled_images_without_curves_are_written_and_compared_with_a_note(ru
         "imagenet-noc", "--corruption", "shear", *SMALL,
     )  # fmt: skip
     assert found.status == 0, found.err
-    assert "nothing to rank" in found.out and "Written:" in found.out
+    assert "cannot be ranked" in found.out and "Written:" in found.out
 
 
 def test_kappa_of_two_models_is_cohens(folder, tmp_path):

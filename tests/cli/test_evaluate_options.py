@@ -315,7 +315,7 @@ def test_published_areas_of_the_packaged_humans(run):
 
 def test_what_humans_areas_cannot_do_is_said(run, humans):
     few = run("humans", "areas", humans, "--bins", 400, "--n-bootstrap", 5)
-    assert few.status == 0 and "Fewer than 2 bins hold 20" in few.out
+    assert few.status == 0 and "Fewer than 2 bins have 20" in few.out
     assert_rejected(run("humans", "areas", "geirhoss"), "geirhos")
     assert_rejected(run("humans", "areas", "--method", "cob"), "cobs")
     assert_rejected(run("humans", "areas", "--clean-responses", "most"), "majority")

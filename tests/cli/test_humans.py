@@ -163,7 +163,10 @@ def test_place_measures_the_conditions_on_ones_own_images(run, tmp_path):
         (["import", "t.csv", "--format", "trial", "--out", "x.parquet"], "Did you mean 'trials'"),
         (["import", "t.csv", "--format", "trials"], "--out"),
         (["import", "t.csv", "--format", "trials", "--out", "x.csv"], ".parquet"),
-        (["import", "t.csv", "--format", "trials", "--out", "mine.parquet"], "no responses"),
+        (
+            ["import", "t.csv", "--format", "trials", "--out", "mine.parquet"],
+            "not a file of responses",
+        ),
         (["import", "t.csv", "--format", "trials", "--out", "none/x.parquet"], "No such folder"),
         (["import", "none.csv", "--format", "trials", "--out", "x.parquet"], "Cannot read none"),
         (["import", "bad.csv", "--format", "trials", "--out", "x.parquet"], "bad.csv, row 3"),
@@ -180,7 +183,7 @@ def test_place_measures_the_conditions_on_ones_own_images(run, tmp_path):
         (["similar", "geirhos", "noise", "noise"], "twice"),
         (["similar", "geirhos", "noise", "lowpas"], "Did you mean 'lowpass'"),
         (["place", "t.csv", "--out", "x.csv"], "t.csv"),
-        (["place", "photo.png", "--out", "t.csv"], "no placement"),
+        (["place", "photo.png", "--out", "t.csv"], "not a placement"),
         (["place", "flat.png", "--out", "x.csv"], "enough structure"),
     ],
 )

@@ -171,14 +171,17 @@ def test_only_labeled_images_are_looked_at(photos, tmp_path, run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["small_models:colors", "--expect", "75"], ["share from 0 to 1", "75"]),
+        (["small_models:colors", "--expect", "75"], ["in [0, 1]", "75"]),
         (["small_models:colors", "--n", "0"], ["n must be at least 1"]),
         (["small_models:colors", "--device", "tpu"], ["device"]),
         (["small_models:only_nan"], ["NaN"]),
         (["small_models:thousand"], ["unknown to a model of 1000 classes"]),
         (["tim:resnet50"], ["'timm:resnet50'"]),
         (["efficientnet_lite9"], ["Did you mean"]),
-        (["small_models:colors", "--label-map", "nowhere.txt"], ["no file nowhere.txt"]),
+        (
+            ["small_models:colors", "--label-map", "nowhere.txt"],
+            ["the file nowhere.txt does not exist"],
+        ),
     ],
 )
 def test_what_cannot_be_checked_is_one_sentence_and_status_2(photos, run, arguments, words):

@@ -185,7 +185,7 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
         (("photos", "--sampling", "uniform", "--delta-v", "0.6:0.2"), ("range",)),
         (
             ("photos", "--sampling", "uniform", "--delta-v", "0.99:1", "--corruption", "blur"),
-            ("reaches no Δv",),
+            ("does not reach a Δv",),
         ),
     ],
 )
@@ -314,7 +314,7 @@ def test_a_folder_of_something_else_in_the_place_of_parts_is_kept(run, folder, t
     parts.mkdir()
     (parts / "mine.txt").write_text("precious")
     result = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", *SMALL)
-    assert_rejected(result, "holds other files")
+    assert_rejected(result, "contains other files")
     assert (parts / "mine.txt").read_text() == "precious"
 
 

@@ -216,7 +216,7 @@ def test_files_of_others_are_rejected_and_left_as_they_are(tmp_path, create):
 
 
 def test_what_is_not_there_is_said_so(tmp_path):
-    assert "There is no database" in rejection(open_database, f"sqlite:///{tmp_path}/none")
+    assert "does not exist" in rejection(open_database, f"sqlite:///{tmp_path}/none")
     assert not (tmp_path / "none").exists()
     assert "No such folder" in rejection(open_database, f"sqlite:///{tmp_path}/a/b", create=True)
     (tmp_path / "empty").touch()

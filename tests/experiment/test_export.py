@@ -133,7 +133,7 @@ def test_the_excluded_can_be_kept(study, tmp_path):
     told = export(study, tmp_path / "all", include_excluded=True)
     responses = read_responses(tmp_path / "all" / "responses.parquet")
     assert {"P011", "P012"} <= set(responses.subject.tolist()) and told.n_participants == 14
-    assert "that break a rule are included" in (tmp_path / "all" / "rules.txt").read_text("utf-8")
+    assert "that violate a rule are included" in (tmp_path / "all" / "rules.txt").read_text("utf-8")
 
 
 def test_nothing_is_deleted_by_being_exported(study):
@@ -248,7 +248,7 @@ def test_what_a_browser_says_of_itself_cannot_become_a_formula(study):
 def test_exporting_again_replaces_what_was_there_and_who_withdrew_is_gone(study, run):
     result = run("experiment", "export", study.path)
     assert result.status == 0, result.err
-    assert "2 sessions break a rule" in result.out and "eyechart evaluate --humans" in result.out
+    assert "2 sessions violate a rule" in result.out and "eyechart evaluate --humans" in result.out
     result = run("experiment", "withdraw", study.path, "P003")
     assert result.status == 0, result.err
     assert run("experiment", "export", study.path).status == 0
@@ -298,7 +298,7 @@ def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, r
     [
         (["--rules", 7], "quality rules (1), got 7"),
         (["--out", "none/there"], "No such folder"),
-        (["--out", ""], "not an empty text"),
+        (["--out", ""], "not an empty string"),
     ],
 )
 def test_what_cannot_be_exported_is_rejected(study, run, arguments, word):

@@ -166,7 +166,7 @@ def test_few_responses_have_fewer_bins_unless_a_number_is_asked_for():
     assert exact.humans.human_bins == len(exact.curve.bin_counts) == 7
     none = score(own, reference, Fit(bins=40, n_bootstrap=3)).accuracy
     assert none.humans is None and none.curve is not None
-    assert "no human curve: few, frost: Fewer than 2 bins hold 20" in none.human_note
+    assert "no human curve: few, frost: Fewer than 2 bins have 20" in none.human_note
 
 
 def test_errors_divided_by_humans_and_the_shown_curves_are_of_the_same_fit(crossing):

@@ -487,7 +487,7 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
         ("trials", TRIALS + 'frost,"ann\n', {}, "the file is not valid CSV"),
         ("trials", TRIALS + "frost,a,1,dog,dog,1.5,\n", {}, "row 6: delta_v must be .* got '1.5'"),
         ("trials", TRIALS + "frost,a,1,dog,dog,nan,\n", {}, "row 6: delta_v must be"),
-        ("trials", TRIALS + "frost,a,1,dog,wolf,0.5,\n", {}, "row 6: 'wolf' is none of the 16"),
+        ("trials", TRIALS + "frost,a,1,dog,wolf,0.5,\n", {}, "row 6: 'wolf' is not one of the 16"),
         ("trials", TRIALS + "frost,a,1,wolf,dog,0.5,\n", {}, r"row 6: 'wolf' .* \(choices\)"),
         ("trials", TRIALS + "frost,a,1,,dog,0.5,\n", {}, "row 6: label is empty"),
         ("trials", TRIALS + ",a,1,dog,dog,0.5,\n", {}, "row 6: corruption is empty"),
@@ -513,11 +513,16 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
         ),
         ("model-vs-human", "x\n1\n", {}, "lacks the column subj"),
         ("vcr", "orig_pred,transf_pred,label\ndog,dog,dog\n", {}, "lacks the column vd_score"),
-        ("vcr", VCR + "dog,cat,dog,0.5\n", {}, "does not say what was done to the images: give"),
+        ("vcr", VCR + "dog,cat,dog,0.5\n", {}, "must name the corruption of the images: give"),
         ("vcr", VCR + "dog,cat,dog,-3\n", {"corruption": "frost"}, "row 2: vd_score must be"),
-        ("vcr", VCR + "dog,wolf,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is none of"),
-        ("vcr", VCR + "wolf,dog,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is none of"),
-        ("trials", TRIALS + "frost,a,1,dog,dog,0.5,wolf\n", {}, "row 6: 'wolf' is none of the 16"),
+        ("vcr", VCR + "dog,wolf,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is not one of"),
+        ("vcr", VCR + "wolf,dog,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is not one of"),
+        (
+            "trials",
+            TRIALS + "frost,a,1,dog,dog,0.5,wolf\n",
+            {},
+            "row 6: 'wolf' is not one of the 16",
+        ),
         ("model-vs-human", "x\n1\n", {"placement": "noise"}, "lacks the column subj"),
         ("model-vs-human", "x\n1\n", {"placement": "nois"}, "Did you mean 'noise'"),
         (
@@ -530,7 +535,7 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
             "model-vs-human",
             "subj,object_response,category,condition,imagename\na,dog,dog,strong,x\n",
             {"placement": "noise"},
-            "row 2: 'strong' is no condition",
+            "row 2: 'strong' is not a condition",
         ),
         ("trial", TRIALS, {}, "Did you mean 'trials'"),
     ],
@@ -678,11 +683,11 @@ def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
     path = tmp_path / "mine.parquet"
     for write_theirs, sentence in (
         (lambda: path.write_bytes(b"notes"), "not a Parquet file"),
-        (lambda: pq.write_table(pa.table({"a": [1]}), path), "holds no responses of eyechart"),
+        (lambda: pq.write_table(pa.table({"a": [1]}), path), "not a file of responses of eyechart"),
     ):
         write_theirs()
         before = path.read_bytes()
-        with pytest.raises(ec.UsageError, match="holds no responses: choose another"):
+        with pytest.raises(ec.UsageError, match="not a file of responses: choose another"):
             write_responses(path, simulated(5))
         assert path.read_bytes() == before
         with pytest.raises(ec.UsageError, match=sentence):
@@ -715,8 +720,8 @@ def test_too_few_responses_for_a_curve_are_named():
 @pytest.mark.parametrize(
     ("column", "values", "sentence"),
     [
-        ("delta_v", [0.5, 1.5], "delta_v must lie in"),
-        ("correct", [0.5, -1], "correct must lie in"),
+        ("delta_v", [0.5, 1.5], "delta_v must be in"),
+        ("correct", [0.5, -1], "correct must be in"),
         ("trials", [1, 0], "trials must be at least 1"),
         ("subject", ["a"], "subject must have one value per row: 2"),
     ],

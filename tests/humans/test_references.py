@@ -144,7 +144,7 @@ def test_a_study_of_frost_keeps_the_packaged_noise_and_blur(run, folder, written
     )  # fmt: skip
     assert result.status == 0, result.err
     text = result.out
-    assert "(precedence: " in text and "mine.parquet, geirhos; a corruption's own" in text
+    assert "(precedence: " in text and "mine.parquet, geirhos; direct before" in text
     assert "  vcr/frost: frost of mine (2 humans, 600 responses), shown to humans directly" in text
     blur = "low-pass filtering of geirhos (6 humans, 7,680 responses), transferred within the blur"
     assert f"vcr/median_blur: accuracy: {blur} class (published); consistency: no human" in text
@@ -175,7 +175,7 @@ def test_a_study_of_frost_keeps_the_packaged_noise_and_blur(run, folder, written
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        (["none", "geirhos"], "must be the only one"),
+        (["none", "geirhos"], "must be the only value"),
         (["geirhos", "geirhos"], "geirhos twice"),
         (["geirhos", "geirhoss"], "Did you mean 'geirhos'"),
     ],

@@ -155,7 +155,7 @@ def test_whoever_tells_every_imported_pair_apart_is_right(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a,b,same\nfog,frost,1\n", "does not say what was shown: add the column shown_same"),
+        ("a,b,same\nfog,frost,1\n", "must have the column shown_same"),
         ("a,b,shown_same,same\nfog,frost,2,1\n", "row 2: shown_same must be 1 or 0, got '2'"),
         ("a,b,shown_same,same\nfog,frost,1,maybe\n", "row 2: same must be 1 or 0, got 'maybe'"),
         ("a,b,shown_same,same\nfog,fog,1,1\n", "row 2: a and b must be two corruptions"),
@@ -207,12 +207,12 @@ def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
     ("arguments", "word"),
     [
         (["frost", "fogg"], "Did you mean 'fog'"),
-        (["frost", "blur"], "Nobody was asked whether frost and blur"),
+        (["frost", "blur"], "no judgements of frost and blur"),
         (["frost"], "Give two corruptions or none"),
         (["frost", "frost"], "twice"),
-        (["--rule", "published"], "--rule is for curves"),
-        (["--margin", "0.9"], "--margin is for curves"),
-        (["--clean-responses", "given"], "--clean-responses is for curves"),
+        (["--rule", "published"], "--rule applies to curves"),
+        (["--margin", "0.9"], "--margin applies to curves"),
+        (["--clean-responses", "given"], "--clean-responses applies to curves"),
     ],
 )
 def test_what_cannot_be_compared_is_rejected(run, tmp_path, arguments, word):

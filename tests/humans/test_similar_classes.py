@@ -87,7 +87,7 @@ def test_what_nobody_tested_is_untested_and_not_unlike_others(name):
     ("kind", "tested", "words"),
     [
         ("", False, "Humans under corruptions not tested for similarity: accuracy"),
-        ("", True, "Humans under corruptions that look like no other tested: accuracy"),
+        ("", True, "Humans under corruptions that do not look like any other tested one: accuracy"),
         ("fog+frost", True, "Humans under fog+frost, which look alike to them: accuracy"),
     ],
 )
@@ -239,7 +239,7 @@ def test_a_file_that_holds_no_classes_is_rejected_and_kept(run, three, tmp_path,
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ec.UsageError, match=sentence):
         find_classes(str(path))
-    assert_rejected(run("humans", "similar", three, "--out", path), "holds no similar classes")
+    assert_rejected(run("humans", "similar", three, "--out", path), "not a file of similar classes")
     assert path.read_text(encoding="utf-8") == text
 
 

@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_middle_goes_on(made, tmp_path, monkeypatch):
         ec.evaluate("small_models:stopped", made, **given)
     assert list((tmp_path / "out" / "predictions").glob("*--*.parquet"))
     monkeypatch.setattr(small_models, "stopped", small_models.colors)
-    with pytest.raises(ec.UsageError, match="holds a run of another"):
+    with pytest.raises(ec.UsageError, match="contains a run of another"):
         # a module with weights is another model than a function
         ec.evaluate("small_models:stopped", made, **given)
     monkeypatch.setattr(small_models, "stopped", lambda images: small_models.colors(images))
@@ -187,16 +187,16 @@ def break_it(root, what):
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("type", ("fog.npy must hold 8-bit images", "float32")),
+        ("type", ("fog.npy must contain 8-bit images", "float32")),
         ("dimensions", ("fog.npy must have the shape", "(40, 32, 32)")),
         ("channels", ("fog.npy must have the shape", "(40, 3, 32, 32)")),
-        ("other shape", ("one shape", "(35, 32, 32, 3)")),
+        ("other shape", ("the same shape", "(35, 32, 32, 3)")),
         ("not by five", ("5 severities", "39")),
-        ("cut", ("fog.npy is not a NumPy array, or truncated",)),
-        ("cut in the header", ("fog.npy is not a NumPy array, or truncated",)),
-        ("empty", ("fog.npy is not a NumPy array, or truncated",)),
-        ("no array", ("fog.npy is not a NumPy array, or truncated",)),
-        ("objects", ("fog.npy is not a NumPy array, or truncated",)),
+        ("cut", ("fog.npy is not a NumPy array, or is truncated",)),
+        ("cut in the header", ("fog.npy is not a NumPy array, or is truncated",)),
+        ("empty", ("fog.npy is not a NumPy array, or is truncated",)),
+        ("no array", ("fog.npy is not a NumPy array, or is truncated",)),
+        ("objects", ("fog.npy is not a NumPy array, or is truncated",)),
         ("small", ("16 × 16 px",)),
         ("no labels", ("labels.npy is missing",)),
         ("2-D labels", ("labels.npy must be one list", "(5, 8)")),
@@ -205,8 +205,8 @@ def break_it(root, what):
         ("other labels", ("labels.npy must repeat",)),
         ("negative labels", ("labels.npy must repeat", "0 or more")),
         ("labels of another model", ("unknown to a model of 4 classes",)),
-        ("other clean", ("clean.npy must hold the clean images", "(7, 32, 32, 3)")),
-        ("all corrupted as clean", ("clean.npy must hold", "(40, 32, 32, 3)")),
+        ("other clean", ("clean.npy must contain the clean images", "(7, 32, 32, 3)")),
+        ("all corrupted as clean", ("clean.npy must contain", "(40, 32, 32, 3)")),
         ("folder as clean", ("Cannot read", "clean.npy")),
     ],
 )

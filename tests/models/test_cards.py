@@ -134,15 +134,18 @@ def test_other_settings_make_another_model(zoo):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("side: 224", ["names no model", "model: NAME"]),
-        ("model: 3", ["model in", "must be a text"]),
+        ("side: 224", ["does not name a model", "model: NAME"]),
+        ("model: 3", ["model in", "must be a string"]),
         ("model: other.yaml", ["another card"]),
         ("model: zoo_cards:means\nmena: [0, 0, 0]", ["Unknown entry", "'mean'"]),
         ("model: zoo_cards:means\ntop1: 75", ["number from 0 to 1, got 75"]),
         ("model: zoo_cards:means\nhalf: yes please", ["true or false"]),
         ("model: zoo_cards:means\ninterpolation: bicubik", ["'bicubic'"]),
         ("model: zoo_cards:means\nchannels: grb", ["channels in"]),
-        ("model: zoo_cards:means\noutputs: none.txt", ["background-first", "no file", "none.txt"]),
+        (
+            "model: zoo_cards:means\noutputs: none.txt",
+            ["background-first", "does not exist", "none.txt"],
+        ),
         ("model: zoo_cards:means\nclass_names: 7", ["list of names or a file"]),
         ("model: zoo_cards:means\nclass_names: none.txt", ["Cannot read none.txt"]),
         ("model: zoo_cards:means\nclass_names: [a, b]", ["2 lines", "3 outputs"]),

@@ -146,7 +146,7 @@ def test_onnx_models_of_something_else_are_rejected(tmp_path, made, words):
 def test_a_card_may_not_ask_an_onnx_model_for_another_side(tmp_path):
     path = write_means(tmp_path / "net.onnx", ("n", 3, 8, 8))
     path.with_suffix(".yaml").write_text("side: 9\n")
-    reject(path, "8 × 8 px, but its sidecar says 9")
+    reject(path, "8 × 8 px, but its sidecar has 9")
 
 
 # TensorFlow Lite
@@ -317,7 +317,7 @@ def test_a_file_that_is_no_model_is_one_sentence_and_status_2(tmp_path, run, end
 @pytest.mark.parametrize("prefix", ["onnx", "tflite"])
 def test_a_missing_file_or_runtime_is_one_sentence(tmp_path, prefix, monkeypatch):
     reject(f"{prefix}:{tmp_path}/none.{prefix}", "Cannot read the model", "No such file")
-    reject(f"{prefix}:", "names no model", "FILE")
+    reject(f"{prefix}:", "does not name a model", "FILE")
     package = {"onnx": "onnxruntime", "tflite": "ai_edge_litert"}[prefix]
     monkeypatch.setitem(sys.modules, package, None)
     reject(f"{tmp_path}/none.{prefix}", f'pip install "eyechart[{prefix}]"')

@@ -277,7 +277,7 @@ def test_a_single_image_is_a_batch_of_one_and_gray_has_three_equal_channels():
         (random_images().int(), "must be uint8 or float"),
         (torch.zeros(2, 4, 16, 16, dtype=torch.uint8), "1 .gray. or 3 .RGB. channels, got 4"),
         ([], "at least one"),
-        ([random_images()[0], random_images()[0][:, :-2]], "all of one size"),
+        ([random_images()[0], random_images()[0][:, :-2]], "the same size"),
         ("photo.jpg", "open the file with PIL"),
         (None, "must be a torch tensor"),
     ],
@@ -396,7 +396,7 @@ def test_a_module_may_import_its_neighbors(module):
         ("zoo_here:meens", "Did you mean 'means'"),
         ("zoo_here:Shelf.worst", "no 'worst' in 'Shelf'"),
         ("zoo_here:number", "must be a torch.nn.Module or a function on batches, got int"),
-        ("zoo_here:number()", r"cannot be called: leave out the \(\)"),
+        ("zoo_here:number()", r"cannot be called: omit the \(\)"),
         ("zoo_here:make_nothing()", "got NoneType"),
         ("zoo_here:make_badly()", "failed: .*missing 1 required positional argument"),
         ("zoo_here:make(3)", "arguments are not supported"),
@@ -600,7 +600,7 @@ def test_an_exported_program_with_dynamic_sides_takes_images_as_they_come(tmp_pa
 def test_an_exported_program_and_its_sidecar_must_agree(tmp_path):
     write_exported(tmp_path / "net.pt2", tiny(), side=16)
     (tmp_path / "net.yaml").write_text("side: 20\n")
-    with pytest.raises(ec.UsageError, match="16 × 16 px, but its sidecar says 20"):
+    with pytest.raises(ec.UsageError, match="16 × 16 px, but its sidecar has 20"):
         load_model(str(tmp_path / "net.pt2"), CPU)
 
 

@@ -116,7 +116,7 @@ def test_with_levels_the_strength_is_the_severity_and_its_end_is_5():
     assert found.upper.values == {"severity": 5.0}
     expected = np.mean(np.round(GRAYS * 255) + 0.25 * 255 < THRESHOLD * 255)
     assert found.reach == found.upper.robustness.value == pytest.approx(expected, abs=0.01)
-    assert found.note == f"R 0.5 is out of reach: {found.reach:.3f} where it is strongest"
+    assert found.note == f"R 0.5 cannot be reached: it is {found.reach:.3f} at the maximum strength"
     assert found.entry.severity == (found.lower.values["severity"], 5)
     assert found.entry.levels == LEVELS
 
@@ -150,7 +150,7 @@ def test_where_the_mildest_step_is_too_much_the_range_begins_there():
     # at 20 px a frame has one pixel at least
     assert StrengthScale(whole, 20).step(frame.lower.strength) == (1.0,)
     assert frame.lower.robustness.value < 0.1
-    assert frame.note.startswith("its mildest step already takes R to 0.0")
+    assert frame.note.startswith("the mildest step already lowers R to 0.0")
 
 
 # Every strength there is, looked at one by one
@@ -358,13 +358,13 @@ def test_bad_input_is_rejected_in_one_sentence():
         calibrate(model, images, [brighter()], CalibrationSettings(**settings))
 
     for sentence, call in (
-        ("lower the larger one", lambda: calibrate_with(lower=0.5, upper=0.95)),
+        (r"lower \(the mild end\) above upper", lambda: calibrate_with(lower=0.5, upper=0.95)),
         ("between 0 and 1", lambda: calibrate_with(lower=1.0)),
         ("have no labels", lambda: calibrate(model, unlabeled, [brighter()])),
-        ("too few to say", lambda: calibrate(wrong, images, [brighter()])),
+        ("too few to measure", lambda: calibrate(wrong, images, [brighter()])),
         ("is correct on 15 of 15", lambda: calibrate(model, few, [brighter()])),
         ("neither levels nor a path", lambda: calibrate(model, images, [fixed])),
-        ("is there twice", lambda: calibrate(model, images, [brighter(), brighter()])),
+        ("is given twice", lambda: calibrate(model, images, [brighter(), brighter()])),
         ("max_images must be", lambda: calibrate_with(max_images=0)),
     ):
         with pytest.raises(ec.UsageError, match=sentence) as error:
@@ -375,7 +375,7 @@ def test_bad_input_is_rejected_in_one_sentence():
 def test_images_of_several_sizes_are_rejected():
     images = bright_images()
     mixed = replace(images, sizes=((24, 20), *images.sizes[1:]))
-    with pytest.raises(ec.UsageError, match=r"must have one size, these have 2.*20 × 20"):
+    with pytest.raises(ec.UsageError, match=r"must have the same size, got 2.*20 × 20"):
         calibrate(load_model(dazzled, CPU), mixed, [brighter()])
 
 
@@ -470,10 +470,10 @@ def test_the_command_rejects_what_cannot_be(run, tmp_path):
     own = tmp_path / "own.yaml"
     write_suite(load_suite("vcr"), own)
     for more, words in (
-        (("--lower", 0.4), "lower the larger one"),
+        (("--lower", 0.4), "lower (the mild end) above upper"),
         (("--out", foreign), "is not a suite"),
-        (("--out", table.with_suffix(".yaml")), "not of a calibration"),
-        (("--out", own), "not of a calibration"),
+        (("--out", table.with_suffix(".yaml")), "not from a calibration"),
+        (("--out", own), "not from a calibration"),
         (("--out", tmp_path / "x.txt"), "must end in .yaml"),
         (("--out", tmp_path / "none" / "x.yaml"), "No such folder"),
         (("--suite", tmp_path / "none.yaml"), "Cannot read the suite"),
@@ -481,7 +481,7 @@ def test_the_command_rejects_what_cannot_be(run, tmp_path):
         (("--corruption", "noc/contrst"), "Did you mean 'noc/contrast'"),
         (("--images", tmp_path / "none"), "No such file or folder"),
         (("--max-images", 0), "--max-images must be at least 1"),
-        (("--max-images", 8), "too few to say"),
+        (("--max-images", 8), "too few to measure"),
         (("--stimulus", "17"), "from 18 to 1024 px"),
     ):
         assert_rejected(run(*command(tmp_path, *more)), words)
@@ -494,7 +494,7 @@ def test_a_record_of_another_configuration_is_rejected(run, tmp_path):
     assert_rejected(run(*command(tmp_path)), "another images")
     assert_rejected(run(*command(tmp_path, "--max-images", 30, "--lower", 0.9)), "another lower")
     (tmp_path / "mine.json").write_text("{")
-    assert_rejected(run(*command(tmp_path, "--max-images", 30)), "not of a calibration")
+    assert_rejected(run(*command(tmp_path, "--max-images", 30)), "not from a calibration")
 
 
 def test_images_without_labels_are_rejected_by_the_command(run, tmp_path):

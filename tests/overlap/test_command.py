@@ -79,7 +79,7 @@ def test_a_matrix_is_printed_written_and_drawn(run, table):
         text for text in told.out.splitlines() if text.split()[:2] == ["shot_noise", "0.400"]
     )
     assert line.split()[2:4] == ["gaussian_noise", "0.75"]
-    assert "Training on noc/hue adds 0.011" in told.out
+    assert "Training on noc/hue improves the robustness to it by 0.011" in told.out
     with Image.open("overlap.png") as image:
         assert image.format == "PNG" and image.width > 500
     # our own picture is replaced
@@ -285,7 +285,7 @@ def test_what_cannot_be_done_is_one_sentence(run, table, arguments, words):
     Image.new("RGB", (4, 4)).save(folder / "other.png")
     if arguments == ("matrix", "."):
         table.unlink()
-        words = "holds no accuracies.csv"
+        words = "has no accuracies.csv"
     assert_rejected(run("overlap", *arguments), words)
     left = {path.name for path in folder.iterdir()}
     assert left <= {"accuracies.csv", "high.csv", "nothing.csv", "missing.csv", "other.png"}

@@ -134,7 +134,7 @@ def test_too_little_in_common_is_one_sentence():
         compare_matrices(one, OverlapMatrix(tuple("abcd"), random_scores(4, 0)))
     known = np.full((6, 6), nan)
     known[0, 1] = known[1, 0] = known[2, 3] = known[3, 2] = known[4, 5] = known[5, 4] = 0.5
-    with pytest.raises(UsageError, match="got 3 that are determined in both"):
+    with pytest.raises(UsageError, match="got 3"):
         compare_matrices(one, matrix_of(known))
     with pytest.raises(UsageError, match="scores that differ in each"):
         compare_matrices(one, matrix_of(np.full((6, 6), 0.25)))

@@ -166,7 +166,7 @@ def test_a_baseline_is_looked_up_by_suite_and_never_among_other_images():
     ("arguments", "words"),
     [
         (("balance", "published", "--suite", "vcr"), "not of vcr"),
-        (("balance", "published", "--baseline", "standard"), "leave out --baseline standard"),
+        (("balance", "published", "--baseline", "standard"), "omit --baseline standard"),
         (("balance", "published", "--figure", "x.png"), "add --relative"),
         (("balance", "published", "--latex", "x.txt"), "must end in .tex"),
         (("balance", "published", "--latex", "mine.tex"), "not written by eyechart"),

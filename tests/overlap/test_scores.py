@@ -68,7 +68,9 @@ def test_a_corruption_on_which_training_gains_nothing_is_undetermined_and_never_
     assert np.isnan(matrix.scores[1]).all() and np.isnan(matrix.scores[:, 1]).all()
     assert np.isfinite(matrix["noise", "blur"]) and matrix.undetermined == ("hue",)
     (note,) = matrix.notes
-    assert "Training on hue adds 0.000" in note and "undetermined" in note
+    assert (
+        "Training on hue improves the robustness to it by 0.000" in note and "undetermined" in note
+    )
 
 
 @pytest.mark.parametrize("gain, known", [(0.019, False), (0.021, True)])
@@ -131,7 +133,7 @@ def test_models_that_hardly_know_clean_images_are_noted(clean, classes, said):
         ([[0.5], [-0.1]], {}, "of 0 or more, got -0.1"),
         ([["fog"], [1]], {}, "table of numbers"),
         ([[0.5, 0.5], [0.9], [0.5, 0.9]], {}, "table of numbers"),
-        ([[0.5], [0.9]], {"names": ("a", "b")}, "1 different ones"),
+        ([[0.5], [0.9]], {"names": ("a", "b")}, "1 different names"),
         ([[0.5], [0.9]], {"min_gain": -0.1}, "must be in [0, 1)"),
         ([[0.5], [0.9]], {"min_gain": float("nan")}, "must be in [0, 1)"),
     ],

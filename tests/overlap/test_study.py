@@ -460,7 +460,7 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
     save_textures(home / "two", 20, seed=3, tints=("amber", "blue"))
     start = checkpoint(once, "standard")
     result = run(*tuning_words(home, tmp_path / "out", start, images="two", train=None))
-    assert_rejected(result, "knows other classes (3) than the images have (2)")
+    assert_rejected(result, "(3) differ from those of the images (2)")
 
 
 # One sentence each
@@ -552,10 +552,10 @@ def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
         (("--schedule", "cosin"), "cosine"),
         (("--device", "cpu,tpu"), "tpu"),
         (("--device", "cpu,"), "''"),
-        (("--every", 0), "from 1, got 0"),
+        (("--every", 0), "of at least 1, got 0"),
         (("--every", 3), "give a smaller number"),
         (("--images", "nowhere"), "nowhere"),
-        (("--out", ""), "not an empty text"),
+        (("--out", ""), "not an empty string"),
     ],
 )
 def test_what_makes_no_study_is_one_sentence(home, run, tmp_path, more, words):
@@ -577,7 +577,7 @@ def test_names_that_would_share_a_file_are_rejected():
     recipe = Recipe(epochs=1)
     for names in (("a/b", "a-b"), ("standard", "fog"), ("clean", "fog"), ("fog", "fog")):
         entries = tuple(replace(entry, name=name) for name in names)
-        with pytest.raises(UsageError, match="in files called"):
+        with pytest.raises(UsageError, match="to the same file"):
             OverlapStudy(entries, recipe, "resnet9").check()
     OverlapStudy((entry, replace(entry, name="fog")), recipe, "resnet9").check()
 
@@ -587,8 +587,8 @@ def test_names_that_would_share_a_file_are_rejected():
     [
         ({"start": "net.pt"}, "not both"),
         ({"network": ""}, "Give an architecture"),
-        ({"seeds": (1, 1)}, "Every seed must be another"),
-        ({"seeds": ()}, "Every seed must be another"),
+        ({"seeds": (1, 1)}, "All seeds must be different"),
+        ({"seeds": ()}, "All seeds must be different"),
         ({"recipe": Recipe(epochs=0)}, "epochs must be"),
     ],
 )
@@ -611,7 +611,7 @@ def test_corruptions_of_several_suites_come_together_in_their_order():
 def test_one_name_with_two_strengths_is_rejected(tmp_path):
     path = write_suite(tmp_path / "mine.yaml")
     with pytest.raises(
-        UsageError, match=r"imagenet-c and mine define different corruptions called contrast"
+        UsageError, match=r"imagenet-c and mine define different corruptions named contrast"
     ):
         entries_of(["imagenet-c", str(path)], [])
 
@@ -630,7 +630,7 @@ def test_benchmarks_as_a_whole_must_be_within_the_study():
     entries = entries_of(["noc-candidates"], [])
     found = benchmarks_of(["imagenet-noc"], entries)
     assert found == {"imagenet-noc": tuple(ec.list_corruptions("imagenet-noc"))}
-    with pytest.raises(UsageError, match="--together vcr has vcr/"):
+    with pytest.raises(UsageError, match="--together vcr contains vcr/"):
         benchmarks_of(["vcr"], entries)
 
 
@@ -767,7 +767,7 @@ def test_of_two_images_too_few_are_left_to_train_with(home, run, tmp_path):
     save_textures(tmp_path / "few", 2, seed=6)
     shutil.copy(home / "mine.yaml", tmp_path)
     told = run(*words_of(tmp_path, tmp_path / "out", images="few", train=None))
-    assert_rejected(told, "Every class needs at least 2 images, 'amber'", "has 1")
+    assert_rejected(told, "Every class needs at least 2 images, but 'amber'", "has 1")
 
 
 def test_a_class_of_one_image_is_one_sentence(home, run, tmp_path):
@@ -775,7 +775,7 @@ def test_a_class_of_one_image_is_one_sentence(home, run, tmp_path):
     for path in list((tmp_path / "train" / "blue").glob("*.png"))[1:]:
         path.unlink()
     shutil.copy(home / "mine.yaml", tmp_path)
-    words = "Every class needs at least 2 images, 'blue'", "has 1"
+    words = "Every class needs at least 2 images, but 'blue'", "has 1"
     assert_rejected(run(*words_of(tmp_path, tmp_path / "o", images="train", train=None)), *words)
     shutil.copytree(home / "test", tmp_path / "test")
     assert_rejected(run(*words_of(tmp_path, tmp_path / "o")), *words)
@@ -788,7 +788,7 @@ def test_images_of_two_sizes_are_one_sentence(home, run, tmp_path):
     told = run(*words_of(tmp_path, tmp_path / "o"))
     assert_rejected(told, "24 × 24 px, those to test on 20 × 20", "--stimulus")
     save_textures(tmp_path / "train", 1, seed=7, side=30)
-    assert_rejected(run(*words_of(tmp_path, tmp_path / "o")), "must have one size")
+    assert_rejected(run(*words_of(tmp_path, tmp_path / "o")), "must have the same size")
 
 
 def test_an_image_that_is_trained_and_tested_with_is_rejected(home, run, tmp_path):

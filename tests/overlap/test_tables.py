@@ -46,7 +46,7 @@ def test_rows_may_come_in_any_order(tmp_path):
 def test_a_folder_is_read_by_its_table(tmp_path):
     write(tmp_path, GOOD)
     assert read_accuracies(tmp_path).corruptions == ("fog", "rain")
-    with pytest.raises(UsageError, match=r"holds no accuracies\.csv"):
+    with pytest.raises(UsageError, match=r"has no accuracies\.csv"):
         read_accuracies(tmp_path.parent)
 
 
@@ -86,15 +86,15 @@ BAD = [
     (GOOD.replace(",fog,rain", ",fog,fog"), "got fog twice"),
     (GOOD.replace("rain,0.9", "fog,0.9"), "got fog twice"),
     (GOOD.replace("standard", "baseline"), "must have a row 'standard'"),
-    (GOOD.replace("rain,0.9,0.5,0.8\n", ""), "must have a row for every corruption, and has none"),
+    (GOOD.replace("rain,0.9,0.5,0.8\n", ""), "must have a row for every corruption, but has none"),
     (GOOD.replace("all:mine", "snow"), "has none for snow"),
-    (GOOD.replace("0.7,0.6", "0.7"), "must have 4 cells in every row, got 3 in that of fog"),
+    (GOOD.replace("0.7,0.6", "0.7"), "must have 4 cells in every row, got 3 in the row of fog"),
     (GOOD.replace("0.9,0.5,0.8", "90,50,80"), "got '90' in the row of rain: divide percent by 100"),
     (GOOD.replace("0.9,0.5,0.8", "0.9,-0.5,0.8"), "between 0 and 1, got '-0.5'"),
     (GOOD.replace("0.9,0.5,0.8", "0.9,,0.8"), "between 0 and 1, got ''"),
     (GOOD.replace("0.9,0.5,0.8", "0.9,nan,0.8"), "between 0 and 1, got 'nan'"),
     (GOOD.replace("0.9,0.5,0.8", "0.9,much,0.8"), "between 0 and 1, got 'much'"),
-    (GOOD.replace("rain,0.9,0.5", "rain,0,0.5"), "must be more than 0, got 0 for rain"),
+    (GOOD.replace("rain,0.9,0.5", "rain,0,0.5"), "got 0 for rain"),
     (SEEDS.replace("rain,1,0.8,0.4,0.8\n", ""), "has none for rain of seed 1"),
     (SEEDS.replace("rain,1,", "rain,0,"), "got rain of seed 0 twice"),
 ]

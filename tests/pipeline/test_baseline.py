@@ -77,11 +77,11 @@ def test_robustbenchs_table_is_taken_for_its_own_images(whole):
         found = choose_baseline(wanted, Plan("imagenet-3dcc"), three_d, [])
         assert found.name == "robustbench-alexnet-3dcc"
         assert set(found.table.corruptions) == set(Plan("imagenet-3dcc").all_names())
-    with pytest.raises(ec.UsageError, match="and these are RobustBench's 5,000"):
+    with pytest.raises(ec.UsageError, match="but these are RobustBench's 5,000"):
         choose_baseline("alexnet", Plan("imagenet-c", jpeg=85), images, [])
     with pytest.raises(ec.UsageError, match=r"RobustBench's 5,000 .* 50,000 with other names"):
         choose_baseline("robustbench-alexnet", Plan("imagenet-c", jpeg=85), whole, [])
-    with pytest.raises(ec.UsageError, match="for imagenet-c, and these are corruptions of vcr"):
+    with pytest.raises(ec.UsageError, match="for imagenet-c, but these are corruptions of vcr"):
         choose_baseline("robustbench-alexnet", Plan("vcr"), images, [])
 
 
@@ -117,7 +117,7 @@ def test_a_table_is_looked_up_for_the_suite(whole):
         (Plan("imagenet-c", jpeg=85), "part", "970"),
         (Plan("imagenet-c", jpeg=85), "large", "299"),
         (Plan("vcr", jpeg=85), "whole", "vcr"),
-        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), "whole", "sampled differently"),
+        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), "whole", "these samples differ"),
         (Plan("imagenet-c", jpeg=85, labels="entry16"), "whole", "16 categories"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_table_holds_only_where_every_image_is_shown_equally_often(whole):
     for n, name in ((50_000, "noc-alexnet"), (100_000, "noc-alexnet"), (100, ""), (75_000, "")):
         assert choose_baseline("auto", Plan("imagenet-noc", n), whole, []).name == name
     given = choose_baseline("auto", Plan("imagenet-noc"), whole, [], has_testset=True)
-    assert given.name == "" and "sampled differently" in given.note
+    assert given.name == "" and "these samples differ" in given.note
 
 
 def estimate(value: float) -> Estimate:
@@ -302,7 +302,7 @@ def evaluate(run, folder, tmp_path):
 def test_images_that_no_table_holds_for_are_said_so_and_get_plain_errors(evaluate):
     found = evaluate("--suite", "imagenet-c", "--corruption", "fog")
     assert found.status == 0
-    assert "No CE: The table 'alexnet' holds for" in found.out and "error" in found.out
+    assert "No CE: The table 'alexnet' is valid for" in found.out and "error" in found.out
 
 
 def test_a_table_asked_for_by_name_must_hold(evaluate):
@@ -321,7 +321,7 @@ def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
     ("name", "says"),
     [
         ("alexnett", "Did you mean 'alexnet'"),
-        ("robustbench-alexnet", "holds for imagenet-c"),
+        ("robustbench-alexnet", "is valid for imagenet-c"),
         ("humans", "--baseline humans needs"),
         ("small_models:nobody", "nobody"),
     ],

@@ -569,6 +569,6 @@ def test_files_are_written_into_a_folder_that_is_made_or_one_sentence(evaluation
         with pytest.raises(ec.UsageError, match=words) as error:
             write(evaluation, out)
         assert ".tmp" not in str(error.value) and str(error.value).endswith(".")
-    with pytest.raises(ec.UsageError, match="what evaluate returns, got str"):
+    with pytest.raises(ec.UsageError, match="the result of evaluate, got str"):
         write("results", tmp_path)
     assert (tmp_path / "file").read_text() == "kept"

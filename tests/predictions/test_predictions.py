@@ -410,7 +410,7 @@ def test_the_same_run_goes_on_and_another_is_rejected(images, tmp_path):
     assert folder.is_dir() and open_run(tmp_path / "out", settings) == folder
     for other, word in (
         (job(images, small_models.colors, n=13), "n: 12, now 13"),
-        (job(images, small_models.pale_colors), "its weights, its card"),
+        (job(images, small_models.pale_colors), "its weights, card or precision"),
         (job(images, small_models.colors, corruptions=("blur",)), "corruptions"),
     ):
         with pytest.raises(ec.UsageError, match=word):

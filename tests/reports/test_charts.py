@@ -564,7 +564,7 @@ def test_clustering_puts_corruptions_that_overlap_beside_each_other():
         (GOOD.replace("fog,1,0.25", "snow,1,0.25"), "fog where there is snow"),
         (GOOD.removesuffix("blur,0.5,0,1,yes\n"), "3 across and 2 down"),
         (GOOD.replace("0.25,0.5,yes", "0.25,yes"), "5 cells in every row, got 4"),
-        (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "of 0 or more, or nothing"),
+        (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "of 0 or more, or empty cells"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,-0.5,no"), "got '-0.5' in the row of rain"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,inf,no"), "got 'inf' in the row of rain"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,1.5,no"), "must be symmetric, got 1.5 for rain and"),

@@ -100,14 +100,14 @@ def test_results_of_another_schema_are_rejected(run, copy):
 
 def test_an_empty_run_is_rejected(run, tmp_path, copy):
     (tmp_path / "nothing").mkdir()
-    assert_rejected(run("report", tmp_path / "nothing"), "holds no finished run")
-    assert_rejected(run("report", tmp_path / "nowhere"), "holds no finished run")
-    assert_rejected(run("report", spoil(copy, models=[])), "holds a run without any model")
+    assert_rejected(run("report", tmp_path / "nothing"), "has no finished run")
+    assert_rejected(run("report", tmp_path / "nowhere"), "has no finished run")
+    assert_rejected(run("report", spoil(copy, models=[])), "has a run without any model")
 
 
 def test_a_run_that_was_stopped_is_rejected(run, copy):
     (copy / "results.json").unlink()
-    assert_rejected(run("report", copy), "holds no finished run")
+    assert_rejected(run("report", copy), "has no finished run")
 
 
 def test_runs_on_different_images_are_rejected(run, vcr, tmp_path):
@@ -122,16 +122,16 @@ def test_runs_on_different_images_are_rejected(run, vcr, tmp_path):
         (("--format", "pdf"), "Unknown format 'pdf'"),
         (("--out", "report.pdf"), "must end in .html or .md"),
         (("--out", "report"), "must end in .html or .md"),
-        (("--format", "md", "--overlap", "overlap.csv"), "--overlap is for html"),
-        (("--serve", "--overlap", "overlap.csv"), "--serve writes nothing"),
+        (("--format", "md", "--overlap", "overlap.csv"), "--overlap applies to html"),
+        (("--serve", "--overlap", "overlap.csv"), "--serve writes no files"),
         (("--out", "report.html", "--format", "md"), "ending in .md"),
         (("--out", "no-such-folder/report.html"), "No such folder"),
         (("--category", "ViT"), "must be MODEL=CATEGORY"),
-        (("--category", "nobody=ViT"), "No model is called nobody"),
+        (("--category", "nobody=ViT"), "no model named nobody"),
         (("--category", f"{SHARP}=vti"), "Unknown category 'vti'"),
-        (("--port", 8000), "are for --serve"),
-        (("--images", "photos"), "are for --serve"),
-        (("--serve", "--out", "report.html"), "--serve writes nothing"),
+        (("--port", 8000), "need --serve"),
+        (("--images", "photos"), "need --serve"),
+        (("--serve", "--out", "report.html"), "--serve writes no files"),
         (("--serve", "--port", 70000), "must be from 0 to 65535"),
         (("--overlap", "no-such.csv"), "no-such.csv"),
     ],
@@ -160,7 +160,7 @@ def test_a_link_is_never_replaced(run, copy, tmp_path):
 def test_a_run_that_cannot_be_read_is_said_before_anything_else(run, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "report.html").write_text("mine")
-    assert_rejected(run("report", copy, tmp_path), "holds no finished run")
+    assert_rejected(run("report", copy, tmp_path), "has no finished run")
 
 
 def test_runs_are_needed(run):

@@ -127,7 +127,7 @@ def test_a_category_is_given_by_the_model_s_own_name(run, private, tmp_path):
     ("arguments", "says"),
     [
         (("--hide", "folders"), "Unknown kind of --hide 'folders'"),
-        (("--hide", "images", "--serve"), "--hide is for a report that is written"),
+        (("--hide", "images", "--serve"), "--hide applies to written reports only"),
     ],
 )
 def test_what_cannot_be_hidden_is_rejected(run, private, arguments, says):

@@ -408,8 +408,8 @@ def test_outputs_that_a_card_names_in_another_order_are_called_and_judged_so(tmp
         ("/api/row?run=0&row=1&file=/etc/passwd", 400, "not known here"),
         ("/image?run=0&row=1&clean=yes", 400, "0 or 1"),
         ("/image?run=0&row=%ff", 400, "cannot be read"),
-        ("/" + "&".join("x" * 20), 404, "nothing at this address"),
-        ("/api/runs/", 404, "nothing at this address"),
+        ("/" + "&".join("x" * 20), 404, "Nothing exists at this address"),
+        ("/api/runs/", 404, "Nothing exists at this address"),
     ],
 )
 def test_a_bad_request_gets_a_sentence(both, path, status, words):

@@ -43,14 +43,14 @@ def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_
         ("never saved as JPEG", {"published_files": False}),
         ("have JPEG quality 75", {"published_files": False, "jpeg": 75}),
         ("these are corruptions of vcr", {"suite": "vcr"}),
-        ("'my_fog' is none", {"corruptions": ["my_fog"]}),
+        ("'my_fog' is not one", {"corruptions": ["my_fog"]}),
     ],
 )
 def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
     words, changes, validation_set
 ):
     sentence = holds("alexnet", **{**validation_set, **changes})
-    assert sentence.startswith("The table 'alexnet' holds ")
+    assert sentence.startswith("The table 'alexnet' is valid ")
     assert sentence.endswith("name a baseline model with --baseline, or read plain error.")
     with pytest.raises(ValueError, match=words):
         raise ValueError(sentence)
@@ -85,7 +85,7 @@ def test_the_table_of_robustbench_holds_for_its_5000_images_and_no_others(valida
     assert holds("robustbench-alexnet", **own) == ""
     assert "RobustBench's 5,000" in holds("alexnet", **own)
     assert "50,000 with other names" in holds("robustbench-alexnet", **validation_set)
-    assert "and these have others" in holds(
+    assert "but these have others" in holds(
         "robustbench-alexnet", **{**own, "labels_per_class": {"cat": 5000}}
     )
     assert "never saved" in holds("robustbench-alexnet", **{**own, "published_files": False})

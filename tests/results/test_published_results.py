@@ -226,7 +226,7 @@ HEAD = "model,corruption,severity,accuracy\n"
         (HEAD + "m,fog,1,0.5\n", "no severity 2 of fog for m"),
         (HEAD + "m,clean,,0.5\n", "clean ones only"),
         (HEAD + "m,clean,,0.5\nm,clean,,0.6\n", "twice"),
-        (HEAD + "".join(f"m,fog,{s},0.5\n" for s in range(1, 6)), "15 corruptions, and m has no"),
+        (HEAD + "".join(f"m,fog,{s},0.5\n" for s in range(1, 6)), "15 corruptions, but m has no"),
         (HEAD + "".join(f"m,fogg,{s},0.5\n" for s in range(1, 6)), "Did you mean 'fog'"),
         (",fog,fog\n,1,2\nm,0.5\n", "must have 3 cells"),
         (",fog,fog\n,1,2\n", "no rows"),

@@ -142,8 +142,8 @@ def test_intervals_hold_the_truth_and_know_that_trials_of_an_image_belong_togeth
 @pytest.mark.parametrize(
     ("words", "call"),
     [
-        ("0 and 1, all equally long", lambda: kappa([1, 0], [1])),
-        ("0 and 1, all equally long", lambda: kappa(["a"], ["b"])),
+        ("0 and 1 of equal length", lambda: kappa([1, 0], [1])),
+        ("0 and 1 of equal length", lambda: kappa(["a"], ["b"])),
         ("one for each trial", lambda: kappa([], [])),
         ("got 0.5", lambda: kappa([1, 0.5], [1, 0])),
         (

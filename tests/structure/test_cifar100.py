@@ -287,7 +287,7 @@ def test_a_pickle_that_asks_for_a_command_runs_nothing(tmp_path, run):
         folder = write_archive(tmp_path / name)
         (folder / name).write_bytes(payload)
         told = run(*words_of(folder, tmp_path / "out"))
-        assert_rejected(told, f"{folder / name} is no file of CIFAR-100", "os.system")
+        assert_rejected(told, f"{folder / name} is not a file of CIFAR-100", "os.system")
         assert not mark.exists() and not (tmp_path / "out").exists()
     # it would have run
     pickle.loads(payload)
@@ -320,7 +320,7 @@ BAD = {
     "labels in rows": ("test", changed("test", fine_labels=[[1]] * 200)),
     "no names": ("meta", changed("meta", fine_label_names=None)),
     "names that are none": ("meta", changed("meta", fine_label_names="apple")),
-    "names that are no text": ("meta", changed("meta", coarse_label_names=[b"\xff"] * 20)),
+    "names that are not strings": ("meta", changed("meta", coarse_label_names=[b"\xff"] * 20)),
     "a list": ("meta", [1, 2]),
     "a number": ("train", 3),
 }
@@ -343,7 +343,7 @@ def test_files_cut_short_empty_or_missing_are_one_sentence(tmp_path, run, name):
     for content in (whole[: len(whole) // 2], b"", b"\x80\x02not a pickle"):
         (folder / name).write_bytes(content)
         told = run(*words_of(folder, tmp_path / "out"))
-        assert_rejected(told, str(folder / name), "is no file of CIFAR-100")
+        assert_rejected(told, str(folder / name), "is not a file of CIFAR-100")
     (folder / name).unlink()
     told = run(*words_of(folder, tmp_path / "out"))
     assert_rejected(told, "Cannot read", "the files train, test and meta")

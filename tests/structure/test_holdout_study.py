@@ -197,7 +197,7 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
         tuple(fold["held_out"]["interval"]) for fold in told["folds"]
     ]
     assert results.folds[0].confusions[0].label in CLASSES
-    with pytest.raises(UsageError, match=r"holds no finished study: there is no results\.json"):
+    with pytest.raises(UsageError, match=r"has no finished study \(results\.json is missing\)"):
         read_holdout_results(tmp_path)
     for content in ("[]", "{", "{}", '{"kind": 3}'):
         (tmp_path / "results.json").write_text(content)
@@ -412,7 +412,7 @@ def rejected(run, tmp_path, *given, words=()):
 def test_a_class_with_one_style_is_one_sentence(run, tmp_path):
     rows = [row for row in colors(2) if row.label != "red" or row.style == "pale"]
     where = write_rows(tmp_path, rows, tinted)
-    words = "'red' has images of one style only, 'pale'", "take the class out"
+    words = "'red' has images of one style only, 'pale'", "remove the class"
     rejected(run, tmp_path, "style", "--images", where, words=words)
 
 
@@ -440,7 +440,7 @@ def test_class_folders_have_no_style_and_no_subclass(run, tmp_path):
 
 def test_one_style_alone_is_one_sentence(run, tmp_path):
     where = write_rows(tmp_path, colors(2, ("plain",)), tinted)
-    words = "are of one style, 'plain'", "at least two"
+    words = "have the same style, 'plain'", "at least two"
     rejected(run, tmp_path, "style", "--images", where, words=words)
 
 
@@ -458,14 +458,14 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
         ("style", ("--arch", "textures:fails"), ("'textures:fails' failed: no luck",)),
         ("subclass", ("--arch", "resnet99"), ("Unknown network 'resnet99'", "resnet9")),
         ("subclass", ("--seeds", -1), ("seeds must be a whole number from 1 to 1,000, got -1",)),
-        ("subclass", ("--folds", 0), ("folds must be a whole number from 1, got 0",)),
-        ("subclass", ("--per-class", 0), ("whole number from 1, got 0",)),
+        ("subclass", ("--folds", 0), ("folds must be a whole number of at least 1, got 0",)),
+        ("subclass", ("--per-class", 0), ("whole number of at least 1, got 0",)),
         ("subclass", ("--per-class", 2), ("'blue' has 2 subclasses, so 2 cannot be held out",)),
         ("subclass", ("--in-all", 4), ("Between 1 and 3 subclasses can be held out", "got 4")),
         ("subclass", ("--in-all", 0), ("Between 1 and 3 subclasses can be held out", "got 0")),
         ("subclass", ("--in-all", 2, "--per-class", 2), ("--per-class or --in-all, not both",)),
         ("subclass", ("--order", "published", "--folds", 1), ("has 0 of the 50 subclasses",)),
-        ("subclass", ("--hold", "calm"), ("in one fold: leave out",)),
+        ("subclass", ("--hold", "calm"), ("in one fold: omit",)),
         ("subclass", ("--hold", "clam", "--folds", 1), ("Unknown subclass 'clam'", "'calm'")),
         ("subclass", ("--hold", "no.txt", "--folds", 1), ("No such file: no.txt",)),
         ("subclass", ("--hold", "calm", "--hold", "calm", "--folds", 1), ("named once",)),
@@ -477,11 +477,11 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
         (
             "subclass",
             ("--hold", "red/calm", "--hold", "red/wild", "--hold", "blue/calm", "--folds", 1),
-            ("Nothing of the class 'red' is left to train with",),
+            ("No training images of the class 'red' are left",),
         ),
         ("subclass", ("--order", "alphabet"), ("Unknown order 'alphabet'", "published, random")),
         ("subclass", ("--mixup", -1), ("mixup must be in [0, 100], got -1.0",)),
-        ("subclass", ("--cifar100", "somewhere"), ("--images or --cifar100, one of them",)),
+        ("subclass", ("--cifar100", "somewhere"), ("either --images or --cifar100",)),
     ],
 )
 def test_options_that_cannot_be_are_one_sentence(home, run, tmp_path, kind, more, words):
@@ -495,14 +495,14 @@ def test_options_that_cannot_be_are_one_sentence(home, run, tmp_path, kind, more
 
 
 def test_neither_images_nor_cifar_100_is_one_sentence(run, tmp_path):
-    rejected(run, tmp_path, "subclass", words=["Give --images or --cifar100, one of them."])
+    rejected(run, tmp_path, "subclass", words=["Give either --images or --cifar100."])
     rejected(run, tmp_path, "style", words=["--images"])
 
 
 def test_images_that_are_not_there_are_one_sentence(run, tmp_path):
     for kind in ("style", "subclass"):
         rejected(run, tmp_path, kind, "--images", tmp_path / "none.csv", words=["none.csv"])
-        rejected(run, tmp_path, kind, "--images", " ", words=["not an empty text"])
+        rejected(run, tmp_path, kind, "--images", " ", words=["not an empty string"])
 
 
 def test_out_may_be_no_file_no_other_run_and_not_the_images(home, run, tmp_path):
@@ -525,8 +525,8 @@ def test_out_may_be_no_file_no_other_run_and_not_the_images(home, run, tmp_path)
         made = Image.fromarray(tinted(row, number))
         made.save(folder / row.label / row.subclass / f"{number}.png")
     given = ("--images", folder, "--out", folder, "--epochs", 1, *USUAL)
-    assert_rejected(run("structure", "subclass", *given), "holds the images")
-    assert_rejected(run(*words_of(home, "style", home / "colors")), "holds the images")
+    assert_rejected(run("structure", "subclass", *given), "contains the images")
+    assert_rejected(run(*words_of(home, "style", home / "colors")), "contains the images")
 
 
 def test_images_that_cannot_be_read_are_told(run, tmp_path):

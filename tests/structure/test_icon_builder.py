@@ -691,7 +691,7 @@ def test_a_fetch_that_was_stopped_half_way_goes_on_with_the_same_command(
         f'{copy}\ncase "$name" in *noto) cat "{tmp_path}/half" > "$2/$file-1.0.0.tgz"; exit 1; esac'
     )
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_rejected(after_fetching(told), "Cannot fetch @iconify-json/noto")
+    assert_rejected(after_fetching(told), "Cannot download @iconify-json/noto")
     npm(copy)
     told = run("structure", "icons", "build", "--out", out, *two())
     assert told.status == 0, told.err
@@ -730,7 +730,7 @@ exit 1
 def test_an_npm_that_fails_is_one_sentence_with_its_reason(run, out, npm, script, word):
     npm(script)
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_rejected(told, "Cannot fetch unicode-emoji-json", word, "--from")
+    assert_rejected(told, "Cannot download unicode-emoji-json", word, "--from")
     assert not out.exists()
 
 
@@ -738,7 +738,7 @@ def test_an_npm_that_does_not_prediction_is_one_sentence(run, out, npm, monkeypa
     monkeypatch.setattr(npm_packages, "PATIENCE", 0.2)
     npm("exec sleep 20")
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_rejected(told, "Cannot fetch unicode-emoji-json", "nothing came", "--from")
+    assert_rejected(told, "Cannot download unicode-emoji-json", "nothing came", "--from")
 
 
 def test_an_npm_that_brings_nothing_is_one_sentence(run, out, npm):
@@ -819,7 +819,13 @@ def test_a_package_whose_format_changed_is_one_sentence(run, source, out, files)
     (source / "iconify-json-noto-1.0.0.tgz").unlink()
     write_archive(source, PACKAGES["noto"], files, "7.8.9")
     told = build(run, source, out, *two())
-    assert_rejected(told, "@iconify-json/noto 7.8.9", "another format", "older version", "--from")
+    assert_rejected(
+        told,
+        "@iconify-json/noto 7.8.9",
+        "not supported",
+        "older version",
+        "--from",
+    )
     assert not out.exists()
 
 
@@ -843,7 +849,7 @@ def test_names_whose_format_changed_are_one_sentence(run, source, out, files):
     (source / "unicode-emoji-json-1.0.0.tgz").unlink()
     write_archive(source, NAMES_OF_EMOJI, files, "7.8.9")
     told = build(run, source, out, *two())
-    assert_rejected(told, "unicode-emoji-json 7.8.9", "another format", "--from")
+    assert_rejected(told, "unicode-emoji-json 7.8.9", "not supported", "--from")
     assert not out.exists()
 
 
@@ -875,7 +881,7 @@ def test_many_broken_drawings_are_rejected(run, tmp_path, out):
     source = write_packages(tmp_path / "many", emoji=MANY)
     files = usual_style("twemoji", MANY, black_bird=BROKEN, rose=BROKEN)
     write_archive(source, PACKAGES["twemoji"], files)
-    assert_rejected(build(run, source, out, *two()), "twemoji", "rose", "1 %", "fetch")
+    assert_rejected(build(run, source, out, *two()), "twemoji", "rose", "1 %", "download")
     assert not out.exists()
 
 
@@ -958,7 +964,7 @@ def test_a_folder_that_holds_something_else_is_rejected_and_left_as_it_is(run, s
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text, encoding="utf-8")
     before = contents(out)
-    assert_rejected(build(run, source, out, *two()), str(out), "something else")
+    assert_rejected(build(run, source, out, *two()), str(out), "other files")
     assert contents(out) == before
 
 

@@ -249,7 +249,7 @@ def test_a_fifth_of_every_seen_synset_is_tested_with_and_never_trained_with(data
 
 
 def test_superclasses_without_images_are_told_and_left_out(data):
-    (note,) = (each for each in data.notes if "without images of seen subclasses" in each)
+    (note,) = (each for each in data.notes if "they have no images of seen subclasses" in each)
     assert "vehicle" in note and "22 of 25" in note and "bird" not in note
 
 
@@ -328,7 +328,7 @@ def test_a_superclass_of_which_nothing_can_be_tested_is_rejected(home, hypernyms
         if SEEN.get(each.label) != "dog" or each.path.stem == "0"
     ]
     chosen = sort_images(found, "here", hypernyms)
-    with pytest.raises(UsageError, match="Nothing of the superclass 'dog' is left to test with"):
+    with pytest.raises(UsageError, match="No images of the superclass 'dog' are left to test"):
         load_split(chosen, "here", "native", NoProgress())
 
 
@@ -352,7 +352,7 @@ def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
     made = load_split(chosen, "here", "native", NoProgress())
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
-    assert any("Not tested with" in note and "1 image of" in note for note in made.notes)
+    assert any("Removed from the test" in note and "1 image of" in note for note in made.notes)
     # equal files of two synsets are on one side, and nothing of the superclass is lost
     assert {"n02085620", "n02085782"} <= {each.subclass for each in made.train.images.listed}
 
@@ -410,7 +410,7 @@ def test_a_superclass_that_wordnets_file_has_not_is_rejected(tmp_path):
     ("synsets", "words"),
     [
         (("train", "val"), "got 'train'"),
-        ((), "must hold folders"),
+        ((), "must contain folders"),
         (tuple(UNSEEN), "that ImageNet-1K has:"),
         (tuple(SEEN), "that ImageNet-1K lacks:"),
         (("n01440764", "n90000003"), "one superclass only"),
@@ -783,7 +783,7 @@ def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_
     (line,) = (text for text in told.out.splitlines() if text.strip().startswith(MODEL + " "))
     for value in (0.712, score.seen.value, score.unseen.value, score.gap.value):
         assert f"{100 * value:.1f}" in line
-    assert "because without images of seen subclasses" in told.out
+    assert "because they have no images of seen subclasses" in told.out
     assert re.search(r"^ *fish +2 +2 ", told.out, re.MULTILINE)
     assert "Written:" in told.out
 
@@ -833,7 +833,7 @@ def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tm
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert list(map(len, digests)) == [59, 19, 40]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
-    assert any("Not trained with" in note and "1 image of" in note for note in made.notes)
+    assert any("Removed from training" in note and "1 image of" in note for note in made.notes)
 
 
 def test_images_for_seen_kinds_that_lack_a_superclass_are_one_sentence(ask, home, tmp_path):
@@ -885,8 +885,8 @@ def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
         (("--imagenet-accuracy", "0.7"), (MODEL,), ("MODEL=SHARE",)),
         (("--imagenet-accuracy", f"{MODEL}=77"), (MODEL,), ("from 0 to 1",)),
         (("--imagenet-accuracy", "resnet=0.7"), (MODEL,), ("Unknown model 'resnet'",)),
-        ((), (MODEL, MODEL), ("Models must differ",)),
-        ((), ("small_models:colors",), ("nothing to train",)),
+        ((), (MODEL, MODEL), ("must have different names",)),
+        ((), ("small_models:colors",), ("no parameters to train",)),
         ((), ("tinted_contrasts:with_softmax",), ("with_softmax", "probabilities")),
         ((), ("nothing",), ("Unknown model 'nothing'",)),
     ],
@@ -899,11 +899,11 @@ def test_missing_files_are_rejected_in_a_sentence(ask, home, tmp_path):
     assert_rejected(ask(hypernyms=tmp_path / "none.txt"), "none.txt", "No such file")
     assert_rejected(ask(images=tmp_path / "none"), "none")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    assert_rejected(ask(hypernyms=tmp_path / "bytes"), "no text file")
+    assert_rejected(ask(hypernyms=tmp_path / "bytes"), "not a text file")
     assert_rejected(ask("--superclasses", tmp_path / "none.txt"), "none.txt")
     assert_rejected(ask("--imagenet-1k", home / "images"), "images")
     assert_rejected(ask(out=home / "is_a.txt"), "is a file")
-    assert_rejected(ask(out=home / "images"), "holds the images")
+    assert_rejected(ask(out=home / "images"), "contains the images")
 
 
 def test_a_stop_keeps_what_was_done_and_says_so(ask, monkeypatch, tmp_path):

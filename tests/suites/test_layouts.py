@@ -194,9 +194,9 @@ def test_a_stimulus_can_be_given_without_a_layout(run, val, tmp_path):
         (("--layout", "imagenet-c", *ONE, "--overwrite"), ("--overwrite", "delete")),
         (("--layout", "imagenet-c", *ONE, "--stimulus", "7x7"), ("stimulus",)),
         (("--layout", "imagenet-c", "-c", "brightnes"), ("Did you mean 'brightness'",)),
-        (("--layout", "cifar-c", *ONE, "--format", "jpeg"), ("--format", "pixels themselves")),
+        (("--layout", "cifar-c", *ONE, "--format", "jpeg"), ("--format", "stores the pixels")),
         (("--layout", "cifar-c", *ONE, "--jpeg-quality", 50), ("--jpeg-quality", "pixels")),
-        (("--layout", "cifar-c", *ONE), ("one size", "--stimulus 32x32")),
+        (("--layout", "cifar-c", *ONE), ("same size", "--stimulus 32x32")),
         (("--suite", "imagenet-c"), ("--layout imagenet-c",)),
         ((*ONE, "-c", "fog", "-s", 1), ("one --corruption, got 2",)),
         (("-s", 1), ("one --corruption, got 0",)),
@@ -212,7 +212,7 @@ def test_images_outside_of_class_folders_are_rejected(run, val, tmp_path):
     assert_rejected(folders(run, val.parent, tmp_path / "out", *ONE), "class folders", "below them")
     assert_rejected(folders(run, val / "n01440764", tmp_path / "out", *ONE), "beside them")
     shutil.copy(val / LISTED[0], val / LISTED[0].replace("JPEG", "jpg"))
-    assert_rejected(folders(run, val, tmp_path / "out", *ONE), "one file", "rename")
+    assert_rejected(folders(run, val, tmp_path / "out", *ONE), "same file", "rename")
 
 
 # CIFAR-10-C's arrays
@@ -354,7 +354,7 @@ def test_an_older_version_of_a_corruption_is_neither_kept_nor_mixed(
         at_version_1(before, "frost")
         assert run(*call, "--corruption", "frost").status == 0
     there = files(out)
-    assert_rejected(run(*call, "--corruption", "frost"), f"{what} holds version 1 of frost, not 2")
+    assert_rejected(run(*call, "--corruption", "frost"), f"{what} has version 1 of frost, not 2")
     assert files(out) == there
     # what has one version alone goes beside it, and another version where nothing is
     assert run(*call, *ONE).status == 0

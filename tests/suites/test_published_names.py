@@ -190,12 +190,12 @@ def test_half_a_tree_is_rejected_with_what_is_missing(evaluate, tmp_path):
     shutil.rmtree(root / "mist")
     (root / "mist").mkdir()
     assert_rejected(evaluate(root), "CORRUPTION/SEVERITY/CLASS/", "streaks has", "mist has none")
-    assert_rejected(evaluate(root / "streaks"), "holds one corruption", "folder above")
+    assert_rejected(evaluate(root / "streaks"), "contains a single corruption", "parent folder")
 
 
 def test_other_suites_cannot_be_asked_of_them_nor_they_of_clean_images(evaluate, made, tmp_path):
     clean, root = made
-    assert_rejected(evaluate(root, "--suite", "vcr"), "other corruptions", "--suite says vcr")
+    assert_rejected(evaluate(root, "--suite", "vcr"), "other corruptions", "--suite is vcr")
     assert_rejected(evaluate(root, "--suite", "imagenet-c"), "no corruption of imagenet-c")
     assert_rejected(evaluate(clean, "--suite", "imagenet-3dcc"), "is read from files", "--images")
     assert not (tmp_path / "out").exists()
@@ -237,7 +237,7 @@ def test_corruption_errors_of_style_transfer_are_divided_by_alexnets():
     found = ec.corruption_error({"style_transfer": 0.757 / 2}, "alexnet")
     assert found.values["style_transfer"] == pytest.approx(0.5)
     fifteen = dict.fromkeys(ec.list_corruptions("imagenet-c"), 0.5)
-    with pytest.raises(ec.UsageError, match="style_transfer must not enter the mean"):
+    with pytest.raises(ec.UsageError, match="style_transfer is not part of the mean"):
         ec.mean_corruption_error({**fifteen, "style_transfer": 0.9}, "alexnet")
 
 

@@ -309,11 +309,11 @@ def test_what_cannot_be_chosen_is_rejected_in_one_sentence():
     for suites, names, sentence in (
         ([noc], ["noc/hu"], "Did you mean 'noc/hue'"),
         ([noc], [], "at least one"),
-        ([noc], ["noc/hue", "hue"], "named twice"),
+        ([noc], ["noc/hue", "hue"], "given twice"),
         (
             [benchmark, other],
             ["fog"],
-            "imagenet-c and other define different corruptions called fog",
+            "imagenet-c and other define different corruptions named fog",
         ),
         ([noc, load_suite("vcr")], ["blur"], "'noc/blur' or 'vcr/blur'"),
     ):

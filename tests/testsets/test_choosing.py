@@ -111,7 +111,7 @@ def test_only_the_chosen_images_are_read_and_the_run_says_so(run, tmp_path):
     )
     assert_rejected(run(*given, *small, "--max-images", 0), "max_images must be a whole number")
     assert_rejected(
-        run(*given, *small, "--max-images", 3, "--testset", "t.parquet"), "its own images"
+        run(*given, *small, "--max-images", 3, "--testset", "t.parquet"), "defines its images"
     )
 
 

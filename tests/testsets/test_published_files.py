@@ -120,7 +120,7 @@ def test_clean_images_that_have_the_size_of_the_files_are_not_resized(root, clea
 
 
 def test_another_suite_than_that_of_the_files_is_rejected(evaluate, root):
-    assert_rejected(evaluate(root, "--suite", "vcr"), "--suite says vcr")
+    assert_rejected(evaluate(root, "--suite", "vcr"), "--suite is vcr")
     assert evaluate(root, "--suite", "imagenet-c", "--corruption", "gaussian_noise").status == 0
 
 
@@ -340,7 +340,7 @@ def rejected(evaluate, cheap, clean, what):
             file.unlink()
         return evaluate(cheap), ("No images in",)
     if what == "one corruption":
-        return evaluate(cheap / "fog"), ("one corruption", "folder above")
+        return evaluate(cheap / "fog"), ("single corruption", "parent folder")
     if what == "unknown corruption":
         return evaluate(cheap, "--corruption", "frog"), ("Unknown corruption", "'fog'")
     if what == "absent corruption":
@@ -352,9 +352,11 @@ def rejected(evaluate, cheap, clean, what):
             "no corruption of imagenet-c-extra",
         )
     if what == "jpeg":
-        return evaluate(cheap, "--jpeg", 85), ("jpeg is only for images that are corrupted here",)
+        return evaluate(cheap, "--jpeg", 85), (
+            "jpeg applies only to images that are corrupted here",
+        )
     if what == "sampling":
-        return evaluate(cheap, "--sampling", "uniform"), ("sampling is only for images",)
+        return evaluate(cheap, "--sampling", "uniform"), ("sampling applies only to images",)
     if what == "testset":
         return evaluate(cheap, "--testset", "x.parquet"), ("need no test set",)
     if what == "clean of other size":
@@ -374,7 +376,7 @@ def rejected(evaluate, cheap, clean, what):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 Image.new("RGB", (20, 20)).save(target)
         return evaluate(cheap, "--clean", cheap.parent / "twice"), ("have the same name",)
-    return evaluate(clean, "--clean", clean), ("--clean is for published corrupted images",)
+    return evaluate(clean, "--clean", clean), ("--clean applies to published corrupted images",)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +395,7 @@ def test_what_cannot_be_is_rejected_in_one_sentence(evaluate, cheap, clean, tmp_
 
 def test_a_test_set_is_not_drawn_from_corrupted_images(run, cheap, tmp_path):
     made = run("testset", "make", "--images", cheap, "--out", tmp_path / "t.parquet")
-    assert_rejected(made, "holds corrupted images", "evaluate --images")
+    assert_rejected(made, "contains corrupted images", "evaluate --images")
 
 
 # What cannot be read

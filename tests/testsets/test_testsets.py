@@ -359,7 +359,7 @@ def test_other_pixels_than_the_manifest_says_are_an_error(drawn, images, tmp_pat
     column = own.table.schema.get_field_index("pixels")
     other = pa.array([1] * len(own), pa.uint64())
     wrong = replace(own, table=own.table.set_column(column, "pixels", other))
-    with pytest.raises(ec.UsageError, match="other pixels"):
+    with pytest.raises(ec.UsageError, match="pixels of row"):
         render_testset(wrong, images, CPU, tmp_path, silent)
     assert not files(tmp_path)
 

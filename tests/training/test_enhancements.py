@@ -298,7 +298,7 @@ def test_a_pretrained_network_that_cannot_be_enhanced_so_is_one_sentence(
 
 @pytest.mark.parametrize(
     ("model", "part"),
-    [("small_models:colors", "nothing to train"), ("nothing.pt", "nothing.pt")],
+    [("small_models:colors", "no parameters to train"), ("nothing.pt", "nothing.pt")],
 )
 def test_what_cannot_be_trained_is_one_sentence(home, run, tmp_path, model, part):
     given = pretrained_words(home, tmp_path / "out")

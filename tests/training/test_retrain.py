@@ -361,7 +361,7 @@ def test_images_of_several_sizes_are_rejected(home, run, tmp_path):
     save_contrasts(tmp_path / "train", 1, seed=8, side=40)
     words = words_of(home, tmp_path / "out", *SMALL)
     words[words.index("--train-images") + 1] = str(tmp_path / "train")
-    assert_rejected(run(*words), "must have one size")
+    assert_rejected(run(*words), "must have the same size")
 
 
 # What cannot be
@@ -406,12 +406,12 @@ def test_torchscript_is_rejected(home, run, tmp_path):
         (("--epochs", "0"), "epochs must be a whole number from 1"),
         (("--batch-size", "1"), "batch_size must be a whole number from 2"),
         (("--lr", "0"), "lr must be above 0"),
-        (("--max-train-images", "1"), "max_train_images must be a whole number from 2"),
+        (("--max-train-images", "1"), "max_train_images must be a whole number of at least 2"),
         (("--precision", "float16"), "float16"),
         (("--n", "3"), "n = 3 is too small"),
         (("--labels", "mine"), "label space"),
         (("--device", "tpu"), "tpu"),
-        (("--humans", "geirhos"), "--humans none must be the only one"),
+        (("--humans", "geirhos"), "--humans none must be the only value"),
         (("--label-map", "background-first"), "1,001 lines"),
     ],
 )

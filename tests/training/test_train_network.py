@@ -188,7 +188,7 @@ def test_every_second_class_may_be_taken(home, run, tmp_path):
         (("--stability", -1), "stability must be in"),
         (("--stability-width", 2), "stability_width must be in"),
         (("--precision", "float16"), "float16"),
-        (("--every", 0), "from 1, got 0"),
+        (("--every", 0), "of at least 1, got 0"),
         (("--stimulus", "big"), "big"),
         (("--device", "tpu"), "tpu"),
         (("--out", "none/net.pt"), "No such folder: none"),

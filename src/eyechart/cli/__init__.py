@@ -1,4 +1,4 @@
 """The `eyechart` command: parse, call the package, print; one file per command.
 
-No logic: what a command does can be called from Python.
+Commands contain no logic: everything that a command does can also be called from Python.
 """

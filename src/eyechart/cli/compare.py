@@ -44,7 +44,8 @@ class CompareSettings:
     published: Annotated[
         tuple[str, ...],
         Option(
-            help="Also show published results: a suite (imagenet-c, imagenet-noc, imagenet-3dcc,"
+            help="Also show published results: a suite (imagenet-c, imagenet-noc, "
+            "imagenet-3dcc,"
             " vcr), a table of eyechart list published, or a CSV file of accuracies by severity;"
             " repeatable.",
             group="Data",

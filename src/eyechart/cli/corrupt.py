@@ -1,4 +1,4 @@
-"""`eyechart corrupt`: images in, corrupted ones out, with progress and resuming.
+"""`eyechart corrupt`: write corrupted copies of images, with progress and resuming.
 
 One corruption at one strength, or a whole benchmark in a published layout.
 """
@@ -28,7 +28,7 @@ LAYOUT_INSTEAD = {
     "--variant": "the published corruptions are written",
     "--overwrite": "delete the files to regenerate",
 }
-"""The options that are for one corruption only, and why a whole benchmark does not have them."""
+"""The options that apply to one corruption only, and why they do not apply to a whole benchmark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class CorruptSettings:
         return parameters
 
     def check_layout(self) -> None:
-        """Raise a UsageError unless all that was given goes with the published layout."""
+        """Raise a UsageError unless all options given are valid with the published layout."""
         from eyechart.suites.layouts import ARRAYS, check_layout
 
         check_layout(self.layout)
@@ -158,7 +158,8 @@ class CorruptSettings:
         for option, is_given in for_files.items() if self.layout == ARRAYS else ():
             if is_given:
                 raise UsageError(
-                    f"{option} is not for --layout cifar-c: arrays hold the pixels themselves."
+                    f"{option} does not apply to --layout cifar-c, which stores the pixels as "
+                    "arrays."
                 )
 
 
@@ -215,7 +216,7 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     done = Tally()
     work = corrupt_files(jobs, settings, overwrite=overwrite, replacing=replacing, done=done)
     _work(work, done, settings.corruption, len(jobs), out)
-    # not if images were skipped: older files may remain in their places
+    # not if images were skipped: older files may remain in place of theirs
     if replacing:
         complete(out, settings)
 

@@ -81,7 +81,7 @@ def gallery(settings: GallerySettings) -> None:
                 write_image(draw_sheet(sheet), target)
             else:
                 with atomic_file(target) as temporary:
-                    # names of files and suites may hold characters that UTF-8 cannot encode
+                    # names of files and suites may contain characters that UTF-8 cannot encode
                     temporary.write_text(render_gallery(sheet), encoding="utf-8", errors="replace")
         except OSError as error:
             raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None

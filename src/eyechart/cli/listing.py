@@ -146,6 +146,6 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         style = "bold" if column == 0 else None
         table.add_column(title, style=style, overflow="fold")
     for row in rows:
-        # names may hold square brackets, as [/WEIGHTS] does
+        # names may contain square brackets, such as [/WEIGHTS]
         table.add_row(*map(escape, row))
     Console().print(table)

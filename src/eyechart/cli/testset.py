@@ -49,7 +49,7 @@ def make(
         ),
     ] = Path("testset.parquet"),
 ) -> None:
-    """Draw a test set: a manifest from which everybody gets the same images."""
+    """Draw a test set: a manifest that gives the same images on every machine."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
@@ -63,7 +63,7 @@ def make(
     source = find_source(settings.images, settings.stimulus)
     if source.published is not None:
         raise UsageError(
-            f"{settings.images} holds corrupted images: draw a test set from clean images, or"
+            f"{settings.images} contains corrupted images: draw a test set from clean images, or"
             " evaluate these with eyechart evaluate --images."
         )
     where = find_device(settings.device)
@@ -95,7 +95,7 @@ def make(
     "eyechart testset describe testset.parquet > testset.txt",
 )
 def describe(testset: Manifest) -> None:
-    """Print how a test set was drawn and what it holds."""
+    """Print how a test set was drawn and what it contains."""
     from eyechart.testsets.manifest_rows import VERSION
     from eyechart.testsets.testset import read_testset
 

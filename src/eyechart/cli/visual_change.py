@@ -156,7 +156,7 @@ def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[I
             raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
         for source in (files.clean, files.corrupted):
             if map_to.resolve().is_relative_to(source.resolve()):
-                raise UsageError(f"--map must lie outside {source}: maps would be read as images.")
+                raise UsageError(f"--map must be outside {source}: maps would be read as images.")
         maps = {pair: map_to / f"{pair.name}.png" for pair in pairs}
     else:
         check_file_to_write(map_to)

@@ -1,1 +1,1 @@
-"""Call signatures of other packages, for code that should run unchanged except for one import."""
+"""Interfaces of other packages, so that code written for them runs after changing one import."""

@@ -1,4 +1,4 @@
 """Shared infrastructure: errors, files, folders, jobs, progress, randomness and devices.
 
-Nothing here knows about corruptions, models or scores.
+Nothing here depends on corruptions, models or scores.
 """

@@ -80,7 +80,7 @@ def as_text(value: object, name: str) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Return whether a text can be encoded: a lone surrogate cannot."""
+    """Return whether a string can be encoded: a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -129,7 +129,7 @@ def as_folder(value: object, name: str) -> Path:
     """Return the path of a folder, which need not exist; reject the path of a file."""
     path = Path(as_path(value, name, "the path of a folder"))
     if path.exists() and not path.is_dir():
-        raise UsageError(f"{name} must be a folder, and {path} is a file.")
+        raise UsageError(f"{name} must be a folder, but {path} is a file.")
     return path
 
 

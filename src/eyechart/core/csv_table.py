@@ -1,6 +1,6 @@
 """Read and write CSV tables; every error names the file, the row and what to do.
 
-What the columns mean belongs to the package that reads the table.
+The meaning of the columns is defined by the package that reads the table.
 """
 
 import csv
@@ -18,7 +18,7 @@ from eyechart.core.files import atomic_file
 
 
 class Dialect(csv.excel):
-    """How all tables that users give are separated and quoted."""
+    """The CSV dialect of all tables that users provide."""
 
     strict = True
 
@@ -148,7 +148,7 @@ def read_text(path: Path) -> str:
     """Return the text of a file, decompressed if it is gzip; raise a UsageError if unreadable."""
     try:
         content = path.read_bytes()
-        # the magic number of gzip: the ending of the name says nothing after a download
+        # the magic number of gzip: after a download the suffix of the name is not reliable
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
         # spreadsheets write a byte order mark, which would become part of the first column's name
@@ -201,7 +201,7 @@ def check_width(path: Path, row: Sequence[str], width: int) -> None:
     """Raise a UsageError if a row does not have `width` cells."""
     if len(row) != width:
         raise UsageError(
-            f"{path} must have {width} cells in every row, got {len(row)} in that of {row[0]}."
+            f"{path} must have {width} cells in every row, got {len(row)} in the row of {row[0]}."
         )
 
 

@@ -38,7 +38,7 @@ def has_triton(device: torch.device) -> bool:
 
 
 def free_memory(device: torch.device) -> float:
-    """Return the free memory in bytes; 4 GB where the system does not say."""
+    """Return the free memory in bytes; 4 GB if it cannot be determined."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     try:

@@ -1,4 +1,4 @@
-"""The exceptions that users meet; every message is one sentence that says what to do."""
+"""The exceptions that users see; every message is one sentence with what to do."""
 
 
 class UsageError(ValueError):

@@ -18,7 +18,7 @@ LEFTOVER = re.compile(
 class WriteError(UsageError, OSError):
     """A file that cannot be written: an OSError whose message names the file.
 
-    Callers that know more, such as how to resume, catch it as an OSError.
+    Callers that can add more, such as how to resume, catch it as an OSError.
     """
 
     def __init__(self, path: Path, error: OSError) -> None:
@@ -43,7 +43,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        # errors of other files, such as one that is read meanwhile, have a name of their own
+        # errors of other files, such as one that is read meanwhile, have their own file name
         if error.filename is None or str(error.filename) == str(temporary):
             raise WriteError(path, error) from None
         raise

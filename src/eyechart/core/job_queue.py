@@ -1,7 +1,7 @@
 """A queue of jobs shared by several processes.
 
 Each job writes one file, so that work can be stopped, resumed and shared by starting the same
-command twice. What a job does belongs to its study.
+command twice. What a job does is defined by its study.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import TypeVar
 from eyechart.core.locks import try_lock
 
 POLL_SECONDS = 0.5
-"""Time between two attempts to claim the jobs that other processes hold."""
+"""Time between two attempts to claim jobs that other processes have locked."""
 
 Job = TypeVar("Job")
 
@@ -20,7 +20,7 @@ Job = TypeVar("Job")
 def work_off(
     jobs: Iterable[Job], path_of: Callable[[Job], Path], work: Callable[[Job], None]
 ) -> None:
-    """Call `work` on every job that no other process holds; return when all jobs are done.
+    """Call `work` on every job that no other process has locked; return when all jobs are done.
 
     Jobs that another process has claimed are tried again later: `work` then finds their files, and
     must accept that its job is done.
@@ -28,7 +28,7 @@ def work_off(
     Args:
         jobs: in the order in which they are tried.
         path_of: returns the file that a job writes; its folder is created.
-        work: does a job, or what is left of it.
+        work: does a job, or the remaining part of it.
     """
     waiting = list(jobs)
     while waiting:

@@ -86,7 +86,7 @@ Seed = Annotated[int, Option(help="Random seed.", group="Compute")]
 
 @dataclass(frozen=True)
 class Field:
-    """An option with the name, type and default that its settings record gives it.
+    """An option with its name, type and default from the settings record.
 
     `default` is `inspect.Parameter.empty` if the field is required.
     """
@@ -110,7 +110,7 @@ class Field:
 def fields_of(record: type) -> Mapping[str, Field]:
     """Return the options that a record declares, in order; fields without an Option are skipped.
 
-    Types that are written as strings, because they are slow to import, stay strings.
+    Types written as strings, because they are slow to import, stay strings.
     """
     by_name = {}
     for field in fields(record):

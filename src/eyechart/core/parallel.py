@@ -41,8 +41,8 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 def _use_one_thread() -> None:
     """Limit torch to one thread within the calling thread, permanently.
 
-    A thread takes its number of threads over from the process when it first runs an operation that
-    is large enough to be parallelized, so that has to happen here.
+    A thread inherits the process's number of threads when it first runs an operation large enough
+    to be parallelized, so that one is run here.
     """
     torch.set_num_threads(1)
     torch.ones(1 << 17).exp_()

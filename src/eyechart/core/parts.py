@@ -18,13 +18,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 
 ROW = "row"
-"""The column that holds the row numbers."""
+"""The column with the row numbers."""
 
 BETWEEN = "--"
 """The separator between the name of a part file and its number."""
 
 NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
-"""The stem of a file that holds some of the rows of a name."""
+"""The stem of a file with some of the rows of a name."""
 
 PER_WRITER = 10_000_000
 """Size of the range of part numbers reserved for each writer, so that no two names collide."""
@@ -39,7 +39,7 @@ class Parts:
 
     Args:
         folder: the folder, which must exist to be written to.
-        names: the names that the folder is to hold. Other Parquet files, such as copies made by
+        names: the names of the tables in the folder. Other Parquet files, such as copies made by
             file synchronization, are `strays` and are ignored. Without `names` every file counts
             under its own name.
         writer: a number that differs between processes that write at the same time.
@@ -65,7 +65,7 @@ class Parts:
         return sorted({name for _, name, _ in self._files()})
 
     def strays(self) -> list[Path]:
-        """Return the Parquet files that belong to none of the expected names."""
+        """Return the Parquet files that do not belong to any of the expected names."""
         return sorted({*self.folder.glob("*.parquet")} - {path for path, _, _ in self._files()})
 
     def notes(self) -> list[str]:
@@ -126,7 +126,7 @@ class Parts:
             tables.append(part if new.all() else part.filter(pa.array(new)))
             known = np.union1d(known, numbers)
         if not tables:
-            raise UsageError(f"{self.folder} holds no rows of {name}.")
+            raise UsageError(f"{self.folder} has no rows of {name}.")
         if only is not None:
             tables = [table.filter(pc.equal(table[only[0]], only[1])) for table in tables]
         return pa.concat_tables(tables).sort_by(ROW)

@@ -29,7 +29,7 @@ def git_hash() -> str | None:
     """
     folder = Path(__file__).resolve().parent
     try:
-        # an installed package may lie inside a repository of the user, which is not ours
+        # an installed package may be inside a repository of the user, which is not this project's
         _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
         commit = _git(folder, "rev-parse", "HEAD")
         return commit + ("+" if _git(folder, "status", "--porcelain", "--", ".") else "")

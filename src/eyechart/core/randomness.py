@@ -1,4 +1,4 @@
-"""Random numbers that depend on the image and on what they are for, not on the order of drawing.
+"""Random numbers that depend on the image and on their purpose, not on the order of drawing.
 
 Philox 4×32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) turns a counter
 and a key into random words. Everything after the words is integer arithmetic and table look-up, so
@@ -158,7 +158,7 @@ class ImageRandom:
 
         Args:
             keys: (B,) int64, 64 bits per image.
-            salts: 64 bits per image, which stand for the corruption and the draw.
+            salts: 64 bits per image, which represent the corruption and the draw.
             device: where the numbers are computed.
         """
         self.keys = keys.to(device)

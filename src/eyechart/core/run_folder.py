@@ -1,6 +1,6 @@
 """The output folder of long work: created, checked and resumed in the same way everywhere.
 
-Its record (run.json) holds the settings. The files that the work writes are declared elsewhere.
+Its record (run.json) has the settings. The files that the work writes are declared elsewhere.
 """
 
 import json
@@ -13,7 +13,7 @@ from eyechart.core.files import atomic_file, remove_leftovers
 RECORD = "run.json"
 
 Settings = Mapping[str, object]
-"""All settings that influence the output, as plain values that JSON can hold."""
+"""All settings that influence the output, as plain JSON values."""
 
 
 def open_run_folder(
@@ -25,12 +25,12 @@ def open_run_folder(
     files: Sequence[str] = (),
     growing: Settings | None = None,
 ) -> None:
-    """Create an output folder, or check that it holds the same work, which then resumes.
+    """Create an output folder, or check that it belongs to the same work, which then resumes.
 
     Args:
-        out: the folder: new, without any files of such work, or with a record of the same settings.
+        out: the folder: new, without any of these files, or with a record of the same settings.
         settings: the requested settings.
-        work: what the folder holds, as in "holds another study".
+        work: a noun for the folder's contents, as in "holds another study".
         folders: the names of subfolders, which are created.
         files: the names of the other files that the work writes.
         growing: settings that are recorded but may differ from those recorded before.
@@ -65,7 +65,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def check_same(record: Path, settings: Settings, other: str) -> None:
-    """Raise a UsageError if a record exists with other settings; `other` says what it then is."""
+    """Raise a UsageError if a record has other settings; `other` describes it in the error."""
     change = first_change(read_settings(record), settings) if record.exists() else None
     if change is not None:
         raise UsageError(
@@ -97,7 +97,7 @@ def first_change(old: Settings, new: Settings) -> str | None:
 
     Return None if all are the same. For long lists, name the added and the removed entries.
     """
-    # settings that only the old record has, such as growing ones, are not compared
+    # settings that are only in the old record, such as growing ones, are not compared
     name = next((name for name in new if old.get(name) != new[name]), None)
     if name is None:
         return None

@@ -12,7 +12,7 @@ MAX_VALUES = 1_000_000
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """A SafeLoader with limits: PyYAML recurses into nesting and expands aliases without any."""
+    """A SafeLoader with limits on nesting and on aliases, which PyYAML does not have."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

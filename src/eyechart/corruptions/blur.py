@@ -121,7 +121,7 @@ def vcr_defocus_blur(
 ) -> Tensor:
     """Blur with a disk of any real radius that preserves the brightness.
 
-    With a radius below half a pixel there is neither disk nor rim, and the image stays unchanged.
+    With a radius below half a pixel there is no disk and no rim, and the image is unchanged.
     """
     return correlate(images, disk_kernels(radius, softness, images.device))
 

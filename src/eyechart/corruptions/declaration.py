@@ -32,8 +32,8 @@ class Parameter:
         high: the largest allowed value.
         unit: the unit; "px" values scale with the image size.
         meaning: what the parameter does, for help and docs.
-        clean: the value at which the corruption changes nothing, or which the parameter keeps while
-            the others approach theirs.
+        clean: the value at which the corruption changes nothing, or the value that it keeps while
+            the other parameters approach their clean values.
         integer: whether only integers are allowed.
         odd: whether only odd integers are allowed.
         choices: the allowed values, if there are only a few.
@@ -126,7 +126,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Assets:
-    """Data that some corruptions need besides the image; the suites load it.
+    """Data that some corruptions need besides the image; it is loaded by the suites.
 
     `textures` are for frost, `styles` is a trained style transfer.
     """

@@ -1,7 +1,7 @@
 """Occlusion: part of the image is covered or lightened; the rest is unchanged.
 
-Objects are stamps: lists of pixel offsets placed at random centers. The random part is drawn for
-`MOST` objects whatever their count, so that a higher count adds objects without moving any.
+Objects are stamps: lists of pixel offsets placed at random centers. Random values are always drawn
+for `MOST` objects, so that a higher count adds objects without moving the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,8 +57,9 @@ def diamond(radius: float) -> Offsets:
 def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
     """Return a dash of `dash` px and the dots on its right and on its left.
 
-    In fifths of the dash: it is 5 long and 3 thick; five dots of length 1 follow in steps of 2.
-    Where that is finer than pixels there are fewer dots, so that gaps remain between them.
+    The dash is three fifths of its length thick; five dots follow, each a fifth of the dash long,
+    in steps of two fifths. If dots would be smaller than a pixel there are fewer of them, so that
+    gaps remain between them.
     """
     fifth = dash / 5
     # at least two pixels, or dots would merge
@@ -91,7 +92,7 @@ def put_down(
     """
     height, width = size
     longest = max(len(stamp) for stamp in stamps)
-    # padding offsets are so large that they always lie outside the image
+    # padding offsets are large enough to be outside of every image
     table = np.full((len(stamps), longest, 2), 2 * max(size), dtype=np.int64)
     for offsets_of_stamp, stamp in zip(table, stamps, strict=True):
         offsets_of_stamp[: len(stamp)] = stamp
@@ -212,7 +213,7 @@ def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) 
     hits = torch.zeros(batch, height * width + 1, dtype=torch.int32, device=images.device)
     once = is_present[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
     hits.scatter_add_(1, pixels.flatten(1), once)
-    # after 30 drops nothing of the image is left in float32
+    # after 30 drops the image is completely white in float32
     shares = torch.from_numpy(1 - 0.5 ** np.arange(31, dtype=np.float32)).to(images.device)
     share = shares[hits[:, :-1].clamp(max=30).to(torch.int64)].reshape(batch, 1, height, width)
     return (1 - images).mul_(share).add_(images)
@@ -293,8 +294,8 @@ def _position(name: str, meaning: str) -> Parameter:
     "noc/obstruction",
     "occlusion",
     Parameter("side", 0, LONGEST, "px", "side of the square", clean=0, integer=True),
-    _position("top", "how far down the square lies"),
-    _position("left", "how far to the right the square lies"),
+    _position("top", "vertical position of the square"),
+    _position("left", "horizontal position of the square"),
     GRAY,
 )
 def obstruction(

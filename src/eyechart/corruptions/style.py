@@ -17,10 +17,10 @@ STRIDE = 4
 """The factor by which the features are smaller than the image."""
 
 MIN_SIDE = 64
-"""Smaller images are enlarged first: a style needs some room."""
+"""Smaller images are enlarged first, because a style needs a minimum size to be visible."""
 
 FULL = 0.2
-"""Amount from which the output is the decoded image alone; below it the original is mixed in."""
+"""Minimum amount at which only the decoded image is used; below, the original is mixed in."""
 
 CHANNELS = 96
 

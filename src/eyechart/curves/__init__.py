@@ -1,4 +1,4 @@
 """Bins, monotone curves over visual change Δv, areas and their bounds.
 
-No plots; a curve does not know which model or which humans it belongs to.
+No plots; curves are independent of the model or the humans that they describe.
 """

@@ -50,6 +50,7 @@ def right_end(
         # a curve cannot rise: above its start, the start itself is the anchor
         is_falling = start is None or np.average(measured, weights=weights) <= start
         return measured if is_falling else start
-    # "measured" without measurements means chance, as for humans, who saw no destroyed image
+    # "measured" without measurements means chance, as for humans, who were not shown destroyed
+    # images
     end = chance if isinstance(anchor, str) else float(anchor)
     return end if start is None else min(start, end)

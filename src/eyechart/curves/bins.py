@@ -11,15 +11,15 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINNINGS
 
 MAX_BINS = 1000
-"""More than any number of samples can fill: 50,000 samples are 50 per bin."""
+"""Maximum number of bins: more could not be filled, as 50,000 samples are 50 per bin."""
 
 
 @dataclass(frozen=True)
 class Bins:
     """Counts between `edges` (M + 1 of them): all samples, and those that are hits.
 
-    Counts are floats, because samples can be weighted. Many sets with the same edges can be held at
-    once, one per row.
+    Counts are floats, because samples can be weighted. One object can have many sets of counts with
+    the same edges, one per row.
     """
 
     edges: FloatArray
@@ -39,7 +39,7 @@ class Bins:
             return self.hits / self.counts
 
     def usable(self, min_per_bin: float) -> NDArray[np.bool_]:
-        """Return which bins hold at least `min_per_bin` samples."""
+        """Return which bins have at least `min_per_bin` samples."""
         # an empty bin is never usable, even if no minimum is asked for
         return self.counts >= max(min_per_bin, np.finfo(float).tiny)
 
@@ -49,19 +49,19 @@ class Bins:
         return tuple(Bins(self.edges, counts, hits) for counts, hits in both)
 
     def only(self, kept: NDArray[np.bool_]) -> "Bins":
-        """Return the same bins with all others than `kept` emptied."""
+        """Return the same bins with all bins except `kept` emptied."""
         return Bins(self.edges, self.counts * kept, self.hits * kept)
 
     def coverage(self, min_per_bin: float) -> float:
-        """Return the share of bins that hold at least `min_per_bin` samples."""
+        """Return the share of bins that have at least `min_per_bin` samples."""
         return float(self.usable(min_per_bin).mean())
 
 
 def bin_edges(binning: str, bins: int) -> FloatArray:
     """Return the edges of the bins over [0, 1].
 
-    With "equal" there are `bins` bins. With "paper" there is one less: the published index
-    ⌊v (M − 1)⌋ leaves the last of M bins to v = 1 alone, which no image reaches.
+    With "equal" there are `bins` bins. With "paper" there is one less: with the published index ⌊v
+    (M − 1)⌋ the last of M bins contains only v = 1, which no image reaches.
 
     Example:
         >>> bin_edges("equal", 4)

@@ -1,6 +1,7 @@
 """`fit_curve`: fit a non-increasing curve with intervals to samples over their visual change.
 
-Whose curve it is, and what it is compared with, is decided elsewhere.
+The model or humans that a curve describes, and its comparison with others, are not part of this
+module.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -112,7 +113,7 @@ class Curve:
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Which bins hold enough samples to be used."""
+        """Which bins have enough samples to be used."""
         return self.bins.usable(self.min_per_bin)
 
     @cached_property
@@ -280,7 +281,7 @@ def fit_curve(fit: CurveFit) -> Curve:
     usable = counted.usable(min_per_bin)
     if usable.sum() < FEWEST_BINS:
         raise UsageError(
-            f"Fewer than {FEWEST_BINS} bins hold {min_per_bin:g} samples: give more samples,"
+            f"Fewer than {FEWEST_BINS} bins have {min_per_bin:g} samples: give more samples,"
             " fewer bins"
             " or a smaller min_per_bin."
         )

@@ -156,4 +156,4 @@ def _numbers(name: str, values: ArrayLike) -> FloatArray:
 
 def _check_range(name: str, values: FloatArray) -> None:
     if values.size and not (values.min() >= 0 and values.max() <= 1):
-        raise UsageError(f"{name} must lie in [0, 1].")
+        raise UsageError(f"{name} must be in [0, 1].")

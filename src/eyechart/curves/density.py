@@ -32,8 +32,8 @@ POWERS = 3
 class Density:
     """A density over visual change 0…1: a non-negative piecewise polynomial with integral 1.
 
-    Two densities are equal if they have the same pieces. `name` is how the command line refers to
-    it, or "" if it cannot.
+    Two densities are equal if they have the same pieces. `name` is its value on the command line,
+    or "" if it has none.
 
     Example:
         >>> Density.beta(2, 2).name
@@ -69,7 +69,7 @@ class Density:
 
     @cached_property
     def identity(self) -> str:
-        """What identifies it in a file: its name, or a digest of its pieces."""
+        """Its identifier in files: its name, or a digest of its pieces."""
         if self.name:
             return self.name
         pieces = self.pieces.x.tobytes() + self.pieces.c.tobytes()
@@ -156,9 +156,9 @@ AnyDensity: TypeAlias = (
 
 
 def to_density(density: AnyDensity) -> Density:
-    """Return the density for a text, for weights over equal bins, or for a function.
+    """Return the density for a string, for weights over equal bins, or for a function.
 
-    A text is "uniform", "beta:A,B", or weights such as "0,1,1" or "weights:0,1,1".
+    A string is "uniform", "beta:A,B", or weights such as "0,1,1" or "weights:0,1,1".
 
     Example:
         >>> float(to_density("0,1")(0.75))
@@ -212,7 +212,7 @@ def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 def area_bounds(
     pieces: PPoly, bins: Bins, min_per_bin: float, anchored: tuple[bool, bool], density: Density
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and largest possible area of each curve, whatever lies in its gaps.
+    """Return the smallest and largest possible area of each curve, for any values in its gaps.
 
     Over usable bins a curve stays as it is; over a gap it lies between its values on both sides.
 
@@ -220,7 +220,7 @@ def area_bounds(
         pieces: The curves.
         bins: The bins that they were fitted to, one row each.
         min_per_bin: The minimum count of a usable bin.
-        anchored: Whether the curves have an anchor at 0 and at 1.
+        anchored: Whether the curves have an anchor at 0, and at 1.
         density: The weight of each visual change.
     """
     edges = bins.edges

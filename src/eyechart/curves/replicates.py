@@ -20,7 +20,7 @@ class Draws:
     """What the weights of the replicates depend on; `clusters` is a digest of the clusters' names.
 
     Replicate i of two curves has the same weight for each cluster if both have equal draws with
-    clusters, whatever their samples are.
+    clusters, even if their samples differ.
     """
 
     seed: int
@@ -58,9 +58,10 @@ def resample_bins(
 ) -> ReplicateBins:
     """Return the bins of `n_bootstrap` bootstrap replicates of the samples.
 
-    Samples of one cluster are drawn together; without clusters each sample is its own. How often a
-    cluster is drawn depends only on the seed and on its position among all clusters, including
-    those without a sample here, so that replicates of different corruptions can be paired.
+    Samples of one cluster are drawn together; without clusters each sample is its own. The number
+    of times that a cluster is drawn depends only on the seed and on its position among all
+    clusters, including clusters without a sample here, so that replicates of different corruptions
+    can be paired.
     """
     # without clusters and weights only counts per cell matter
     binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))

@@ -32,7 +32,7 @@ PAIRS_CONSENT = CONSENT.replace(
 )
 TITLES = {"categorise": "What is in the image?", "same-different": "Same or different?"}
 FORMER_WORDS = {"picture": "image", "answers": "responses"}
-"""Words of the default texts in version 1, with those that replaced them."""
+"""Words of the default texts in version 1, with their replacements."""
 
 STUDY, TRIALS = "Study", "Trials"
 
@@ -204,7 +204,7 @@ def read_config(path: Path) -> StudyConfig:
         reason = " ".join(str(error).split())
         raise UsageError(f"{path} cannot be read: {reason}.") from None
     if not isinstance(settings, dict):
-        raise UsageError(f"{path} is not a study: it must hold names and values.")
+        raise UsageError(f"{path} is not a study: it must be a mapping of names to values.")
     return config_from(settings, str(path))
 
 

@@ -1,4 +1,4 @@
-"""Correct rates and curves for chance, so that tasks with few and many choices are comparable."""
+"""Correction for chance of rates and curves, to compare tasks with few and many choices."""
 
 from dataclasses import replace
 

@@ -16,8 +16,8 @@ from eyechart.humans.transfer import SimilarClasses
 class References:
     """Human references in order of precedence.
 
-    Responses to a corruption itself come before transferred ones, whichever reference has them;
-    otherwise the first reference wins. Accuracy and consistency are looked up separately.
+    Responses to a corruption itself take precedence over transferred ones, in any reference;
+    otherwise the first reference is used. Accuracy and consistency are looked up separately.
     """
 
     parts: tuple[Reference, ...]
@@ -25,7 +25,7 @@ class References:
     def source(self, corruption: str, metric: str = "accuracy") -> Reference | None:
         """Return the reference used for a corruption; None if no reference has it."""
         candidates = [part for part in self.parts if part.source(corruption, metric) is not None]
-        # Precedence instead of pooling: pooled curves would mix crowds and laboratories unseen.
+        # Precedence instead of pooling, which would mix crowds and laboratories without notice.
         direct = [part for part in candidates if part.kind(corruption) == "direct"]
         return next(iter(direct or candidates), None)
 
@@ -53,8 +53,8 @@ def check_names(references: Sequence[Reference]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
-                f"Human references must have different names, got {name} twice: leave one out, or"
-                " rename its file."
+                f"Human references must have different names, got {name} twice: omit one, or "
+                "rename its file."
             )
 
 
@@ -62,8 +62,8 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
     """Return the pooled responses of several references, to be written to one file.
 
     Responses to the same corruption are pooled. Participants and clean images of different
-    references stay distinct: a curve starts at the clean responses of those who saw the corruption,
-    and consistency follows each reference's rule.
+    references stay distinct: a curve starts at the clean responses of the participants who saw the
+    corruption, and consistency follows each reference's rule.
     """
     check_names(references)
     first, *rest = references

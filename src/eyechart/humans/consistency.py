@@ -42,8 +42,8 @@ def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bo
 def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:
     """Return whether each response equals that of other humans to the clean image; NaN if unknown.
 
-    Under "given" it is the value in the file. Clean responses without a value are compared with the
-    most common clean response of other humans: that agreement is where the curve starts.
+    With "given", the clean response in the file is used. Clean responses without one are compared
+    with the most common clean response of other humans; the curve starts at this agreement.
     """
     agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
     if rule != "given":

@@ -24,7 +24,7 @@ FORMER_NAMES = {
     "picture": "image", "answer": "response", "clean_answer": "clean_response", "said": "response",
     "license": "license",
 }  # fmt: skip
-"""Columns and facts of files of version 1, with their names now: human data is read forever."""
+"""Columns and metadata of files of version 1, which can still be read, with their current names."""
 
 TEXTS = (
     "corruption", "condition", "subject", "image", "label", "response", "clean_response", "study",
@@ -73,17 +73,17 @@ class HumanResponses:
         corruption: Corruption in eyechart, or name of an experiment.
         condition: Strength as named by the experiment.
         subject: Participant.
-        image: Original image, whatever was done to it.
+        image: Original image, before any corruption.
         label: True category.
         response: Response; "" if none was given.
         clean_response: Response to the same image when clean.
-        study: Which of several merged studies the row belongs to.
+        study: Study that the row belongs to, if several were merged.
         stimulus_set: Published experiment that the image is a stimulus of, from the file name.
         delta_v: Visual change Δv in [0, 1].
         correct: 0 or 1, or the share of correct trials.
         consistent: 0 or 1, or the share of trials consistent with the clean image.
         trials: Number of responses in the row.
-        source: Format or study the data comes from.
+        source: Format or study that the data comes from.
         choices: Number of choices that participants had.
         label_space: Label space of the labels.
         citation: Citation of the data.
@@ -119,7 +119,7 @@ class HumanResponses:
             known = getattr(self, name)
             known = known[~np.isnan(known)]
             if known.size and not (known.min() >= 0 and known.max() <= 1):
-                raise UsageError(f"{name} must lie in [0, 1].")
+                raise UsageError(f"{name} must be in [0, 1].")
         if len(self) and self.trials.min() < 1:
             raise UsageError("trials must be at least 1.")
         if self.choices < 2:
@@ -174,7 +174,9 @@ def write_responses(path: Path, responses: HumanResponses) -> None:
     """Write responses to a Parquet file atomically; only a file of responses is overwritten."""
     # Never overwrite a file of another kind.
     if path.exists() and not _is_ours(path):
-        raise UsageError(f"{path} already exists and holds no responses: choose another file.")
+        raise UsageError(
+            f"{path} already exists and is not a file of responses: choose another file."
+        )
     facts = {name: getattr(responses, name) for name in FACTS}
     judgements = [
         [getattr(judgement, one.name) for one in fields(judgement)]
@@ -202,7 +204,8 @@ def read_responses(path: Path) -> HumanResponses:
     header = read_header(path)
     if header.get("eyechart.kind") not in (KIND, FORMER_KIND):
         raise UsageError(
-            f"{path} holds no responses of eyechart: create it with `eyechart humans import`."
+            f"{path} is not a file of responses of eyechart: create it with `eyechart humans "
+            "import`."
         )
     version = header.get("eyechart.version")
     if version not in (VERSION, FORMER_VERSION):
@@ -218,8 +221,8 @@ def read_responses(path: Path) -> HumanResponses:
         # Judgements of early files lack the ground truth, without which there is no accuracy.
         if any(len(values) != len(fields(Judgement)) for values in stored):
             raise UsageError(
-                f"{path} holds judgements without what was shown, whose accuracy is unknown: import"
-                " the data again, with the column shown_same."
+                f"{path} has judgements without the column shown_same, which accuracy needs: add "
+                "it and import the data again."
             )
         # Judgements are few and stored in the header; responses are columns.
         judgements = tuple(Judgement(*values) for values in stored)

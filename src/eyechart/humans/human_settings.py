@@ -42,8 +42,8 @@ class HumanSettings:
     clean_responses: Annotated[
         str | None,
         Option(
-            help="For consistency, which response to the clean image humans' are compared with:"
-            f" {one_of(CLEAN_RESPONSES)}.",
+            help=f"For consistency: the response to the clean image that human responses are "
+            f"compared with: {one_of(CLEAN_RESPONSES)}.",
             group="Human reference",
             is_advanced=True,
             flags=("--clean-responses",),
@@ -58,7 +58,7 @@ class ComparisonSettings(HumanSettings):
     rule: Annotated[
         str,
         Option(
-            help=f"How 1,000 classes become 16 categories: {one_of(RULES)}.",
+            help=f"Rule that maps 1,000 classes to 16 categories: {one_of(RULES)}.",
             group="Human reference",
             is_advanced=True,
         ),
@@ -93,7 +93,7 @@ class ComparisonSettings(HumanSettings):
         if NO_HUMANS in names:
             # "none" contradicts any other reference.
             if len(names) > 1:
-                raise UsageError("--humans none must be the only one: leave it out, or the others.")
+                raise UsageError("--humans none must be the only value: omit it, or the others.")
             return ()
         return names
 

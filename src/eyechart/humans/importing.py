@@ -42,8 +42,8 @@ def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
         raise row.rejection(
-            f"corruption is {corruption}, not {options.corruption}: leave out --corruption, which"
-            " is for tables without that column"
+            f"corruption is {corruption}, not {options.corruption}: omit --corruption, which is "
+            "for tables without that column"
         )
     return True
 
@@ -51,8 +51,7 @@ def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
 def _column(row: CsvRow, name: str) -> str:
     if name not in row:
         raise UsageError(
-            f"{row.path} does not say what was done to the images: give --{name}, or a column"
-            f" {name}."
+            f"{row.path} must name the corruption of the images: give --{name}, or a column {name}."
         )
     return row.filled(name)
 
@@ -85,13 +84,13 @@ def read_labels(
         for row, *texts in zip(rows, labels, responses, clean or responses, strict=True):
             for text in texts:
                 if text and text not in CATEGORIES:
-                    raise row.rejection(f"'{text}' is none of the 16 categories; give --choices")
+                    raise row.rejection(f"'{text}' is not one of the 16 categories; give --choices")
         return Labeled(labels, responses, 16, "entry16")
     if options.choices is None:
         strange = next(row for row in rows if row[column] not in CATEGORIES)
         raise strange.rejection(
-            f"'{strange[column]}' is none of the 16 categories: give the number of choices"
-            " (choices)"
+            f"'{strange[column]}' is not one of the 16 categories: give the number of choices "
+            "(choices)"
         )
     space = options.label_space or f"{options.choices} choices"
     return Labeled(labels, responses, options.choices, space)

@@ -1,6 +1,6 @@
 """Placement: visual change Δv of the conditions of published experiments.
 
-An experiment names its conditions by strength. Its transformations, applied to images, yield the Δv
+An experiment names its conditions by strength. Applying its transformations to images gives the Δv
 that participants saw; a condition is a distribution of Δv, not one number. The packaged reference
 (Geirhos et al. 2018) consists of counts per condition and is placed this way.
 """
@@ -119,7 +119,7 @@ def strength_of(condition: str) -> float:
         return round(float(condition[1:]) / 100, 6) if condition[:1] == "c" else float(condition)
     except ValueError:
         raise UsageError(
-            f"'{condition}' is no condition of a placement: use numbers, or c05 for a contrast"
+            f"'{condition}' is not a condition of a placement: use numbers, or c05 for a contrast"
             " of 5 %."
         ) from None
 
@@ -181,9 +181,9 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
 
 
 def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
-    """Write the table of quantiles atomically; only such a table is overwritten."""
+    """Write the table of quantiles atomically; a file of another kind is not overwritten."""
     if path.exists() and not path.read_bytes().startswith(FIRST.encode()):
-        raise UsageError(f"{path} already exists and is no placement: choose another file.")
+        raise UsageError(f"{path} already exists and is not a placement: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         file.write(f"{FIRST}\n{ABOUT.format(count=count)}")
         table = csv.writer(file, lineterminator="\n")
@@ -197,7 +197,7 @@ def geirhos_responses() -> HumanResponses:
     """Return responses by participant and condition, spread evenly over the condition's Δv.
 
     Published data are counts: each response has the participant's rate in that condition. Each
-    experiment had its own participants. Clean greyscale images of the color experiment have the
+    experiment had different participants. Clean greyscale images of the color experiment have the
     corruption `clean`.
     """
     parts = []

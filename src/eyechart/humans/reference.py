@@ -44,16 +44,16 @@ EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.pa
 """Folder of the export within a study's folder, and its file of responses."""
 
 PER_MIN, FEWEST_BINS = 1.5, 5
-"""If most responses fall into bins below the minimum count and no number of bins is requested, bins
-are chosen to hold about 1.5 times the minimum, but at least 5 bins.
+"""If most responses fall into bins below the minimum count and no number of bins is requested, the
+number of bins is chosen for about 1.5 times the minimum in each, but at least 5 bins.
 """
 
 BY_CONDITION = {"least-squares": 0.01, "cobs": 0.3}
 """Smoothing by method where responses carry only the rate of their condition.
 
-Bins within a condition are then equal by construction, which cross-validation over bins mistakes
-for precision. Leaving out whole conditions has the lowest error with 0.01 to 0.03 (0.1 to 0.3 for
-cobs).
+Bins within a condition are then equal by construction, so cross-validation over bins would
+overestimate their precision. Leaving out whole conditions has the lowest error with 0.01 to 0.03
+(0.1 to 0.3 for cobs).
 """
 
 
@@ -61,7 +61,7 @@ cobs).
 class Point:
     """Responses of one condition or bin: position, number, and number of hits.
 
-    `delta_v` holds the 5th, 50th and 95th percentile.
+    `delta_v` has the 5th, 50th and 95th percentile.
     """
 
     delta_v: tuple[float, float, float]
@@ -180,11 +180,11 @@ class Reference:
         """Raise a UsageError if there is no experiment that a curve can be fitted to."""
         if not self.experiments and self.responses.experiments:
             raise UsageError(
-                f"{self.name} holds no visual change, so there is no curve: import it with a"
-                " placement or a column delta_v."
+                f"{self.name} has no visual change, so no curve can be fitted: import it with a "
+                "placement or a column delta_v."
             )
         if not self.experiments:
-            raise UsageError(f"{self.name} holds responses to clean images only.")
+            raise UsageError(f"{self.name} has responses to clean images only.")
 
     def curve(self, corruption: str, metric: str = "accuracy", **fit: Any) -> Curve | None:
         """Return the human curve for a corruption; None if there is no human reference.
@@ -251,10 +251,10 @@ class Reference:
             return self
         if not chance_correct:
             raise UsageError(
-                f"Humans had {self.choices} choices in {self.name}, not {choices}: ask for a"
-                " correction for chance (match_choices) or use another reference."
+                f"Humans had {self.choices} choices in {self.name}, not {choices}: request a "
+                "correction for chance (match_choices) or use another reference."
             )
-        # The cache holds curves without correction.
+        # The cache contains curves without correction.
         return replace(self, corrected=True, _fitted={})
 
     def count(self, experiment: str) -> int:
@@ -301,7 +301,7 @@ class Reference:
         clean = self._clean(self._rows(experiment), metric)
         if not len(clean):
             return None
-        # Rows of counts stand for several responses each.
+        # Rows of counts represent several responses each.
         rate = float(np.average(_hits(clean, metric), weights=clean.trials))
         responses = self._rows(experiment)
         is_own = bool((clean.corruption == experiment).all()) or _same_images(responses, clean)
@@ -406,11 +406,11 @@ def _exported(folder: Path) -> Path:
             return file
     if judgements_file(folder) is not None:
         raise UsageError(
-            f"{folder} holds same/different judgements, which make no curves: see eyechart humans"
-            " similar."
+            f"{folder} has same/different judgements, from which no curves are fitted: see "
+            "eyechart humans similar."
         )
     raise UsageError(
-        f"{folder} holds no exported responses: run eyechart experiment export {folder} first."
+        f"{folder} has no exported responses: run eyechart experiment export {folder} first."
     )
 
 

@@ -34,8 +34,7 @@ YES_NO = {
 
 BIASED = 1.0
 """Response criterion (in standard deviations) beyond which a pair is never called alike: a
-participant who nearly always gives the same response is correct half of the time, whatever is
-shown.
+participant who nearly always gives the same response is correct half of the time by chance.
 """
 
 ALIKE = 0.6
@@ -69,8 +68,8 @@ class PairResult:
         interval: 95 % interval of the accuracy.
         said_same: Rate of "same" responses if the corruptions were the same, and if they differed.
         sensitivity: d′ of responding "different", in standard deviations.
-        bias: Criterion of responding "different", in standard deviations; positive if it is said
-            too rarely.
+        bias: Criterion of responding "different", in standard deviations; positive if participants
+            respond "different" too rarely.
         pooled: P-value of the binomial test against 0.5.
         by_participant: P-value of the sign-flip test over participants.
         pooled_holm: `pooled`, corrected over all pairs (Holm).
@@ -114,17 +113,17 @@ class PairResult:
 def read_single_judgements(path: Path) -> list[Judgement]:
     """Return the judgements in a CSV file, one per row.
 
-    Columns are those of a study (a, b, subject, shown, response), or a, b, shown_same, same. What
-    was shown is required, because accuracy decides whether a pair is told apart: a participant who
-    always responds "same" tells nothing apart.
+    Columns are those of a study (a, b, subject, shown, response), or a, b, shown_same, same. The
+    column shown is required, because accuracy decides whether a pair is told apart: participants
+    who always respond "same" do not tell pairs apart.
     """
     columns = column_names(path)
-    # A study's own columns win; other tables must have a, b and same.
+    # The columns of a study take precedence; other tables must have a, b and same.
     if {"shown", "said", "response"} & columns or not {"a", "b", "same"} <= columns:
         return [_judgement(row) for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
     if "shown_same" not in columns:
         raise UsageError(
-            f"{path} does not say what was shown: add the column shown_same, 1 where both images"
+            f"{path} must have the column shown_same: 1 where both images"
             " had the same corruption, 0 where one had a and the other b."
         )
     return [_imported(row) for row in read_rows(path, IMPORTED)]
@@ -238,4 +237,4 @@ def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
     for result in results:
         if {result.a, result.b} == {a, b}:
             return result
-    raise UsageError(f"Nobody was asked whether {a} and {b} are the same: give another pair.")
+    raise UsageError(f"There are no judgements of {a} and {b}: give another pair.")

@@ -1,7 +1,8 @@
 """Classes of corruptions that are similar to humans, within which responses are transferred.
 
 Classes are data with provenance: the published ones come with the package, others are found by
-studies and stored in files of the same format. Nothing else is ever transferred.
+studies and stored in files of the same format. Responses are never transferred outside of these
+classes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -152,7 +153,7 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
     """
     chosen = [names] if isinstance(names, str) else list(names)
     if NONE in chosen and len(chosen) > 1:
-        raise UsageError("--similar none must be the only one: leave it out, or the others.")
+        raise UsageError("--similar none must be the only value: omit it, or the others.")
     parts = [_find(name) for name in chosen]
     classes, tested = _put_together(parts)
     return SimilarClasses(
@@ -190,7 +191,7 @@ def check_replaceable(path: Path) -> None:
         read_classes(path)
     except UsageError:
         raise UsageError(
-            f"{path} already exists and holds no similar classes: choose another file."
+            f"{path} already exists and is not a file of similar classes: choose another file."
         ) from None
 
 
@@ -312,7 +313,7 @@ def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass
         for corruption_class in part.classes:
             members = tuple(name for name in corruption_class.members if not _has(earlier, name))
             if len(members) < 2:
-                # The rest of a class that an earlier source has split says nothing about this
+                # The rest of a class that an earlier source has split is not evidence for this
                 # corruption.
                 alone |= set(members)
                 continue

@@ -8,7 +8,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.image_list import ListedImage
 
 NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
-# Stored in results and compared when their images are shown again, so it keeps its wording.
+# Do not reword: stored in results, and compared when their images are shown again.
 SOURCE = "20 demo images"
 
 

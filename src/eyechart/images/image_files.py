@@ -29,7 +29,7 @@ skipped silently.
 """
 
 LOG = logging.getLogger("eyechart.images")
-"""What users should know about their images; the command line prints it, see `cli/shared`."""
+"""Notes for users about their images; the command line prints them, see `cli/shared`."""
 
 GRAY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
@@ -53,9 +53,9 @@ class ImageFile:
 def find_image_files(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
     """Return the image files among `paths` and, sorted, those in the folders among them.
 
-    Files that are named individually are accepted whatever their suffix. Hidden files and
-    everything in `leave_out` (the output folder) are skipped. Images in formats that are not read
-    are logged, which every command prints.
+    Files that are named individually are accepted with any suffix. Hidden files and everything in
+    `leave_out` (the output folder) are skipped. Images in formats that are not read are logged,
+    which every command prints.
 
     Raises:
         UsageError: If a path does not exist or a folder contains no images.
@@ -155,7 +155,7 @@ def read_image(path: Path) -> Image.Image:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except Image.DecompressionBombError:
         raise UsageError(f"{path} is too large to decode safely.") from None
-    # Raised by `_eight_bit`: it already says what is wrong.
+    # Raised by `_eight_bit`, with a complete message.
     except UsageError:
         raise
     except DAMAGE as error:
@@ -177,7 +177,7 @@ def _eight_bit(image: Image.Image, path: Path) -> Image.Image:
         return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
     # The range of float images is unknown, so there is no safe conversion.
     if image.mode == "F":
-        raise UsageError(f"{path} holds floating-point values; convert it to 8 bits first.")
+        raise UsageError(f"{path} has floating-point values; convert it to 8 bits first.")
     return image.convert("RGB")
 
 

@@ -34,7 +34,7 @@ Restore = Callable[[Tensor], Any]
 
 
 def to_batch(images: object) -> tuple[Batch, Restore]:
-    """Return the images as one batch, and a function that converts such a batch back.
+    """Return the images as one batch, and a function that converts a batch back.
 
     Accepts torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), and PIL images
     in mode RGB or L. Lists are handled by `each_size`.
@@ -72,7 +72,7 @@ def each_size(images: Sequence[object]) -> list[tuple[list[int], Batch, list[Res
     for index, image in enumerate(images):
         batch, restore = to_batch(image)
         if batch.shape[0] != 1:
-            raise UsageError("A list must hold single images, not batches.")
+            raise UsageError("A list must contain single images, not batches.")
         # Only images that agree in all of these can be concatenated.
         kind = (*batch.shape[1:], batch.dtype, batch.device)
         groups.setdefault(kind, []).append((index, batch, restore))
@@ -101,8 +101,8 @@ def to_rgb_levels(images: object) -> Tensor:
         groups = each_size(images)
         if len(groups) != 1:
             raise UsageError(
-                "A list of images must hold at least one, all of one size and type, got"
-                f" {len(groups)} kinds: resize them, or give one list for each size."
+                f"A list must contain at least one image, and all must have the same size and "
+                f"type, got {len(groups)} kinds: resize them, or give one list for each size."
             )
         batch = groups[0][1]
     elif isinstance(images, Tensor) and _is_rgb_levels(images):
@@ -144,14 +144,14 @@ def check_batch(batch: Batch) -> None:
             elif high <= 2 or np.isinf(high):
                 advice = "clip them"
             raise UsageError(
-                f"Float images must lie in [0, 1], got values from {low:g} to {high:g}; {advice}."
+                f"Float images must be in [0, 1], got values from {low:g} to {high:g}; {advice}."
             )
 
 
 def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     dtype = images.dtype
     if images.layout != torch.strided or images.device.type == "meta":
-        raise UsageError("A tensor must be dense and hold values.")
+        raise UsageError("A tensor must be dense and have values.")
     kind = type(images)
     if kind is not Tensor and not issubclass(kind, Parameter):
         # Subclasses such as tv_tensors.Image: compute on a plain tensor, return the subclass.

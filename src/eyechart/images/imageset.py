@@ -96,7 +96,7 @@ class ImageSet:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits that identify the set of images, whatever their order."""
+        """16 hexadecimal digits that identify the set of images, in any order."""
         return f"{hash64(*sorted(self.digests)):016x}"
 
     @property

@@ -37,7 +37,7 @@ class PublishedArrays:
 
     def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
         """Return the images at these positions, each at its severity."""
-        # An array holds all images at severity 1, then all at severity 2, and so on.
+        # An array contains all images at severity 1, then all at severity 2, and so on.
         rows = (np.asarray(severities) - 1) * self.count + self.places[np.asarray(places)]
         return Readings(to_planes(self.arrays[corruption][rows]), np.ones(len(rows), dtype=bool))
 
@@ -57,9 +57,9 @@ def to_planes(pixels: Levels) -> Tensor:
 def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
     """Return the file of each corruption, known names first, and other arrays' names, or None.
 
-    If there is a labels file beside them, image arrays count as corruptions whatever their names.
-    If no name is known, all arrays count, provided the folder has no subfolders. None means that
-    the folder has another layout.
+    If there is a labels file beside them, image arrays count as corruptions under any name. If no
+    name is known, all arrays count, provided the folder has no subfolders. None means that the
+    folder has another layout.
     """
     files = {
         path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
@@ -68,7 +68,8 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
     has_labels = (root / LABELS).exists()
     if not arrays and has_labels and not any(path.is_dir() for path in root.iterdir()):
         return (files, []) if files else None
-    # Beside known corruptions, other arrays count only if they hold images: the rest is reported.
+    # Beside known corruptions, other arrays count only if they contain images; the others are
+    # reported.
     unknown = {name: path for name, path in files.items() if name not in known}
     more = {name: path for name, path in unknown.items() if has_labels and _has_images(path)}
     unused = [path.name for name, path in unknown.items() if name not in more]
@@ -88,7 +89,7 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
     """Return the images of these files with the labels beside them.
 
     Raises:
-        UsageError: If the arrays differ in shape, or do not hold five severities with labels.
+        UsageError: If the arrays differ in shape, or do not contain five severities with labels.
     """
     arrays = {name: open_images(path) for name, path in files.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -96,14 +97,14 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
     for name, shape in shapes.items():
         if shape != shapes[first]:
             raise UsageError(
-                f"All arrays must have one shape: {files[first]} is {shapes[first]}, {files[name]}"
-                f" is {shape}; download it again, or leave it out with --corruption."
+                f"All arrays must have the same shape: {files[first]} is {shapes[first]}, "
+                f"{files[name]} is {shape}; download it again, or select others with --corruption."
             )
     rows, height, width, _ = shapes[first]
     if rows % len(SEVERITIES):
         raise UsageError(
-            f"{files[first]} must hold the same number of images at each of 5 severities, got"
-            f" {rows} in all: download it again."
+            f"{files[first]} must contain the same number of images at each of 5 severities, got "
+            f"{rows} in total: download it again."
         )
     count = rows // len(SEVERITIES)
     images = tuple(
@@ -117,7 +118,7 @@ def open_images(path: Path) -> Levels:
     """Return the images of a file as a memory-mapped array, uint8 (N, H, W, 3)."""
     array = _open(path)
     if array.dtype != np.uint8:
-        raise UsageError(f"{path} must hold 8-bit images (uint8), got {array.dtype}.")
+        raise UsageError(f"{path} must contain 8-bit images (uint8), got {array.dtype}.")
     if array.ndim != 4 or array.shape[3] != 3 or not len(array):
         raise UsageError(f"{path} must have the shape (N, height, width, 3), got {array.shape}.")
     if min(array.shape[1:3]) < SMALLEST_SIDE:
@@ -134,8 +135,8 @@ def _labels(path: Path, rows: int) -> list[int]:
     by_severity = labels.reshape(len(SEVERITIES), -1)
     if labels.min() < 0 or (by_severity != by_severity[0]).any():
         raise UsageError(
-            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, but"
-            " it does not: it is damaged, or belongs to another dataset."
+            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities; the "
+            "file is damaged, or belongs to another dataset."
         )
     return [int(label) for label in by_severity[0]]
 
@@ -160,7 +161,7 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
 def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
     """Return the class numbers of a file, which must have exactly `rows` of them."""
     if not path.exists():
-        raise UsageError(f"{path} is missing: it must hold the class number of every image.")
+        raise UsageError(f"{path} is missing: it must contain the class number of every image.")
     labels = _open(path)
     # Floats or one-hot rows would be compared as other labels without an error.
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
@@ -185,5 +186,5 @@ def _open(path: Path) -> NDArray[np.generic]:
     except (ValueError, EOFError, SyntaxError, TypeError) as error:
         reason = " ".join(str(error).split()).rstrip(".") or "it is empty"
         raise UsageError(
-            f"{path} is not a NumPy array, or truncated ({reason}): download it again."
+            f"{path} is not a NumPy array, or is truncated ({reason}): download it again."
         ) from None

@@ -114,7 +114,7 @@ def find_folders(
     unknown += corruptions
     if trees and unknown:
         raise UsageError(
-            f"{root} must hold CORRUPTION/SEVERITY/CLASS/ folders or class folders, but"
+            f"{root} must contain CORRUPTION/SEVERITY/CLASS/ folders or class folders, but"
             f" {next(iter(trees))} has severities and {unknown[0]} has none: complete it, or move"
             " it elsewhere."
         )
@@ -136,7 +136,7 @@ def _has_images(folder: Path) -> bool:
 
 
 def is_one_corruption(root: Path) -> bool:
-    """Return whether a folder holds all five severities of one corruption with equal classes."""
+    """Return whether a folder contains all five severities of one corruption with equal classes."""
     if [folder.name for folder in _folders(root)] != list(LEVELS) or not _is_tree(root):
         return False
     classes = [[path.name for path in _folders(root / level)] for level in LEVELS]
@@ -235,8 +235,8 @@ def _all_stems(
             stems[name] = {**by_stem, **stems.get(name, {})}
     if not any(stems.values()):
         raise UsageError(
-            f"No images in {root}: CORRUPTION/SEVERITY/CLASS/ must hold files ending in"
-            f" {', '.join(IMAGE_SUFFIXES)}."
+            f"No images in {root}: CORRUPTION/SEVERITY/CLASS/ must contain files ending in "
+            f"{', '.join(IMAGE_SUFFIXES)}."
         )
     return {name: dict(sorted(by_stem.items())) for name, by_stem in stems.items()}
 

@@ -98,7 +98,7 @@ def find_stimulus(name: str) -> Stimulus:
         'shorter side resized to 128 px, center crop of 112 px'
     """
     if not isinstance(name, str):
-        raise UsageError(f"stimulus must be a text such as 224 or native, got {brief(name)}.")
+        raise UsageError(f"stimulus must be a string such as 224 or native, got {brief(name)}.")
     if name in STIMULI:
         return STIMULI[name]
     sides = _SIDES.fullmatch(name)
@@ -119,6 +119,6 @@ def _side(name: str, digits: str) -> int:
     if not SMALLEST_SIDE <= side <= LARGEST_SIDE:
         raise UsageError(
             f"stimulus must be native, uncropped, a side from {SMALLEST_SIDE} to {LARGEST_SIDE} px,"
-            f" or two such sides as WIDTHxHEIGHT, got {name}."
+            f" or two of them as WIDTHxHEIGHT, got {name}."
         )
     return side

@@ -135,7 +135,8 @@ def category_labels(labels: Sequence[str | None], categories: Sequence[str | Non
     table: dict[str | None, int] = {name: index for index, name in enumerate(CATEGORIES)}
     indices = []
     for label, category in zip(labels, categories, strict=True):
-        # what the dataset declares wins over what follows from its labels
+        # categories that the dataset declares take precedence over those that follow from its
+        # labels
         name = category or (label if label in table else _of_class(label))
         indices.append(table.get(name, NONE))
     return np.array(indices, dtype=np.int64)

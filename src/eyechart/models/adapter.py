@@ -102,7 +102,7 @@ for _adapter in (
 
 
 def need(package: str, prefix: str, *parts: str) -> ModuleType:
-    """Return a package that an adapter needs, or raise an error that says how to install it.
+    """Return a package that an adapter needs, or raise an error with the command to install it.
 
     `parts`: attributes that will be used, since some packages import their parts lazily.
     """

@@ -1,4 +1,4 @@
-"""YAML files about models: a card names a model, a sidecar lies beside a model's file."""
+"""YAML files about models: a card names a model, a sidecar is beside a model's file."""
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ STEPS = ("side", "mean", "std", "interpolation", "channels")
 
 @dataclass(frozen=True)
 class Card:
-    """What a YAML file says of a model; None for entries that are missing.
+    """The entries of a YAML file about a model; None for missing ones.
 
     `path`: the file itself. `model`: the model, as `load_model` takes it; only in cards. `outputs`:
     the label map. `top1`: the published top-1 accuracy on ImageNet's validation set, 0…1.
@@ -54,8 +54,8 @@ class Card:
         # A fixed input size is part of the file, and no preprocessing can change it.
         if model.fixed_side and self.side not in (None, model.side):
             raise UsageError(
-                f"{model.name} takes images of {model.side} × {model.side} px, but its sidecar"
-                f" says {self.side}: leave out the side in {self.path}."
+                f"{model.name} takes images of {model.side} × {model.side} px, but its sidecar has "
+                f"{self.side}: remove the side from {self.path}."
             )
         if steps:
             model.preprocessing = replace(model.preprocessing, **steps)
@@ -95,13 +95,13 @@ def _read(path: Path) -> dict[object, object]:
         message = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"{path} is not well-formed YAML: {message}.") from None
     if not isinstance(data, dict):
-        raise UsageError(f"{path} must hold entries such as side, mean and std, got {data!r}.")
+        raise UsageError(f"{path} must contain entries such as side, mean and std, got {data!r}.")
     return data
 
 
 def _text(value: object, key: str, path: Path) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{key} in {path} must be a text, got {value!r}.")
+        raise UsageError(f"{key} in {path} must be a string, got {value!r}.")
     return value.strip()
 
 

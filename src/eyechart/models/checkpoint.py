@@ -34,8 +34,8 @@ LoadBase = Callable[[str, Request], Model]
 class Checkpoint:
     """A trained network.
 
-    `network`: its architecture, or `base`: the model before training, as `load_model` takes it; the
-    other one is "". `class_names`: the classes of its outputs, () if they are those of the base.
+    `network`: its architecture, or `base`: the model before training, as `load_model` takes it; one
+    of the two is "". `class_names`: the classes of its outputs, () if they are those of the base.
     `mean`, `std`, `side`: its preprocessing. `trained_on`: the corruptions that it was trained on.
     `recipe`: how it was trained. `made`: versions of the packages that it was trained with.
     """
@@ -136,7 +136,8 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
         if model.module is None:
             raise UsageError(f"{checkpoint.base}, on which {name} is based, is not a torch module.")
         if checkpoint.class_names:
-            # The classes differ from those of the base, so what is known of its outputs is void.
+            # The classes differ from those of the base, so the meaning of the base's outputs does
+            # not apply.
             fit_last_layer(model.module, checkpoint.weights, len(checkpoint.class_names))
             model.class_names, model.classes = checkpoint.class_names, len(checkpoint.class_names)
             model.label_map, model.published_accuracy = None, None

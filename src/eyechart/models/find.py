@@ -68,14 +68,14 @@ def load_model(
         download: Allow weights to be downloaded.
         prompt: Prompt for models that compare images with texts, with {} for the class name.
         class_names: Class names for models that compare images with texts.
-        label_maps: What the outputs stand for: names or files of label maps. The first one with as
+        label_maps: The meaning of the outputs: names or files of label maps. The first one with as
             many entries as there are outputs is used.
 
     Returns:
         The model.
 
     Raises:
-        UsageError: If there is no such model, or it cannot be loaded.
+        UsageError: If the model does not exist or cannot be loaded.
 
     Example:
         >>> model = load_model(nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 10)))
@@ -118,7 +118,7 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
         return _from_file(spec, FILES[ending], request)
     if ending == ".py":
         stem = Path(spec).stem
-        raise UsageError(f"A model in {spec} is given by its name there, such as {stem}:NAME.")
+        raise UsageError(f"A model of {spec} must be given by its name there, such as {stem}:NAME.")
     if Path(spec).is_file():
         raise UsageError(
             f"A model's file must end in {', '.join((*FILES, *CARD_SUFFIXES))}, got '{spec}'."
@@ -137,7 +137,7 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
 def _from_adapter(prefix: str, name: str, request: Request) -> Model:
     adapter = ADAPTERS[prefix]
     if not name:
-        raise UsageError(f"'{prefix}:' names no model: write {adapter.takes} after it.")
+        raise UsageError(f"'{prefix}:' does not name a model: write {adapter.takes} after it.")
     if prefix in FILES.values():
         return _from_file(name, prefix, request)
     return adapter.load(name, request)
@@ -184,7 +184,8 @@ def _from_card(spec: str, request: Request) -> Model:
     card = read_card(Path(spec))
     if card.model is None:
         raise UsageError(
-            f"{spec} names no model: add  model: NAME  to it, or give the file that it lies beside."
+            f"{spec} does not name a model: add  model: NAME  to it, or give the model's file "
+            "instead."
         )
     prefix, colon, name = card.model.partition(":")
     kind = prefix if colon and prefix in ADAPTERS else ""
@@ -196,7 +197,7 @@ def _from_card(spec: str, request: Request) -> Model:
     elif not kind and ending in CARD_SUFFIXES:
         raise UsageError(f"model in {spec} is another card, {card.model}: name the model itself.")
     else:
-        # A folder of weights may lie beside the card.
+        # A folder of weights may be beside the card.
         near = card.path.parent / name
         inner = f"{kind}:{near}" if kind in FOLDERS and near.is_dir() else card.model
         model = card.apply(_load(inner, card.request(request)))

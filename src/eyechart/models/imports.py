@@ -32,7 +32,7 @@ def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
         target = _attribute(_module(module_name), attribute)
         if call:
             if not callable(target):
-                raise UsageError(f"'{spec}' cannot be called: leave out the ().")
+                raise UsageError(f"'{spec}' cannot be called: omit the ().")
             try:
                 return target(), True
             except (Exception, SystemExit) as error:

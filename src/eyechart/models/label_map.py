@@ -67,7 +67,7 @@ def _indices(picked: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def find_map(name: str, folder: Path | None = None) -> LabelMap:
-    """Return the label map with this name or in this file, which may lie in `folder`."""
+    """Return the label map with this name or in this file, which may be in `folder`."""
     if name == BACKGROUND_FIRST:
         return LabelMap(name, CLASSES + 1, tuple(range(1, CLASSES + 1)))
     if name == IMAGENET:
@@ -75,8 +75,8 @@ def find_map(name: str, folder: Path | None = None) -> LabelMap:
     path = Path(name) if folder is None else folder / name
     if not path.exists():
         raise UsageError(
-            f"A label map must be {BACKGROUND_FIRST}, {IMAGENET} or a file with a line per output,"
-            f" and there is no file {path}."
+            f"A label map must be {BACKGROUND_FIRST}, {IMAGENET} or a file with a line per output, "
+            f"but the file {path} does not exist."
         )
     return map_of(_entries(path), str(path))
 

@@ -1,4 +1,4 @@
-"""A model as the rest of eyechart sees it: 8-bit images in, class scores out."""
+"""The interface of models: 8-bit images in, class scores out."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -22,12 +22,11 @@ Forward = Callable[[Tensor], object]
 class Model:
     """An image classifier with its name and preprocessing.
 
-    `identity`: a SHA-256 of its weights, equal for equal models; "" if nothing can be known (a
-    plain function). `classes`: number of its classes, None until the first call.
-    `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
-    `class_names`: the classes of its outputs, None if they are ImageNet's. `fixed_side`: whether it
-    only accepts the input size of its preprocessing. `trained_on`: names of the corruptions that it
-    is known to be trained on.
+    `identity`: a SHA-256 of its weights, equal for equal models; "" if it is unknown (a plain
+    function). `classes`: number of its classes, None until the first call. `published_accuracy`:
+    the published top-1 accuracy on ImageNet's validation set, 0…1. `class_names`: the classes of
+    its outputs, None if they are ImageNet's. `fixed_side`: whether it only accepts the input size
+    of its preprocessing. `trained_on`: names of the corruptions that it is known to be trained on.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Model:
         return self._forward if isinstance(self._forward, nn.Module) else None
 
     def use_precision(self, dtype: torch.dtype) -> None:
-        """Convert the module, which must be one, to another precision."""
+        """Convert the module to another precision; the model must be a module."""
         assert self.module is not None, "only modules can be converted"
         prepared(self.module, self.device, dtype)
         self.dtype = dtype
@@ -239,7 +238,7 @@ def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
 def identity_of(module: nn.Module) -> str:
     """Return the SHA-256 of a module's weights and of the types of its parts, in hexadecimal.
 
-    A module without tensors has none, "": its behavior is determined by its code alone.
+    The result is "" for a module without tensors, whose behavior depends only on its code.
     """
     digest = hashlib.sha256()
     for name, part in module.named_modules():

@@ -37,7 +37,7 @@ class Preprocessing:
             smooth = self.interpolation != "nearest"
             # torch's "nearest" has a known offset; "nearest-exact" agrees with Pillow.
             mode = self.interpolation if smooth else "nearest-exact"
-            # Bicubic weights overshoot at edges; an image file could not hold such values.
+            # Bicubic weights overshoot at edges; image files cannot contain these values.
             ready = interpolate(ready, size, mode=mode, antialias=smooth).clamp(0, 1)
         if self.mean != (0.0, 0.0, 0.0) or self.std != (1.0, 1.0, 1.0):
             ready = (ready - _as_tensor(self.mean, ready)) / _as_tensor(self.std, ready)

@@ -2,7 +2,7 @@
 
 Table 1 of the VCR study names 19. Its text counts 21: 11 supervised, 4 adversarial, 2 SWSL, 1 CLIP
 and 3 ViT. The table has 9 that are clearly supervised; the two "supervised ViT" in it, counted both
-as supervised and as ViT, would explain the difference. No other model is named anywhere.
+as supervised and as ViT, would explain the difference. The study names no other models.
 """
 
 import re
@@ -32,12 +32,12 @@ HINTS = {
     "ViT": r"vit[bslhg]?|deit3?|beit|beitv2|swin|swinv2|dinov2",
     "": r"ssl|wsl|mae|fcmae|dino|simclr",
 }
-"""Words in the names of a category's models, of which the first match counts; ours, not the
-study's. The last ones were trained in ways that none of the categories covers.
+"""Words in the names of a category's models, of which the first match counts; they are not from the
+study. The last ones were trained in ways that are not covered by any category.
 """
 
 ZOOS = ("timm", "torchvision", "hf", "clip", "dinov2")
-"""The model zoos whose names say how a model was trained."""
+"""The model zoos whose model names show how a model was trained."""
 
 SUPERVISED = ("timm", "torchvision")
 """The model zoos whose other models were trained on labeled images."""
@@ -123,7 +123,7 @@ STUDIES.add(
             "dinov2:facebook/dinov2-giant-imagenet1k-1-layer",
             "ViT",
             "ViT",
-            "the study does not say whether its head saw one layer or four; this one sees one",
+            "the study does not state whether its head uses one layer or four; this one uses one",
         ),
     ),
 )

@@ -7,11 +7,11 @@ import torch
 
 @dataclass(frozen=True)
 class Request:
-    """What an adapter gets besides the model's name.
+    """The settings that an adapter gets besides the model's name.
 
     `half`: whether to use bfloat16, None if not specified. `trust`: whether files that can run code
-    may be read, which is only true if the user says so. `prompt` and `class_names` are for models
-    that compare images with texts. `download`: whether missing weights may be downloaded.
+    may be read, which the user must request. `prompt` and `class_names` are for models that compare
+    images with texts. `download`: whether missing weights may be downloaded.
     """
 
     device: torch.device

@@ -105,7 +105,8 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
     if isinstance(held, nn.Module):
         return from_object(held, name, request, is_new=True)
     raise UsageError(
-        f"{path} holds an object of type {type(held).__name__}, not a model: if these are weights,"
+        f"{path} contains an object of type {type(held).__name__}, not a model: if these are "
+        "weights,"
         " write a small Python file that builds the model and loads them, and give it as"
         " module:attribute."
     )
@@ -193,7 +194,8 @@ def _only_input(path: Path, program: ExportedProgram) -> Tensor:
     if len(values) != 1 or not isinstance(values[0], Tensor) or values[0].ndim != 4:
         raise UsageError(
             f"{path} must take one batch of images (B, 3, H, W), but was exported with"
-            f" {len(names)} inputs or another shape: export it with one such example."
+            f" {len(names)} inputs or another shape: export it with one example input of this "
+            "shape."
         )
     return values[0]
 

@@ -86,7 +86,7 @@ class AccuracyTable:
     def seed_deviation(self, min_gain: float = MIN_GAIN) -> FloatArray | None:
         """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
 
-        It is the sample standard deviation; NaN where a seed has no such overlap.
+        It is the sample standard deviation; NaN if the overlap is undetermined for a seed.
         """
         if len(self.seeds) < 2:
             return None
@@ -110,7 +110,7 @@ def read_accuracies(path: Path) -> AccuracyTable:
     """
     if path.is_dir():
         if not (path / FILE).is_file():
-            raise UsageError(f"{path} holds no {FILE}: it is no folder of an overlap study.")
+            raise UsageError(f"{path} has no {FILE}: it is not the folder of an overlap study.")
         path = path / FILE
     rows = read_cells(path, "an accuracy table")
     if not rows:
@@ -155,8 +155,8 @@ def make_table(
         raise UsageError("models must be 'standard', then all corruptions in their order.")
     if table.shape != (len(seeds), len(models), 1 + len(corruptions)):
         raise UsageError(
-            f"values must be of {len(seeds)} seeds, {len(models)} models and"
-            f" {1 + len(corruptions)} tests, got shape {table.shape}."
+            f"values must have the shape ({len(seeds)} seeds, {len(models)} models, "
+            f"{1 + len(corruptions)} tests), got {table.shape}."
         )
     return AccuracyTable(tuple(corruptions), tuple(models), table, tuple(seeds))
 
@@ -180,8 +180,8 @@ def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False)
     counts = {hits.shape[1] for hits in tables}
     if len(counts) > 1:
         raise UsageError(
-            f"{folder / HITS_FOLDER} must hold the same images for every test, got"
-            f" {' and '.join(f'{count:,}' for count in sorted(counts)[:2])} of them."
+            f"{folder / HITS_FOLDER} must have the same images for every test, got "
+            f"{' and '.join(f'{count:,}' for count in sorted(counts)[:2])} of them."
         )
     shape = (len(seeds), len(table.tests), len(models), counts.pop())
     return np.stack(tables).reshape(shape).swapaxes(1, 2)
@@ -210,7 +210,7 @@ def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
         )
     corruptions = tuple(head[start:])
     if not corruptions or not all(corruptions):
-        raise UsageError(f"{path} must have a named column for each corruption behind {CLEAN}.")
+        raise UsageError(f"{path} must have a named column for each corruption after {CLEAN}.")
     double = first_duplicate(corruptions)
     if double is not None:
         raise UsageError(f"{path} must have one column for each corruption, got {double} twice.")
@@ -225,8 +225,8 @@ def _share(path: Path, model: str, cell: str) -> float:
     if not 0 <= value <= 1:
         hint = ": divide percent by 100" if 1 < value <= 100 else ""
         raise UsageError(
-            f"{path} must hold accuracies between 0 and 1, got '{cell}' in the row of"
-            f" {model}{hint}."
+            f"{path} must contain accuracies between 0 and 1, got '{cell}' in the row of "
+            f"{model}{hint}."
         )
     return value
 
@@ -244,24 +244,23 @@ def _table(
     for name in names:
         if name not in models:
             raise UsageError(
-                f"{path} must have a column for every corruption that was trained on, and has none"
-                f" for {name or 'a row without a name'}."
+                f"{path} must have a column for every corruption that was trained on, but has none "
+                f"for {name or 'a row without a name'}."
             )
     for seed in seeds:
         for name in models:
             if (seed, name) not in accuracies:
                 raise UsageError(
-                    f"{path} must have a row for every corruption, and has none for"
-                    f" {_called((seed, name))}: without a model trained on it no overlap with it"
-                    " can be known."
+                    f"{path} must have a row for every corruption, but has none for "
+                    f"{_called((seed, name))}: its overlaps need a model trained on it."
                 )
     values = np.array([[accuracies[seed, name] for name in models] for seed in seeds])
     # R divides by clean accuracy, in every seed.
     for name, clean in zip(models, values[..., 0].min(axis=0), strict=True):
         if clean == 0:
             raise UsageError(
-                f"{path}: a robustness score divides by the accuracy on clean images, which must"
-                f" be more than 0, got 0 for {name}."
+                f"{path}: accuracy on clean images must be above 0, because robustness divides by "
+                f"it, got 0 for {name}."
             )
     return AccuracyTable(corruptions, models, values, seeds, str(path))
 

@@ -84,7 +84,7 @@ def balance_of(
         model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
     }
     means = {model: float(np.mean(list(ratios.values()))) for model, ratios in errors.items()}
-    # The standard model is no single-corruption model and is left out of the spread.
+    # The standard model is not a single-corruption model and is left out of the spread.
     spread = spread_of([means[name] for name in names])
     clean = {model: clean_error(table, model) for model in errors}
     return Balance(names, errors, means, spread, relative, base, baseline_note(base), clean)
@@ -118,10 +118,10 @@ def baseline_of(
 def baseline_note(baseline: Baseline) -> str:
     """Return a sentence on what the errors are relative to."""
     if not baseline.suites:
-        return "Errors are shares of those of the standard model, which has 100 % everywhere."
+        return "Errors are relative to the standard model's, which are 100 %."
     return (
-        f"Errors are shares of the published ones of {baseline.name}, which were measured on"
-        f" {IMAGE_SETS[baseline.images]}: on other images they only scale the columns."
+        f"Errors are relative to the published errors of {baseline.name} on "
+        f"{IMAGE_SETS[baseline.images]}; for other images these only scale the columns."
     )
 
 

@@ -25,7 +25,7 @@ from eyechart.scores.baseline_tables import Baseline
 
 @dataclass(frozen=True)
 class CoveredCorruption:
-    """A corruption with its highest overlap with a benchmark, and the corruption it is with.
+    """A corruption, its highest overlap with a benchmark, and the corruption that it overlaps with.
 
     `score` is NaN and `nearest` "" if no overlap is determined; `unsure` is true if some are
     undetermined, so that a higher one may exist.
@@ -68,7 +68,7 @@ class DirectTest:
 
     Attributes:
         trained_on: Name of the model.
-        errors: Corruption errors of that model, as ratios to the baseline.
+        errors: Corruption errors of the model trained on the benchmark, as ratios to the baseline.
         standard: Corruption errors of the standard model.
         relative: Whether they are relative corruption errors.
         baseline: The baseline.

@@ -29,7 +29,7 @@ HALVINGS = 60
 class RangeEnd:
     """One end of a range: strength, parameter values in the entry's units, and R.
 
-    `values` holds the varied parameters, or the severity.
+    `values` has the varied parameters, or the severity.
     """
 
     strength: float
@@ -49,8 +49,8 @@ class CalibratedRange:
     Attributes:
         lower: Mild end.
         upper: Strong end.
-        reach: R at the maximum strength if the target is out of reach; the range then ends there.
-        note: What a reader must know, or "".
+        reach: R at the maximum strength if the target cannot be reached; the range then ends there.
+        note: A note for the reader, or "".
         evaluations: Number of evaluations.
     """
 
@@ -101,7 +101,7 @@ def check_entries(entries: Sequence[Entry]) -> None:
     for entry in entries:
         StrengthScale(entry, 224).check()
         if names.count(entry.name) > 1:
-            raise UsageError(f"{entry.name} is there twice: give every corruption once.")
+            raise UsageError(f"{entry.name} is given twice: give every corruption once.")
 
 
 def calibrate_entry(
@@ -112,7 +112,7 @@ def calibrate_entry(
     search = _RangeSearch(judge, StrengthScale(entry, judge.side), settings.steps)
     # Bracket first: every strength that is evaluated narrows both searches.
     far = search.reach_out(upper)
-    # The strong end must lie below the target of the mild end, or the range would be empty.
+    # R at the strong end must be below the target of the mild end, or the range would be empty.
     strong = search.crossing(upper, too_mild=lower)
     mild = search.crossing(lower, too_mild=1.0)
     reach = search.at(far).value if strong is None else None
@@ -123,9 +123,9 @@ def calibrate_entry(
         mild = min(MILD, strong)
         notes.append(f"harmless: R is {search.at(far).value:.2f} where it is strongest")
     elif reach is not None:
-        notes.append(f"R {upper:g} is out of reach: {reach:.3f} where it is strongest")
+        notes.append(f"R {upper:g} cannot be reached: it is {reach:.3f} at the maximum strength")
     if search.is_mildest(mild) and search.at(mild).value < lower - search.close:
-        notes.append(f"its mildest step already takes R to {search.at(mild).value:.2f}")
+        notes.append(f"the mildest step already lowers R to {search.at(mild).value:.2f}")
     strengths = CalibratedRange(
         lower=search.end(mild),
         upper=search.end(strong),

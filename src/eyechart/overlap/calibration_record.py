@@ -85,7 +85,7 @@ def record_path(out: Path) -> Path:
 
 
 def check_out(out: Path) -> None:
-    """Raise a UsageError if a file exists there that is not of a calibration."""
+    """Raise a UsageError if the file exists and is not from a calibration."""
     check_suite_path(out)
     record, table = record_path(out), out.with_suffix(".csv")
     if record.exists():
@@ -94,7 +94,8 @@ def check_out(out: Path) -> None:
     for path in (out, table):
         if path.exists():
             raise UsageError(
-                f"{path} is there and is not of a calibration: choose another --out, or delete it."
+                f"{path} already exists and is not from a calibration: choose another --out, or "
+                "delete it."
             )
 
 
@@ -147,7 +148,8 @@ def _read(path: Path) -> CalibrationContent:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except ValueError:
         raise UsageError(
-            f"{path} is there and is not of a calibration: choose another --out, or delete it."
+            f"{path} already exists and is not from a calibration: choose another --out, or delete "
+            "it."
         ) from None
 
 
@@ -155,6 +157,6 @@ def _check_same(path: Path, known: CalibrationFacts, asked: CalibrationFacts) ->
     for name, value in asked.items():
         if known.get(name) != value:
             raise UsageError(
-                f"{path} is of a calibration with another {name} ({known.get(name)}, not {value}):"
-                " choose another --out, or delete it."
+                f"{path} is from a calibration with another {name} ({known.get(name)}, not "
+                f"{value}): choose another --out, or delete it."
             )

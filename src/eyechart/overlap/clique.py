@@ -1,6 +1,6 @@
 """Maximum cliques, and among them those of the lowest mean cost; exact.
 
-Sets are integers used as bit masks. This module is independent of what the members are.
+Sets are integers used as bit masks. The members can be anything.
 """
 
 from collections.abc import Sequence

@@ -23,7 +23,7 @@ Hits = NDArray[np.bool_]
 """Whether each prediction is correct: (models, tests, images), optionally with seeds first."""
 
 MIN_CLEAN = 0.5
-"""Clean accuracy, corrected for chance, below which robustness scores say little."""
+"""Clean accuracy, corrected for chance, below which robustness scores are not meaningful."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class OverlapMatrix:
         scores: Overlaps (n, n); NaN if undetermined.
         gains: Gain in robustness to each corruption by training on it; None if unknown.
         min_gain: Minimum gain for overlaps to be determined.
-        notes: One sentence for each thing a reader must know.
+        notes: Notes for the reader, one sentence each.
 
     Example:
         >>> import eyechart as ec
@@ -160,7 +160,7 @@ def overlap_matrix(
     titles = tuple(map(str, range(count))) if names is None else as_texts(names, "names")
     if len(titles) != count or len(set(titles)) != count:
         raise UsageError(
-            f"names must be {count} different ones, one for each column, got {len(set(titles))}."
+            f"names must be {count} different names, one for each column, got {len(set(titles))}."
         )
     # Row 0 is the standard model.
     gains: FloatArray = np.diagonal(scores_by_model[1:]) - scores_by_model[0]
@@ -200,8 +200,8 @@ def check_min_gain(min_gain: float) -> None:
 def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tuple[str, ...]:
     """Return one sentence for each corruption whose training gain is too small."""
     return tuple(
-        f"Training on {name} adds {gain:.3f} to the robustness to it, not more than"
-        f" {min_gain:g}: its overlaps are undetermined."
+        f"Training on {name} improves the robustness to it by {gain:.3f}, which is not more than "
+        f"{min_gain:g}: its overlaps are undetermined."
         for name, gain in zip(names, gains, strict=True)
         if not gain > min_gain
     )
@@ -212,9 +212,9 @@ def clean_notes(
 ) -> tuple[str, ...]:
     """Return a sentence if the clean accuracy of models is too low for robustness scores.
 
-    A guessing model is as accurate on corrupted as on clean images, and R would call it robust. The
-    limit is 0.5 after correction for chance, (A − 1/K) / (1 − 1/K), if the number of classes K is
-    known.
+    A guessing model is as accurate on corrupted as on clean images, so R would be 1 without any
+    robustness. The limit is 0.5 after correction for chance, (A − 1/K) / (1 − 1/K), if the number
+    of classes K is known.
     """
     chance = 0.0 if classes is None else 1 / classes
     # Inverse of the correction for chance, to print the limit as a plain accuracy.
@@ -230,7 +230,7 @@ def clean_notes(
     subject = "1 model is" if len(low) == 1 else f"{len(low)} of {len(models)} models are"
     return (
         f"{subject} correct on less than {limit:.2g} of the clean images ({name}: {worst:.3f}):"
-        " robustness scores and overlaps say little there, train longer.",
+        " robustness scores and overlaps are not meaningful, train longer.",
     )
 
 
@@ -238,7 +238,9 @@ def _checked(robustness: ArrayLike) -> FloatArray:
     try:
         table: FloatArray = np.asarray(robustness, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise UsageError("robustness must be a table of numbers, all rows as long.") from None
+        raise UsageError(
+            "robustness must be a table of numbers with rows of equal length."
+        ) from None
     if table.ndim != 2 or table.shape[1] < 1 or table.shape[0] != table.shape[1] + 1:
         raise UsageError(
             "robustness must have one row more than columns, the standard model's first, got shape"
@@ -246,7 +248,7 @@ def _checked(robustness: ArrayLike) -> FloatArray:
         )
     if not (np.isfinite(table) & (table >= 0)).all():
         raise UsageError(
-            "robustness must hold scores A_c / A_clean of 0 or more, got"
-            f" {table[~(np.isfinite(table) & (table >= 0))][0]:g}."
+            f"robustness must contain scores A_c / A_clean of 0 or more, got "
+            f"{table[~(np.isfinite(table) & (table >= 0))][0]:g}."
         )
     return table

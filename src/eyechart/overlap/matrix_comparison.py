@@ -58,8 +58,8 @@ def compare_matrices(
     first_scores, other = first[tuple(places)], second[tuple(places)]
     if len(first_scores) < MIN_SHARED or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
         raise UsageError(
-            f"Two matrices need at least {MIN_SHARED} pairs with scores that differ in each, got"
-            f" {len(first_scores)} that are determined in both."
+            f"Two matrices need at least {MIN_SHARED} pairs that are determined in both, with "
+            f"scores that differ in each, got {len(first_scores)}."
         )
     drawn = _replicates(first, second, n_bootstrap, seed)
     return MatrixAgreement(

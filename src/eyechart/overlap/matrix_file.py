@@ -107,8 +107,8 @@ def _score(path: Path, name: str, cell: str) -> float:
         value = -1.0
     if cell and not 0 <= value < math.inf:
         raise UsageError(
-            f"{path} must hold overlapping scores of 0 or more, or nothing where they are"
-            f" undetermined, got '{cell}' in the row of {name}."
+            f"{path} must contain overlap scores of 0 or more, or empty cells where they are "
+            f"undetermined, got '{cell}' in the row of {name}."
         )
     return value
 
@@ -117,6 +117,6 @@ def _is_yes(path: Path, name: str, cell: str) -> bool:
     word = cell.lower()
     if word not in ("yes", "no"):
         raise UsageError(
-            f"{path} must say yes or no in its column {SELECTED}, got '{cell}' for {name}."
+            f"{path} must have yes or no in its column {SELECTED}, got '{cell}' for {name}."
         )
     return word == "yes"

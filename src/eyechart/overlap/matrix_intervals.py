@@ -35,7 +35,7 @@ class OverlapIntervals:
 
     The interval is [0, ∞) if too many replicates leave an overlap undetermined; `undetermined` is
     the share of these. `seed_deviation` is the sample standard deviation over seeds, NaN for one
-    seed or if a seed has no such overlap.
+    seed or if the overlap is undetermined for a seed.
     """
 
     matrix: OverlapMatrix
@@ -164,9 +164,10 @@ def _checked(hits: ArrayLike) -> Hits:
     array = array[None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[1] < 2 or array.shape[1] != array.shape[2]:
         raise UsageError(
-            "hits must be of as many models as tests, the standard model and clean images first:"
+            "hits must have as many models as tests, with the standard model and clean images "
+            "first:"
             f" (models, tests, images), optionally with seeds before them, got shape {array.shape}."
         )
     if not 0 < array.shape[-1] < EXACT:
-        raise UsageError(f"hits must be of 1 to {EXACT - 1:,} images, got {array.shape[-1]:,}.")
+        raise UsageError(f"hits must have 1 to {EXACT - 1:,} images, got {array.shape[-1]:,}.")
     return array

@@ -87,14 +87,14 @@ class CalibrationSettings:
         """Raise a UsageError unless the targets are in (0, 1) with `lower` above `upper`."""
         if not 0 < self.upper < self.lower < 1:
             raise UsageError(
-                "lower and upper must be robustness scores between 0 and 1, lower the larger one"
-                f" (it is that of the mild end), got {self.lower:g} and {self.upper:g}."
+                f"lower and upper must be robustness scores between 0 and 1, with lower (the mild "
+                f"end) above upper, got {self.lower:g} and {self.upper:g}."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapSettings:
-    """What an overlap study trains and tests, and on which images; the recipe says how."""
+    """What an overlap study trains and tests, and its images; the recipe defines the training."""
 
     images: Annotated[
         Path,
@@ -211,7 +211,7 @@ PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
 
 
 def preset_line(name: str, values: Mapping[str, PresetValue]) -> str:
-    """Return the options that a preset stands for, as typed on the command line."""
+    """Return the options of a preset, as typed on the command line."""
     fields = {**fields_of(OverlapSettings), **fields_of(Recipe)}
     words = []
     for field, value in values.items():

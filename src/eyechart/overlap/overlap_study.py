@@ -95,14 +95,14 @@ class OverlapStudy:
         if len(self.entries) < 2:
             raise UsageError("Overlap needs at least two corruptions: give a suite with more.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise UsageError(f"Every seed must be another, got {self.seeds}.")
+            raise UsageError(f"All seeds must be different, got {self.seeds}.")
         names = [entry.name for entry in self.entries]
         # Different names may map to one file name, and jobs would overwrite each other.
         files = [file_of(name) for name in (STANDARD, CLEAN, *names)]
         for name in files:
             if files.count(name) > 1:
                 raise UsageError(
-                    f"Two corruptions would be in files called {name}: leave one of them out."
+                    f"Two corruptions would be written to the same file, {name}: omit one of them."
                 )
 
     @property
@@ -203,14 +203,14 @@ def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
         raise UsageError(
-            f"{path} knows other classes ({len(checkpoint.class_names)}) than the images have"
-            f" ({len(data.class_names)}): train a standard network on these images first."
+            f"The classes of {path} ({len(checkpoint.class_names)}) differ from those of the "
+            f"images ({len(data.class_names)}): train a standard network on these images first."
         )
     # Gains are measured against a network that has seen no corruption.
     if checkpoint.trained_on:
         raise UsageError(
-            f"{path} was trained on {checkpoint.trained_on[0]}, but a study must start from a"
-            " network that has met no corruption: give one trained on clean images."
+            f"{path} was trained on {checkpoint.trained_on[0]}, but a study must start from a "
+            "network trained on clean images only."
         )
     model = load_model(path, torch.device("cpu"), half=False, trust=trust)
     assert model.module is not None, "a checkpoint is a module"

@@ -1,6 +1,6 @@
 """Balance and coverage of ImageNet-C and ImageNet-NOC as printed by their authors.
 
-The tables are data of `results`; here they get the form of a study's table.
+The tables are data of `results`; here they are converted to the form of a study's table.
 """
 
 from collections.abc import Sequence
@@ -65,8 +65,8 @@ def check_published(baseline: str | None, suites: Sequence[str]) -> None:
     usual = [_table(BALANCE, suite).baseline for suite in BALANCE]
     if baseline is not None and baseline not in usual:
         raise UsageError(
-            f"The published errors are relative to AlexNet's and cannot be divided by others: leave"
-            f" out --baseline {baseline}."
+            f"The published errors are relative to AlexNet's and cannot be divided by others: omit "
+            f"--baseline {baseline}."
         )
 
 

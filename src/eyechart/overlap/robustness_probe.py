@@ -129,19 +129,19 @@ class RobustnessProbe:
         luck = chance * count + 3 * sqrt(count * chance * (1 - chance))
         if self.clean_right < max(MIN_CORRECT, luck):
             raise UsageError(
-                f"{self.model.name} is correct on {self.clean_right:,} of {count:,} clean images,"
-                " too few to say what a corruption takes from it: give more images, or a model"
-                " of these classes."
+                f"{self.model.name} is correct on {self.clean_right:,} of {count:,} clean images, "
+                "too few to measure the effect of a corruption: give more images, or a model of "
+                "these classes."
             )
 
 
 def _usable(model: Model, images: ImageSet, max_images: int, seed: int) -> ImageSet:
     """Return the images that are used; raise a UsageError if they are unsuitable."""
     if isinstance(max_images, bool) or not isinstance(max_images, int) or max_images < 1:
-        raise UsageError(f"max_images must be a whole number from 1, got {max_images!r}.")
+        raise UsageError(f"max_images must be a whole number of at least 1, got {max_images!r}.")
     if images.files is not None:
         raise UsageError(
-            f"{images.source} holds corrupted images, and here they are corrupted: give clean ones."
+            f"{images.source} contains corrupted images: give clean ones, which are corrupted here."
         )
     labeled = [number for number, label in enumerate(images.labels) if label is not None]
     if not labeled:
@@ -159,7 +159,7 @@ def _usable(model: Model, images: ImageSet, max_images: int, seed: int) -> Image
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
         raise UsageError(
-            f"All images must have one size, these have {len(sizes)}, such as {first} and"
-            f" {second} px: give a stimulus such as 224 instead of native."
+            f"All images must have the same size, got {len(sizes)}, such as {first} and {second} "
+            "px: give a stimulus such as 224 instead of native."
         )
     return images

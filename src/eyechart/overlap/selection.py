@@ -32,7 +32,7 @@ class Selection(Generic[Name]):
         mean_overlap: Mean overlap over its pairs.
         ties: Other sets of the same size and mean overlap.
         threshold: The threshold.
-        left_out: Corruptions that only undetermined overlaps keep out of `members`.
+        left_out: Corruptions that are not in `members` only because overlaps are undetermined.
         more_ties: Whether there are too many ties to list.
 
     Example:
@@ -56,7 +56,7 @@ class Selection(Generic[Name]):
 
 @dataclass(frozen=True)
 class ThresholdRange(Generic[Name]):
-    """A selection with the thresholds t it holds for, low ≤ t < high; high may be infinite."""
+    """A selection with its range of thresholds t, low ≤ t < high; high may be infinite."""
 
     selection: Selection[Name]
     low: float
@@ -176,8 +176,8 @@ def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
     known = np.where(np.isnan(scores), 0.0, scores)
     for pair in np.argwhere((known < 0) | np.isinf(known)):
         raise UsageError(
-            f"{source} must hold overlap scores of 0 or more, got {scores[tuple(pair)]:g} for"
-            f" {names[pair[0]]} and {names[pair[1]]}."
+            f"{source} must contain overlap scores of 0 or more, got {scores[tuple(pair)]:g} for "
+            f"{names[pair[0]]} and {names[pair[1]]}."
         )
     for one, two in np.argwhere(
         (np.abs(known - known.T) > SYMMETRIC) | (np.isnan(scores) != np.isnan(scores.T))
@@ -189,8 +189,8 @@ def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
     diagonal = np.diag(scores)
     for (number,) in np.argwhere(np.abs(diagonal - 1) > SYMMETRIC):
         raise UsageError(
-            f"{source} must hold 1 for a corruption with itself, got {diagonal[number]:g} for"
-            f" {names[number]}."
+            f"{source} must be 1 for a corruption with itself, got {diagonal[number]:g} for "
+            f"{names[number]}."
         )
 
 
@@ -269,7 +269,7 @@ def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
 
 
 def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:
-    """Return a selection as that of another threshold for which it holds."""
+    """Return a selection as that of another threshold for which it is valid."""
     places = [matrix.place(name) for name in selection.members]
     left_out = _left_out(matrix, places, threshold)
     return replace(selection, threshold=threshold, left_out=left_out)

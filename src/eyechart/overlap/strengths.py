@@ -54,8 +54,7 @@ class StrengthScale:
         ends = [] if self.by_severity else self.moved
         if not self.by_severity and (not ends or any(parameter.choices for parameter in ends)):
             raise UsageError(
-                f"{self.entry.name} has neither levels nor a path along which its strength grows:"
-                " leave it out."
+                f"{self.entry.name} has neither levels nor a path of increasing strength: omit it."
             )
 
     @property
@@ -175,7 +174,7 @@ class StrengthScale:
         return strong > mild
 
     def _limit(self, parameter: Parameter) -> float:
-        """Return the value that strength cannot exceed, in the entry's units."""
+        """Return the limit of a parameter, in the entry's units."""
         strong = float(self.entry.path[parameter.name][1])
         if not self._rises(parameter):
             return min(parameter.low, strong)

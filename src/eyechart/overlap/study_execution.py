@@ -54,14 +54,14 @@ def run_study(
     # Under torchrun every process would run the whole study.
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            "torchrun shares out one training; a study shares out its networks: start it without"
-            " torchrun, with --device cuda:0,cuda:1."
+            "An overlap study cannot run under torchrun: start it without, with --device "
+            "cuda:0,cuda:1 for several devices."
         )
     for name in devices:
         find_device(name)
     for folder in (sources.images, sources.train_images):
         if folder is not None and out.exists() and out.resolve() == folder.resolve():
-            raise UsageError(f"{out} holds the images: choose another --out.")
+            raise UsageError(f"{out} contains the images: choose another --out.")
     train_data, test_data = _load(sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)
     trainer.begin()
@@ -138,7 +138,7 @@ class _OpenStudy:
 
 
 class _Worker:
-    """Works off the jobs that no other process has, first trainings, then tests."""
+    """Runs the jobs that no other process has claimed, first trainings, then tests."""
 
     def __init__(self, opened: _OpenStudy, device: torch.device, progress: Progress) -> None:
         self.study, self.out, self.progress = opened.study, opened.out, progress

@@ -35,7 +35,7 @@ TABLE = ".csv"
 class BaselineChoice:
     """Baseline of CE: a `table`, or the `name` of a model or of humans; "" for none.
 
-    `note` says why there is none where a built-in table exists.
+    `note` is why there is none although a built-in table exists.
     """
 
     name: str = ""
@@ -86,8 +86,8 @@ def choose_baseline(
 def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
     """Return the error rates in a CSV file with the columns corruption and error, in [0, 1].
 
-    The row "clean" holds the error rate on clean images. It is up to the user that the errors are
-    of the same images.
+    The row "clean" is the error rate on clean images. The user must ensure that the errors were
+    measured on the same images.
 
     Args:
         path: The file.
@@ -162,8 +162,8 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
     sides = {side for size in images.sizes for side in size}
     if plan.labels == "entry16":
         return (
-            f"The table '{table.name}' holds for ImageNet's 1,000 classes, not for 16 categories:"
-            " use --labels native."
+            f"The table '{table.name}' is valid for ImageNet's 1,000 classes, not for 16 "
+            "categories: use --labels native."
         )
     why = holds(
         table,
@@ -178,7 +178,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
     # A published error is a mean over all images at fixed strengths; other samples change it.
     if not why and (has_testset or plan.sampling != PAPER or not _is_even(plan, images)):
         return (
-            f"The table '{table.name}' holds for the published strengths, with every image shown"
-            f" equally often, and these were sampled differently: {INSTEAD}."
+            f"The table '{table.name}' is valid for the published strengths with every image used "
+            f"equally often, but these samples differ: {INSTEAD}."
         )
     return why

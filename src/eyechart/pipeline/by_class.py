@@ -106,12 +106,12 @@ class ByClass:
         clean: FloatArray,
         mistake: tuple[int, float | None],
     ) -> ClassResults:
-        """Return the results of one class; `clean` says which of its clean images are correct."""
+        """Return the results of one class; `clean`: whether each of its clean images is correct."""
         by_corruption = rates.by_corruption
         worst = int(by_corruption.argmin())
         n_images = int((rates.counts.sum(axis=0) > 0).sum())
         most_frequent, share = mistake
-        # A replicate without any image of this class carries no information about it.
+        # A replicate without any image of this class does not count for it.
         replicates = np.where(np.isnan(rates.replicates), rates.value, rates.replicates)
         return ClassResults(
             label=label,
@@ -142,7 +142,7 @@ class ByClass:
 class _ClassRates:
     """Numbers of predictions and of correct ones of one class, by corruption and image.
 
-    `replicates` holds the accuracy in each bootstrap replicate.
+    `replicates` has the accuracy in each bootstrap replicate.
     """
 
     counts: FloatArray

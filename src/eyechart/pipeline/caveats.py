@@ -53,7 +53,7 @@ def caveats_of(
         )
     if task.plan.labels == "native" and any(label is None for label in task.images.labels):
         count = sum(label is None for label in task.images.labels)
-        yield f"{count} of {len(task.images)} images have no label: accuracy is without them."
+        yield f"{count} of {len(task.images)} images have no label: accuracy excludes them."
     # The verdict depends on the images only: one sentence per label space, not per model.
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
@@ -67,7 +67,7 @@ def caveats_of(
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
-        yield f"{count} samples are of images too uniform for Δv; curves are without them."
+        yield f"{count} samples are of images too uniform for Δv and are excluded from curves."
     yield from _unobserved(coverage)
 
 
@@ -89,8 +89,8 @@ def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
     if short:
         yield (
             f"{len(short)} of {len(largest)} corruptions end below Δv {FAR:g} (the lowest at"
-            f" {min(largest.values()):.2f}); curves are extrapolated from there on, and 'bounds'"
-            " in results.json say within which limits."
+            f" {min(largest.values()):.2f}); curves are extrapolated from there on, within the "
+            "limits in 'bounds' in results.json."
         )
 
 
@@ -105,8 +105,8 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
     is_compared = any(score.humans is not None for score in scores)
     if NO_REFERENCE in {score.human_note for score in scores} and not is_compared:
         yield (
-            "No human comparison: humans responded to none of these corruptions, nor to a similar"
-            " one; see eyechart humans list for what there is."
+            "No human comparison: humans responded to none of these corruptions, nor to a similar "
+            "one; see eyechart humans list."
         )
     notes = (score.human_note for score in scores)
     reasons = [note for note in notes if note.startswith((NO_HUMAN_CURVE, OTHER_RULER))]
@@ -114,8 +114,8 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
     yield from dict.fromkeys(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in reasons)
     if fit.right_anchor == "measured" and is_compared:
         yield (
-            "Humans were shown no destroyed images: where the model's curve ends at what was"
-            " measured on those, the human curve ends at chance."
+            "Humans were not shown destroyed images: the human curve ends at chance where the "
+            "model's ends at the rate measured on these."
         )
     yield from _on_packaged(spaces, fit)
 
@@ -171,8 +171,8 @@ def _trained_on(models: Sequence[ModelResults]) -> Iterator[str]:
     for model in models:
         if model.marked:
             yield (
-                f"{MARK} {model.name} was trained on {', '.join(model.marked)}: its scores there,"
-                " and means over them, are no test of unforeseen corruption."
+                f"{MARK} {model.name} was trained on {', '.join(model.marked)}: its scores there, "
+                "and means over them, are not a test of unforeseen corruption."
             )
 
 

@@ -62,7 +62,7 @@ Key = tuple[str, str, str]
 """A stimulus: corruption, image and Δv; or `STIMULUS` + experiment, image and condition."""
 
 STIMULUS = "stimulus of "
-"""Prefix in place of a corruption: an image that was evaluated as it is."""
+"""Prefix in place of a corruption: an image that was evaluated unchanged."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from eyechart.testsets.samples import LEVELS, Samples
 from eyechart.testsets.stimuli import iterate_samples
 
 STEPS = 10
-"""Number of ranges of Δv that get one example each, if there is any."""
+"""Number of ranges of Δv with one example each, if there is any."""
 
 ENOUGH = 5
 """Number of ranges that examples of one image must cover; otherwise other images are used."""

@@ -1,4 +1,4 @@
-"""`--fail-under`: find the models that miss a required score.
+"""`--fail-under`: find the models that do not reach a required score.
 
 The caller decides what follows: an exit status, or an exception.
 """

@@ -24,8 +24,9 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     """
     similar = find_classes(settings.similar_names)
     if not settings.human_names:
-        return None, "no human reference was asked for"
-    # Human responses are placed by one definition of Δv; curves over another axis compare nothing.
+        return None, "no human reference was requested"
+    # Human responses are placed by one definition of Δv; curves over another axis are not
+    # comparable.
     if settings.plan.ruler != HUMAN_RULER:
         return None, (
             f"{OTHER_RULER}: human responses are placed by the ruler {HUMAN_RULER}"
@@ -42,7 +43,8 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
         if len(settings.human_names) == 1:
             return None, reasons[0]
         raise UsageError(
-            f"Of several human references {reasons[0]}: give --chance-correct, or leave it out."
+            f"Of several human references {reasons[0]}: give --chance-correct, or omit that "
+            "reference."
         )
     check_names(references)
     return References(tuple(references)), ""

@@ -49,13 +49,13 @@ class ImageSource:
             return settings
         if suite is not None and not (suite in WITH_LEVELS or is_read(suite)):
             raise UsageError(
-                f"{self.published.root} holds {self.published.titles}, and --suite says {suite}:"
-                " leave it out, or give the clean images as --images."
+                f"{self.published.root} contains {self.published.titles}, but --suite is {suite}: "
+                "omit it, or give the clean images as --images."
             )
         if settings.testset is not None:
             raise UsageError(
-                f"{self.published.root} holds corrupted images, which need no test set: leave it"
-                " out, or give the clean images as --images."
+                f"{self.published.root} contains corrupted images, which need no test set: omit "
+                "--testset, or give the clean images as --images."
             )
         # The folder determines suite, corruptions and severities.
         return settings.with_plan(self.published.plan(settings.plan))
@@ -93,8 +93,8 @@ def find_source(
         raise UsageError(f"images must be the path of a folder or a list, got {brief(images)}.")
     if clean is not None and published is None:
         raise UsageError(
-            "--clean is for published corrupted images, and --images has no folders"
-            " CORRUPTION/SEVERITY/CLASS: give the clean images as --images to corrupt them here."
+            "--clean applies to published corrupted images only, but --images has no folders "
+            "CORRUPTION/SEVERITY/CLASS: give the clean images as --images to corrupt them here."
         )
     if beside is not None and not beside.exists():
         raise UsageError(f"No such file or folder: {beside}.")

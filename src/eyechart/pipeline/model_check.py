@@ -117,7 +117,7 @@ def check_model(
     `step` is called for each image predicted.
     """
     settings.check()
-    # Some models know their number of classes only after the first prediction.
+    # The number of classes of some models is known only after the first prediction.
     model(images.batch([0]))
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
     labeled = np.flatnonzero(labels != NONE)
@@ -180,7 +180,7 @@ def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tup
             predictions = _predictions(model.with_steps(steps), images, known.indices, step)
             tried.append((name, advice, predictions))
         except UsageError:
-            # The model rejects this input, so it is no better.
+            # The model rejects this input, so it is not better.
             continue
     # Shifted outputs: some networks have a background class, or lack one.
     for offset, where in ((1, "after"), (-1, "before")):

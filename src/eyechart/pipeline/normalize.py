@@ -41,7 +41,7 @@ def normalize(
 ) -> list[ModelResults]:
     """Return the models with CE and relative CE in every label space the baseline covers.
 
-    `human_errors` holds human errors by label space and corruption.
+    `human_errors` has human errors by label space and corruption.
     """
     if not choice.name:
         return list(models)
@@ -149,7 +149,7 @@ def _divided(
     ).values[corruption]
     # The baseline relative to itself is 1, also in replicates without any error.
     if divisor.error is error:
-        # a baseline next to itself, also in draws in which it never errs
+        # the baseline relative to itself, also in replicates without any error
         return make_estimate(1.0, np.ones(len(error.replicates)))
     drawn = mean_corruption_error_replicates(
         {corruption: error.replicates},
@@ -193,13 +193,13 @@ def _note(
 ) -> str:
     """Return why there is no mCE, or no relative mCE, in one sentence."""
     if _are_extras(suite):
-        return "No mCE: the extra corruptions are no part of it."
+        return "No mCE: it does not include the extra corruptions."
     for relative, title in ((False, "mCE"), (True, "relative mCE")):
         if not set(suite) <= set(ratios[relative]):
             why = next(iter(reasons[relative]), "").rstrip(".")
             return (
-                f"No {title}: it is the mean over {len(suite)} corruptions, and"
-                f" {'relative ' if relative else ''}CE is known of {len(ratios[relative])}"
+                f"No {title}: it is the mean over {len(suite)} corruptions, but "
+                f"{'relative ' if relative else ''}CE is known for {len(ratios[relative])}"
                 + (f" ({why})." if why else ".")
             )
     return ""

@@ -94,8 +94,8 @@ def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationIn
     parts = () if references is None else references.parts
     if settings.baseline_name == HUMANS and all(part.corrected for part in parts):
         raise UsageError(
-            f"--baseline humans needs human errors: {why or 'they are corrected for chance'};"
-            " name another baseline, or none."
+            f"--baseline humans needs human errors: {why or 'they are corrected for chance'}; give "
+            "another baseline, or none."
         )
 
 
@@ -106,10 +106,7 @@ def _check_same(plan: Plan, asked: Plan) -> None:
         # A setting at its default counts as not requested.
         is_asked = getattr(asked, name) != getattr(usual, name)
         if is_asked and asked.settings()[name] != settings[name]:
-            raise UsageError(
-                f"The test set has its own {name}, another one than was asked for: leave out the"
-                " one or the other."
-            )
+            raise UsageError(f"{name} must be as in the test set: omit it, or omit --testset.")
 
 
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
@@ -138,8 +135,8 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
             if not model.has_imagenet:
                 classes = "other class names" if model.classes == CLASSES else f"{model.classes}"
                 raise UsageError(
-                    f"--labels entry16 needs a model of ImageNet's {CLASSES} classes,"
-                    f" {model.name} has {classes}: {map_hint(model.classes)}."
+                    f"--labels entry16 needs a model with ImageNet's {CLASSES} classes, but "
+                    f"{model.name} has {classes}: {map_hint(model.classes)}."
                 )
         return
     if plan.labels == "none" or all(label is None for label in images.labels):
@@ -147,7 +144,8 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
     names = {label for label in images.labels if label is not None}
     if len(names) == 1:
         raise UsageError(
-            f"All images have one label, {names.pop()!r}, so accuracy says nothing: give images"
+            f"All images have the same label, {names.pop()!r}, so accuracy is not meaningful: give "
+            "images"
             " of several classes (the folder above the class folders), or --labels none."
         )
     for model in models:
@@ -173,7 +171,9 @@ def _uniform(
             kept = read_testset(target)
             if kept.plan.settings() == plan.settings() and kept.header.images == images.digest:
                 return kept
-            raise UsageError(f"{target} is another test set: choose another --out, or delete it.")
+            raise UsageError(
+                f"{target} is a different test set: choose another --out, or delete it."
+            )
         try:
             parts.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -199,6 +199,6 @@ def _check_models(out: Path, before: Settings, now: Settings) -> None:
     changed = next((name for name in new if old[name] != new[name]), None)
     if changed is not None and str(first_change(before, now)).startswith("models:"):
         raise UsageError(
-            f"{out} holds a run of another {changed}: its weights, its card or its precision"
-            " changed since; choose another --out, or delete it."
+            f"{out} contains a run of another {changed}: its weights, card or precision have "
+            "changed; choose another --out, or delete it."
         )

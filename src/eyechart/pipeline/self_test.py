@@ -78,9 +78,9 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
     # A random model would fail the other checks as well, so only this one is reported.
     if _differ(scores, again, model):
         yield (
-            f"{model.name} is not deterministic: the same {len(batch)} images got other scores the"
-            " second time, so that its results change from run to run; turn off dropout and"
-            " whatever else is random in it."
+            f"{model.name} is not deterministic: the same {len(batch)} images got different scores "
+            "the second time, so its results change from run to run; turn off dropout and other "
+            "random parts."
         )
     elif any(
         _differs_alone(model, batch, scores, index) for index in range(min(N_ALONE, len(batch) - 1))
@@ -95,8 +95,8 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
         return
     if not _differ(scores, scores[:1].expand_as(scores), model):
         yield (
-            f"{model.name} gives the same scores to {len(batch)} different images: a constant"
-            " model is perfectly consistent, and its R_p of 1 says nothing."
+            f"{model.name} gives the same scores to {len(batch)} different images: a constant "
+            "model is perfectly consistent, so its R_p of 1 is not meaningful."
         )
         return
     count = len({*labels} - {None})

@@ -82,9 +82,7 @@ class ModelCheckSettings:
         if self.n < 1:
             raise UsageError(f"n must be at least 1, got {self.n}.")
         if self.expect is not None and not 0 <= self.expect <= 1:
-            raise UsageError(
-                f"The expected top-1 must be a share from 0 to 1, got {self.expect:g}."
-            )
+            raise UsageError(f"The expected top-1 must be in [0, 1], got {self.expect:g}.")
 
 
 @dataclass(frozen=True)
@@ -233,8 +231,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float],
         Option(
-            help="Exit with status 1 if a mean score is worse than this, in the score's own"
-            " direction, as in hmri_a=0.8; repeatable.",
+            help="Exit with status 1 if a mean score is worse than this, such as hmri_a=0.8 (below "
+            "it, or above it for errors); repeatable.",
             group="Output",
             python="Raises CheckFailed instead; also a dictionary.",
             metavar="NAME=NUMBER",
@@ -341,7 +339,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         settings.plan.check()
         settings.fit.check()
         if self.testset is not None and self.max_images is not None:
-            raise UsageError("A test set has its own images: leave out the number of images.")
+            raise UsageError("A test set defines its images: omit the number of images.")
         if as_text(self.rule, "rule") not in RULES:
             raise unknown_name("rule", self.rule, RULES)
         if self.clean_responses is not None:

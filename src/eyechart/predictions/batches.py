@@ -1,6 +1,6 @@
 """Run images through models in batches, which are halved when memory runs out.
 
-The caller decides what is corrupted and measured, and what is kept of the scores.
+The caller decides what is corrupted and measured, and which part of the scores is kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,9 +23,9 @@ class StimulusSource(Generic[Known]):
     """Images to be predicted, produced one batch at a time.
 
     `size`: height and width of the largest image in px. `make`: a function of the first index and
-    the index after the last; it returns these images, uint8 (B, 3, H, W) on the device, and what is
-    known of them (such as their visual change; None if nothing is measured). It is called again
-    with fewer images if memory runs out.
+    the index after the last; it returns these images, uint8 (B, 3, H, W) on the device, and their
+    metadata (such as their visual change; None if nothing is measured). It is called again with
+    fewer images if memory runs out.
     """
 
     n_images: int
@@ -42,7 +42,7 @@ class BatchSize:
 
 @dataclass(frozen=True, eq=False)
 class PredictedBatch(Generic[Known, Kept]):
-    """What is known of images `start` … `stop` − 1, and what is kept of each model's scores."""
+    """The metadata of images `start` … `stop` − 1, and the kept part of each model's scores."""
 
     start: int
     stop: int

@@ -1,6 +1,6 @@
 """Engines, which decide where the work items of a prediction run, and the in-process engine.
 
-An engine sees work items, a folder for part files and one callback; the loop is in `loop`.
+An engine gets work items, a folder for part files and one callback; the loop is in `loop`.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = 
         advance(task.n_samples - n_left, "")
         if items:
             runner.run(task, items, folder, advance)
-        # Counted over all writers of part files, which no single loop sees.
+        # Counted over all writers of part files, because a loop counts only its own.
         reject_too_many(left_out(folder), task.images)
         parts.merge()
 

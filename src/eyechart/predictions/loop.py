@@ -174,7 +174,7 @@ def predict_items(
     """Predict the samples of work items, in this process.
 
     `advance` is called for each sample when it is stored. When memory runs out, the batch size is
-    halved from there on. An interrupt loses nothing that was computed.
+    halved from there on. After an interrupt, everything that was computed is kept.
     """
     if not items:
         return

@@ -1,4 +1,4 @@
-"""What is recorded of a prediction: enough to change the mapping to categories later.
+"""The record of a prediction: sufficient to change the mapping to categories later.
 
 A row is one model's prediction for one sample of the test set, with the test set's columns.
 """
@@ -47,7 +47,7 @@ SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
 
 @dataclass(frozen=True, eq=False)
 class BatchRecord:
-    """What is recorded of a model's scores on a batch, one row per image.
+    """The record of a model's scores on a batch, one row per image.
 
     Columns: prediction, margin, confidence, rank (0 for none), 2 × 16 categories.
     """
@@ -61,7 +61,7 @@ class BatchRecord:
 
 
 def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
-    """Return what is recorded of scores (B, K), on their device.
+    """Return the record of scores (B, K), on their device.
 
     Everything is in one tensor, so that one copy brings it to the CPU. `labels`: the true class of
     each image, (B,), −1 for none.

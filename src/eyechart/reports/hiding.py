@@ -164,7 +164,7 @@ def _without_folder(name: str) -> str:
 
     defenses, bare = split_name(name)
     prefix, colon, rest = bare.partition(":")
-    # A Windows drive is no prefix.
+    # A Windows drive is not a prefix.
     kind, path = (prefix + colon, rest) if colon and len(prefix) > 1 else ("", bare)
     is_file = PurePath(path).suffix.lower() in (*FILES, *CARD_SUFFIXES)
     is_local = LOCAL.match(path) or "\\" in path or path.count("/") > 1

@@ -94,7 +94,7 @@ def short_space(name: str) -> str:
 
 
 def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
-    """Return the human references of one corruption in words; `used` is by property."""
+    """Return the human references of one corruption in words, given by property."""
     by_source: dict[str, list[str]] = {}
     for letter, comparison in comparisons:
         source = NO_REFERENCE if comparison is None else comparison.about

@@ -46,7 +46,7 @@ class SampledCurve(Record):
     def fitted(self) -> Curve:
         """The fitted curve with its bootstrap replicates; files do not contain it."""
         if self._fitted is None:
-            raise UsageError("Results that were read from a file hold no fitted curves.")
+            raise UsageError("Results that were read from a file have no fitted curves.")
         return self._fitted
 
 
@@ -130,7 +130,7 @@ class HumanComparison(Record):
     significant: tuple[Lead, ...]
     """Ranges in which the 83 % bands do not overlap (the published rule)."""
     tested: tuple[Lead, ...]
-    """Ranges in which one is ahead by the test behind `scenario`."""
+    """Ranges in which one is ahead by the test of `scenario`."""
     p_humans: float
     """P-value of humans being ahead anywhere, corrected for the number of corruptions."""
     p_model: float
@@ -150,7 +150,7 @@ class HumanComparison(Record):
     experiment: str = ""
     """Name of the experiment in that reference."""
     observers: int = 0
-    """Number of humans behind the curve, 0 if unknown."""
+    """Number of humans that the curve is based on, 0 if unknown."""
 
 
 class HumanPoint(Record):
@@ -169,7 +169,7 @@ class HumanPoint(Record):
 
 
 class HumanCurve(Record):
-    """The human curve of one experiment, and the rates behind it."""
+    """The human curve of one experiment, and the rates it is based on."""
 
     line: SampledCurve
     """The curve."""

@@ -16,7 +16,7 @@ WHO = (
     "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, greyscale images,"
     " other images)"
 )
-MEANING = "HMRI and MRSI against that crowd would as a rule be lower"
+MEANING = "HMRI and MRSI against that crowd would usually be lower"
 
 
 def is_packaged(reference: str) -> bool:
@@ -52,7 +52,7 @@ def packaged_areas() -> dict[str, float]:
 def packaged_caution(areas: Mapping[str, float]) -> str:
     """Return a sentence that compares the packaged reference's areas with the paper's.
 
-    `areas` holds the areas of accuracy by corruption in a run; if the paper implies none of them,
+    `areas` has the areas of accuracy by corruption in a run; if the paper implies none of them,
     those of the default settings are used.
     """
     implied, text = implied_areas(), SCORES["r_a"].text
@@ -63,5 +63,6 @@ def packaged_caution(areas: Mapping[str, float]) -> str:
     )
     return (
         f"{WHO} is lower than the crowd that the VCR paper's Table 3 implies (area below the human"
-        f" accuracy curve: {compared}): {MEANING}, and ahead of the one is not ahead of the other."
+        f" accuracy curve: {compared}): {MEANING}, and a model that is ahead of the reference need "
+        "not be ahead of the crowd."
     )

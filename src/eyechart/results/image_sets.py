@@ -70,28 +70,28 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
         return _why_not_robustbench(names, labels_per_class)
     condition = f"for the {N_IMAGES:,} images of ImageNet's validation set"
     if are_robustbench_images(names):
-        return f"{condition}, and these are RobustBench's 5,000"
+        return f"{condition}, but these are RobustBench's 5,000"
     if len(names) != N_IMAGES:
         return f"{condition}, and these are {len(names):,}"
     if not are_imagenet_images(names):
-        return f"{condition}, ILSVRC2012_val_00000001 to {N_IMAGES:08d}, and these have other names"
+        return f"{condition}, ILSVRC2012_val_00000001 to {N_IMAGES:08d}, but these have other names"
     classes: set[object] = set(labels_per_class)
     per_class = N_IMAGES // N_CLASSES
     if classes not in (set(wordnet_ids()), set(range(N_CLASSES))):
-        return f"{condition} with its {N_CLASSES:,} classes, and these have others"
+        return f"{condition} with its {N_CLASSES:,} classes, but these have others"
     if any(count != per_class for count in labels_per_class.values()):
-        return f"{condition} with {per_class} images in each class, and these have other labels"
+        return f"{condition} with {per_class} images in each class, but these have other labels"
     return ""
 
 
 def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
     condition = "for RobustBench's 5,000 images of ImageNet's validation set"
     if not are_robustbench_images(names):
-        return f"{condition}, and these are {len(names):,} with other names"
+        return f"{condition}, but these are {len(names):,} with other names"
     classes: set[object] = set(labels_per_class)
     # The 5,000 images need not contain every class.
     if not (classes <= set(wordnet_ids()) or classes <= set(range(N_CLASSES))):
-        return f"{condition} with ImageNet's {N_CLASSES:,} classes, and these have others"
+        return f"{condition} with ImageNet's {N_CLASSES:,} classes, but these have others"
     return ""
 
 
@@ -131,24 +131,24 @@ def holds(
         or ("" if side == SIDE else f"at {SIDE} px, and these have {side} px")
         or _file_reason(table, published_files, jpeg)
     )
-    return f"The table '{table.name}' holds {reason}: {INSTEAD}." if reason else ""
+    return f"The table '{table.name}' is valid {reason}: {INSTEAD}." if reason else ""
 
 
 def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> str:
     if suite not in table.suites:
-        return f"for {' and '.join(table.suites)}, and these are corruptions of {suite}"
+        return f"for {' and '.join(table.suites)}, but these are corruptions of {suite}"
     unknown = [name for name in corruptions if name not in table.errors]
-    return f"for {len(table.errors)} corruptions, and '{unknown[0]}' is none" if unknown else ""
+    return f"for {len(table.errors)} corruptions, but '{unknown[0]}' is not one" if unknown else ""
 
 
 def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> str:
     if not table.saved:
         if published_files or jpeg is None:
             return ""
-        return "for images that were never saved, and these were saved as JPEG"
+        return "for images that were never saved, but these were saved as JPEG"
     if published_files or jpeg == QUALITY:
         return ""
     # Corruptions in memory have other errors than the published JPEG files:
     # hendrycks/robustness#14.
     how = "were never saved as JPEG" if jpeg is None else f"have JPEG quality {jpeg}"
-    return f"for files of JPEG quality {QUALITY} (--jpeg {QUALITY}), and these {how}"
+    return f"for files of JPEG quality {QUALITY} (--jpeg {QUALITY}), but these {how}"

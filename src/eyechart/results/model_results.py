@@ -82,7 +82,7 @@ class CorruptionResults(Scored):
     computed_scores: Mapping[str, Estimate] = Field(default_factory=dict)
     """Scores that the registry computes from the predictions, by name: top5_accuracy, ece."""
     error_by_severity: Mapping[str, float]
-    """Error rate at each published severity, where there are such levels."""
+    """Error rate at each published severity, if the corruption has them."""
     accuracy: PropertyResults | None
     """Whether predictions are correct; null without labels."""
     consistency: PropertyResults | None
@@ -125,7 +125,7 @@ class NormalizedErrors(Record):
     mce: Estimate | None
     """Mean CE over all corruptions of the suite; null where one is missing."""
     relative_ce: Mapping[str, Estimate]
-    """Relative CE, what corruption adds to the clean error, of each corruption."""
+    """Relative CE of each corruption: the errors that it adds to the clean error."""
     relative_mce: Estimate | None
     """Mean relative CE over all corruptions of the suite; null where one is missing."""
     note: str = ""
@@ -193,7 +193,7 @@ class SpaceResults(Scored):
     left_out: int
     """Number of images without a label in this space."""
     verdict: str
-    """That there is insufficient data, or ""."""
+    """A note on insufficient data, or ""."""
     clean_accuracy: Estimate | None
     """Accuracy on clean images; null without labels or clean images."""
     means: Mapping[str, Estimate]
@@ -237,7 +237,7 @@ class SpaceResults(Scored):
 
 
 class ModelResults(Scored):
-    """One model in all label spaces that were requested or that the human data need.
+    """One model in all label spaces that were requested or are needed for the human data.
 
     Its scores are those of the primary label space: `results["resnet50"].r_a`.
     """
@@ -245,7 +245,7 @@ class ModelResults(Scored):
     name: str
     """Name of the model."""
     identity: str
-    """Digest of the weights, and what else tells two models of one name apart."""
+    """Digest of the weights and of other settings that distinguish models of the same name."""
     classes: int
     """Number of classes that it predicts."""
     category: str
@@ -255,7 +255,7 @@ class ModelResults(Scored):
     spaces: Mapping[str, SpaceResults]
     """The scores by label space; the first is the primary one."""
     trained_on: tuple[str, ...] = ()
-    """Corruptions that it was trained on, as its file says."""
+    """Corruptions that it was trained on, according to its file."""
     marked: tuple[str, ...] = ()
     """Corruptions of this test that count as trained on."""
 

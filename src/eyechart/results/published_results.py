@@ -46,7 +46,7 @@ class PublishedModel:
             hmri_a and so on, and the implied human areas human_area_a and human_area_p.
         ce: CE by corruption; empty if not published.
         relative_ce: Relative CE by corruption; empty if not published.
-        corruption: The only corruption that the scores are of; "" for a whole suite.
+        corruption: The corruption, if the scores are of a single one; "" for a whole suite.
     """
 
     model: str
@@ -68,7 +68,7 @@ class PublishedTable:
         images: Key of `IMAGE_SETS`; "" if unknown.
         baseline: Baseline of the corruption errors; "" for none.
         models: Rows of the table.
-        note: What a reader must know.
+        note: A note for the reader.
         is_computed: Whether corruption errors were computed from published accuracies instead of
             published by the source.
 
@@ -92,7 +92,7 @@ class PublishedTable:
     @property
     def image_title(self) -> str:
         """Title of the image set."""
-        return IMAGE_SETS.get(self.images, "images that the file does not name")
+        return IMAGE_SETS.get(self.images, "unnamed images of the file")
 
     def model(self, name: str) -> PublishedModel:
         """Return the row of a model."""
@@ -213,8 +213,8 @@ def _of_accuracies(
         missing = [name for name in table.corruptions if name not in errors]
         if missing:
             raise UsageError(
-                f"mCE on {table.suites[0]} needs all its {len(table.corruptions)} corruptions, and"
-                f" {model} has no {missing[0]}: add its rows."
+                f"mCE on {table.suites[0]} needs all its {len(table.corruptions)} corruptions, but "
+                f"{model} has no {missing[0]}: add its rows."
             )
         # Extra corruptions of a suite do not enter its mean.
         errors = {name: errors[name] for name in table.corruptions}

@@ -131,7 +131,7 @@ def _relative_to(
     if not relative:
         baselines = sorted({table.baseline or "none" for table in tables})
         raise UsageError(
-            f"The published results of {name} must be relative to {baseline}, and they are to"
-            f" {', '.join(baselines)}: name one of these, or leave --baseline out."
+            f"The published results of {name} must be relative to {baseline}, got "
+            f"{', '.join(baselines)}: give one of these as --baseline, or omit it."
         )
     return relative

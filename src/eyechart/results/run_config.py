@@ -1,7 +1,7 @@
 """Settings of a run in results.json: the option records as they were used.
 
 Options of sampling, curves and humans are declared in their settings records and not repeated here;
-what else determines the predictions (images, models, versions) is added.
+everything else that determines the predictions (images, models, versions) is added.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 def _written(settings: Any, plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the plain values of settings that are stored."""
+    """Return the stored settings as plain values."""
     unused = {
         option.name
         for option in fields(settings)
@@ -61,7 +61,7 @@ class FitConfig(CurveSettings):
     def of(cls, fit: Fit, *, has_humans: bool) -> "FitConfig":
         """Return the settings of a fit in the form stored in results."""
         shared = {option.name: getattr(fit, option.name) for option in fields(CurveSettings)}
-        # Stored are the values in effect, not what was requested: None and functions mean nothing
+        # Stored are the values in effect, not the requested ones: None and functions mean nothing
         # in a file.
         shared |= {"bins": fit.n_bins, "density": to_density(fit.density).identity}
         asked = AUTO if fit.bins is None else fit.bins
@@ -70,7 +70,7 @@ class FitConfig(CurveSettings):
     @property
     def comparable(self) -> dict[str, object]:
         """Settings that two runs must share for their curves to be comparable."""
-        # Older runs and runs without humans do not store what was requested.
+        # Older runs and runs without humans do not store the requested number.
         asked = AUTO if self.bins == BINS else self.bins
         return vars(self) | {"human_bins": asked if self.human_bins is None else self.human_bins}
 

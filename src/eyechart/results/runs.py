@@ -65,7 +65,7 @@ class Run:
     def shown(self) -> int:
         """Maximum number of samples per corruption.
 
-        Published severities are all used, whatever number was requested.
+        All published severities are used, independent of the requested number.
         """
         predictions = (
             record.n_samples
@@ -103,8 +103,8 @@ def read_run(folder: Path) -> Run:
     _check_complete(results, str(folder))
     if not scores.is_file():
         raise UsageError(
-            f"{folder} lacks {SCORES_FILE}: run the same evaluation again, its predictions are"
-            " kept."
+            f"{folder} has no {SCORES_FILE}: run the same evaluation again; its predictions were "
+            "kept."
         )
     return Run(folder, results, read_scores(scores))
 
@@ -124,10 +124,10 @@ def run_of(results: Results) -> Run:
 def _check_complete(results: Results, name: str) -> None:
     """Raise a UsageError for results without any score."""
     if not results.models:
-        raise UsageError(f"{name} holds a run without any model: evaluate again.")
+        raise UsageError(f"{name} has a run without any model: evaluate again.")
     spaces = [space for model in results.models for space in model.spaces.values()]
     if not all(space.corruptions for space in spaces) or not all(m.spaces for m in results.models):
-        raise UsageError(f"{name} holds a run without any score: run the evaluation again.")
+        raise UsageError(f"{name} has a run without any score: run the evaluation again.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +256,8 @@ def _check_same_test(first: Run, second: Run) -> None:
         # The same name may belong to two checkpoints; their scores must not be merged.
         if first.identity(name) != second.identity(name) or not first.identity(name):
             raise UsageError(
-                f"Two models are called {name}, in {first.folder} and in {second.folder}, and are"
-                " not known to be the same: leave one of them out."
+                f"Two models are named {name}, in {first.folder} and in {second.folder}, and may "
+                "differ: omit one of them."
             )
     for name in first.test | second.test:
         if second.test.get(name) == first.test.get(name):

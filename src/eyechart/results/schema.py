@@ -320,7 +320,9 @@ def _html_cell(scores: Mapping[str, Estimate], score: Score) -> str:
 def check_results(results: object) -> None:
     """Raise a UsageError unless this is a result of `evaluate`."""
     if not isinstance(results, Results):
-        raise UsageError(f"evaluation must be what evaluate returns, got {type(results).__name__}.")
+        raise UsageError(
+            f"evaluation must be the result of evaluate, got {type(results).__name__}."
+        )
 
 
 class _Version(Record, extra="ignore"):
@@ -341,8 +343,8 @@ def read_results(folder: Path) -> Results:
         raise UsageError(f"Give the folder of a run, {folder.parent}, not the file {folder.name}.")
     if not path.is_file():
         raise UsageError(
-            f"{folder} holds no finished run (there is no {RESULTS_FILE}): give the --out of an"
-            " eyechart evaluate that came to its end."
+            f"{folder} has no finished run ({RESULTS_FILE} is missing): give the --out of a "
+            "completed eyechart evaluate."
         )
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Scores of a run with their bootstrap replicates in a file, by which runs are compared.
+"""A file of a run's scores with their bootstrap replicates, used to compare runs.
 
 The rest of results.json is in `schema`.
 """
@@ -20,7 +20,7 @@ from eyechart.stats.estimate import Estimate
 SCORES_FILE = "scores.parquet"
 CLEAN_ACCURACY, CLEAN_ERROR = "clean_accuracy", "clean_error"
 WHOLE = ""
-"""Corruption of scores that are of the whole test."""
+"""Corruption name for scores of the whole test."""
 
 SCHEMA = pa.schema(
     [
@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
         ("replicates", pa.list_(pa.float64())),
     ]
 )
-"""`score` is its name in `scores.registry`, or `clean_error`. `replicates` holds the score in each
+"""`score` is its name in `scores.registry`, or `clean_error`. `replicates` has the score in each
 bootstrap replicate of images; all rows of a run share these replicates.
 """
 

@@ -30,7 +30,7 @@ def read_severity_errors(path: str | PathLike[str]) -> dict[str, SeverityErrors]
     r"""Return the error rates of each model in a CSV file of accuracies at each severity.
 
     The file has the columns model, corruption, severity (1 to 5) and accuracy (in [0, 1]); a row
-    with the corruption "clean" holds the accuracy on clean images. RobustBench's files
+    with the corruption "clean" has the accuracy on clean images. RobustBench's files
     (unaggregated_results.csv) are read as well: corruptions in the first row, severities in the
     second, then one row per model.
 
@@ -38,7 +38,7 @@ def read_severity_errors(path: str | PathLike[str]) -> dict[str, SeverityErrors]
         path: The CSV file.
 
     Returns:
-        Errors by model; `errors` is what `mean_corruption_error` takes.
+        Errors by model; `errors` is the argument of `mean_corruption_error`.
 
     Raises:
         UsageError: If a column, severity or number is missing, duplicate or outside [0, 1].
@@ -104,8 +104,8 @@ def _wide_rows(path: Path) -> Iterator[CsvRow]:
         # A shifted row would assign accuracies to the wrong corruption without an error.
         if not len(line) == len(severities) == len(corruptions):
             raise UsageError(
-                f"{path}, row {number} must have {len(corruptions)} cells, as the rows of"
-                f" corruptions and of severities, got {len(line)}."
+                f"{path}, row {number} must have {len(corruptions)} cells, like the rows of "
+                f"corruptions and of severities, got {len(line)}."
             )
         for column in range(1, len(line)):
             cells = (line[0], corruptions[column], severities[column], line[column])
@@ -128,6 +128,6 @@ def _check_whole(path: Path, model: str, errors: Mapping[str, Mapping[int, float
         missing = [severity for severity in SEVERITIES if severity not in by_severity]
         if missing:
             raise UsageError(
-                f"{path} must have severities 1 to 5 of every corruption, and has no severity"
-                f" {missing[0]} of {corruption} for {model}: add the row."
+                f"{path} must have severities 1 to 5 of every corruption, but has no severity "
+                f"{missing[0]} of {corruption} for {model}: add the row."
             )

@@ -15,14 +15,14 @@ from eyechart.stats.p_values import SIGNIFICANT, holm, paired_difference
 from eyechart.stats.ranking import Ranking, rank
 from eyechart.suites.suite import split_variant
 
-NOTHING = "There is nothing to rank the models of {} by: no score that every corruption has."
+NOTHING = "The models of {} cannot be ranked: no score is available for every corruption."
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two models of a board: score of the first minus score of the second.
 
-    `p_value` is of a paired bootstrap test; `corrected` is corrected for all pairs (Holm).
+    `p_value` is from a paired bootstrap test; `corrected` is corrected for all pairs (Holm).
     """
 
     first: str
@@ -135,7 +135,7 @@ def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], 
         # Humans are compared with in the 16 categories only.
         for home in (space, *(["entry16"] if HUMANS in score.needs else [])):
             estimates = board.overall(home, score.name) if home in board.spaces else {}
-            # HMRI is NaN where the human area is 0; such a score ranks nothing.
+            # HMRI is NaN where the human area is 0, and cannot rank models.
             if estimates and all(np.isfinite(estimate.value) for estimate in estimates.values()):
                 scores[score.name], homes[score.name] = estimates, home
                 break

@@ -141,7 +141,7 @@ def _line(
     if errors is not None and letter == "a":
         line["baseline"] = errors.baseline
     for score in DECLARED:
-        # Scores of neither property are in the line of accuracy.
+        # Scores that belong to neither property are in the line of accuracy.
         if score.name in values and (score.letter or "a") == letter:
             line |= _score_cells(score, values[score.name], record)
     return line
@@ -157,7 +157,7 @@ def _score_cells(score: Score, estimate: Estimate, record: CorruptionResults) ->
 
 
 def _csv_cell(value: Cell) -> Cell:
-    """Return a value as the file has it: an undetermined end of an interval is empty."""
+    """Return a value as written to the file: an undetermined end of an interval is empty."""
     if not isinstance(value, float):
         return value
     return "" if isnan(value) else round(value, 6)

@@ -184,7 +184,7 @@ def _mean_error(value: Error, name: str, role: str) -> float:
     if isinstance(value, Mapping):
         if set(value) != set(SEVERITIES):
             raise UsageError(
-                f"{subject} must be given for severities 1…5, got {len(value)} others."
+                f"{subject} must be given for severities 1…5, got {len(value)} values."
             )
         value = [value[severity] for severity in SEVERITIES]
     if isinstance(value, int | float | str | bytes) or not isinstance(value, Iterable):
@@ -250,7 +250,7 @@ _TABLES = (
 def built_in() -> Mapping[str, Baseline]:
     """Return the built-in tables by name."""
     errors: dict[str, dict[str, float]] = {}
-    # All tables share one file; the row "clean" of each holds the error on clean images.
+    # All tables share one file; the row "clean" of each has the error on clean images.
     for row in packaged_rows("eyechart.scores", "data", "baselines.csv"):
         errors.setdefault(row["baseline"], {})[row["corruption"]] = float(row["error"])
     return MappingProxyType({table.name: _filled(table, errors[table.name]) for table in _TABLES})

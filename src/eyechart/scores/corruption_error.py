@@ -85,9 +85,9 @@ class MeanCorruptionError:
 class ResampledErrors:
     """Corruption errors and their mean for each bootstrap replicate, as arrays of shape (B,).
 
-    A replicate whose baseline denominator is not positive is NaN. If there are more of these than
-    one tail of an interval holds, the interval of the denominator itself includes 0 and the ratio
-    is unbounded (as is Fieller's interval); the interval is then (NaN, NaN).
+    A replicate whose baseline denominator is not positive is NaN. If these are more than the share
+    of one tail of an interval, the interval of the denominator itself includes 0 and the ratio is
+    unbounded (as is Fieller's interval); the interval is then (NaN, NaN).
     """
 
     values: Mapping[str, FloatArray]
@@ -243,7 +243,7 @@ def mean_corruption_error_replicates(
         if baseline_errors is not None:
             if name not in baseline_errors:
                 raise UsageError(
-                    f"baseline_errors must hold every corruption, '{name}' is missing."
+                    f"baseline_errors must contain every corruption, '{name}' is missing."
                 )
             base = _replicates(baseline_errors[name], f"baseline_errors of '{name}'")
         values[name] = _ratios(_replicates(errors[name], f"'{name}'"), start, base, base_start)
@@ -264,8 +264,8 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
         errors = result.by_corruption if isinstance(result, MeanCorruptionError) else result
         if not isinstance(errors, CorruptionErrors):
             raise UsageError(
-                "Each of results must be what corruption_error or mean_corruption_error returns,"
-                f" got {brief(errors)}."
+                f"Each of results must be returned by corruption_error or mean_corruption_error, "
+                f"got {brief(errors)}."
             )
         # All results are compared with the first one.
         first = first or errors
@@ -277,8 +277,8 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
         if set(errors.values) != set(first.values):
             other = sorted(set(errors.values) ^ set(first.values))[0]
             raise UsageError(
-                "Corruption errors must be of the same corruptions to be compared, and only one"
-                f" has '{other}'."
+                f"Corruption errors must be of the same corruptions to be compared, but only one "
+                f"has '{other}'."
             )
 
 
@@ -297,7 +297,7 @@ def _ratios(*parts: FloatArray | float) -> FloatArray:
     try:
         error, start, base, base_start = np.broadcast_arrays(*parts)
     except ValueError:
-        raise UsageError("All replicates must be equally many.") from None
+        raise UsageError("All errors must have the same number of replicates.") from None
     return error_ratios(error - start, base - base_start)
 
 
@@ -337,8 +337,8 @@ def _chosen(
     missing = [name for name in chosen if name not in errors]
     if missing:
         raise UsageError(
-            f"The mean needs the errors of {len(chosen)} corruptions, missing:"
-            f" {', '.join(missing)}."
+            f"The mean needs the errors of {len(chosen)} corruptions; missing: "
+            f"{', '.join(missing)}."
         )
     extra = [name for name in errors if name not in chosen]
     # A baseline without a list of corruptions must not let ImageNet-C's extra corruptions into the
@@ -347,8 +347,8 @@ def _chosen(
         extra = [name for name in list_corruptions("imagenet-c-extra") if name in chosen]
     if extra and not corruptions:
         raise UsageError(
-            f"{', '.join(extra)} must not enter the mean unasked: leave it out of the errors, or"
-            " name all corruptions of the mean with corruptions=."
+            f"{', '.join(extra)} is not part of the mean by default: remove it from the errors, or "
+            "list all corruptions of the mean with corruptions=."
         )
     return chosen
 
@@ -380,11 +380,11 @@ def _no_denominator(name: str, table: Baseline, relative: bool) -> UsageError:
 def _check_same_table(first: Baseline, other: Baseline) -> None:
     if first.name != other.name:
         raise UsageError(
-            "Corruption errors must have one baseline to be compared, got"
-            f" '{first.name}' and '{other.name}'."
+            f"Corruption errors must have the same baseline to be compared, got '{first.name}' and "
+            f"'{other.name}'."
         )
     if (dict(first.errors), first.clean) != (dict(other.errors), other.clean):
         raise UsageError(
-            f"Two baselines are called '{first.name}' and have different errors: compare results"
-            " of the same one."
+            f"Two baselines named '{first.name}' have different errors: compare results of the "
+            "same baseline."
         )

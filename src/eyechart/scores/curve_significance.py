@@ -17,7 +17,7 @@ GRID = np.linspace(0, 1, 401)
 """Visual changes at which curves are compared pointwise."""
 
 TOUCHING = 1e-6
-"""Intervals closer than this count as overlapping: fits meet their anchors only up to this error.
+"""Intervals closer than this count as overlapping: fits match their anchors only up to this error.
 """
 
 
@@ -205,6 +205,6 @@ def _apart(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return for each point of `GRID` whether the first is above the second, and whether below."""
     (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
-    # An extrapolated curve is no evidence of a difference.
+    # An extrapolated curve is not evidence of a difference.
     seen = first.is_observed(GRID) & second.is_observed(GRID)
     return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)

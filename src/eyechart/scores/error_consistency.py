@@ -36,7 +36,7 @@ class ErrorConsistency:
     Attributes:
         kappa: κ with its 95 % and 83 % intervals.
         observed: Share of trials on which both are correct or both incorrect.
-        expected: That share if the two erred independently.
+        expected: Expected share if the two erred independently.
         trials: Number of trials compared.
         undefined: Number of pairs and conditions without κ, because both observers were always
             correct or always incorrect.
@@ -174,7 +174,7 @@ def _over_pairs(
     compared = totals[0] > 0
     if not compared.any():
         raise UsageError(
-            "Error consistency needs trials that two observers did, and there are none."
+            "Error consistency needs trials that both observers did, but there are none."
         )
     observed, expected = (part[compared] for part in agreement(totals))
     kappas = cohen_kappa(totals[:, compared])
@@ -240,7 +240,7 @@ def _hits(rows: Rows) -> FloatArray:
     try:
         hits = np.array([np.asarray(row, dtype=np.float64) for row in rows])
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise UsageError("Observers must be rows of 0 and 1, all equally long.") from None
+        raise UsageError("Observers must be rows of 0 and 1 of equal length.") from None
     if hits.ndim != 2 or not hits.shape[1]:
         raise UsageError("Observers must be rows of 0 and 1, one for each trial.")
     other = hits[~(np.isin(hits, (0, 1)) | np.isnan(hits))]

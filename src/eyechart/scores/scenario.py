@@ -53,7 +53,7 @@ def scenario(
 
     The verdict is "humans ahead" (the paper's HMRI < 1, MRSI = 0), "model ahead" (HMRI = 1, MRSI >
     0) or "mixed" by which of these ranges exist, and "not significant" if none does. Equal curves
-    therefore get another verdict with probability 1 − level, whatever the areas between them.
+    therefore get another verdict with probability 1 − level.
     """
     check_level(level)
     areas = compared_areas(human_curve, model_curve)

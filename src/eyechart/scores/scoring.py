@@ -111,7 +111,7 @@ def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
     for experiment in reference.experiments:
         for metric in METRICS:
             curve, why = human_curve(reference, experiment, metric, fit)
-            # A reference without any consistency data is normal, a failed fit is worth a line.
+            # A reference without any consistency data is normal, a failed fit is reported.
             if curve is not None or metric == "accuracy" or why.startswith(NO_HUMAN_CURVE):
                 yield HumanArea(experiment, metric, curve, why)
 

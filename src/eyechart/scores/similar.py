@@ -27,7 +27,7 @@ class SimilarDifference(Record):
     ranges: tuple[Lead, ...]
     """Where the 83 % bands of the model's two curves do not overlap."""
     human_curves: int
-    """2 if humans responded to both corruptions, 1 if one human curve stands for both."""
+    """2 if humans responded to both corruptions, 1 if one human curve is used for both."""
 
 
 def compare_corruptions(

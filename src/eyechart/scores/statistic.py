@@ -1,6 +1,6 @@
 """Scores that are functions of sums over samples, and their bootstrap estimates.
 
-A formula defines what is summed; `stats` decides which images a replicate contains.
+A formula defines the summands; `stats` decides which images a replicate contains.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def _estimate(
 ) -> Estimate:
     value = float(statistic.combine(total))
     replicates = statistic.combine(replicate_sums)
-    # A replicate that contains none of these images carries no information about the score.
+    # A replicate that contains none of these images does not count for the score.
     replicates = np.where(np.isnan(replicates), value, replicates)
     if statistic.is_biased:
         # Shares stay in [0, 1] after the shift.

@@ -1,7 +1,7 @@
 """Bootstrap resampling: how often each replicate contains each unit, and sums over the units.
 
-The caller says what the units are (images, subclasses, images × seeds, participants). All scores
-with the same units and seed are resampled alike, because all resampling is done here.
+The caller chooses the units (images, subclasses, images × seeds, participants). All scores with the
+same units and seed are resampled alike, because all resampling is done here.
 """
 
 from collections.abc import Iterator

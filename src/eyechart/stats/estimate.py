@@ -86,7 +86,8 @@ class Estimate(Record):
     def interval(self, level: float = CONFIDENCE) -> Interval:
         """Return the confidence interval at a level.
 
-        Those at 0.95 and 0.83 are always known; others are percentiles of the replicates.
+        The intervals at 0.95 and 0.83 are always available; others are percentiles of the
+        replicates.
         """
         if level in LEVELS:
             return (self.interval95, self.interval83)[LEVELS.index(level)]
@@ -106,14 +107,14 @@ def make_estimate(
 ) -> Estimate:
     """Return a score with percentile intervals; that of a share is at least as wide as Wilson's.
 
-    The bootstrap cannot see errors that no unit shows: if 271 of 271 images are correct, so is
-    every replicate, and the percentile interval has width 0; Wilson's interval for 271 images does
-    not. Its variance is that of the score, because several samples per image, or several
-    corruptions, make a mean over images vary less than a single 0 or 1 per image. Below `ENOUGH`
-    units that variance is not trusted, and the largest that a share can have is used.
+    The bootstrap cannot estimate the rate of errors that did not occur: if 271 of 271 images are
+    correct, so is every replicate, and the percentile interval has width 0; Wilson's interval for
+    271 images does not. Its variance is that of the score, because several samples per image, or
+    several corruptions, make a mean over images vary less than a single 0 or 1 per image. Below
+    `ENOUGH` units that variance is not trusted, and the largest that a share can have is used.
 
     Args:
-        value: The score; it is a share only if it lies in [0, 1].
+        value: The score; it is a share only if it is in [0, 1].
         replicates: The score in each bootstrap replicate.
         n_units: The number of units that it is a mean over; None for scores of another kind, such
             as a ratio or κ, which have plain percentile intervals.

@@ -1,6 +1,6 @@
 """Confidence intervals: percentile, Wilson, Korn–Graubard, and of weighted sums.
 
-Plain numbers in and out; the caller knows what they measure.
+Plain numbers in and out, whatever they measure.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ It is part of the file formats too: `interval83`, `low83`.
 
 
 def check_level(level: float) -> float:
-    """Return the level of an interval as a float; raise unless it lies in (0, 1).
+    """Return the level of an interval as a float; raise unless it is in (0, 1).
 
     Example:
         >>> check_level(0.95)
@@ -46,8 +46,8 @@ def check_level(level: float) -> float:
 def percentile_interval(values: FloatArray, level: float) -> Interval:
     """Return the ends between which the middle share `level` of the values lies.
 
-    A NaN is undetermined and could be anything, so it counts as beyond both ends. If a larger share
-    of values is NaN than either tail holds, the interval is undetermined: (NaN, NaN).
+    A NaN is undetermined and could be anything, so it counts as beyond both ends. If the share of
+    NaN exceeds that of either tail, the interval is undetermined: (NaN, NaN).
 
     Example:
         >>> percentile_interval(np.arange(101.0), 0.5)

@@ -96,8 +96,8 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     The p-value is the share of replicates whose difference is at least as far from the observed
     difference as that is from 0; the observed one counts as a replicate, and an undetermined one
     (NaN) counts as extreme. If no replicate is that far, the p-value is the tail of a normal
-    distribution with their standard deviation: otherwise a thousand replicates could show nothing
-    after correction among more than 50 pairs.
+    distribution with their standard deviation: otherwise a thousand replicates could not show
+    significance after correction over more than 50 pairs.
 
     Example:
         >>> from eyechart.stats.estimate import make_estimate

@@ -38,8 +38,7 @@ class Ranking:
 class Swap:
     """Two models that two rankings put in opposite orders; `first` leads in the first ranking.
 
-    `p_values` holds the p-value of their difference in each ranking, corrected for all of its
-    pairs.
+    `p_values` has the p-value of their difference in each ranking, corrected for all of its pairs.
     """
 
     first: str
@@ -107,7 +106,7 @@ def swaps(
 ) -> list[Swap]:
     """Return the pairs of models that two scores put in opposite orders.
 
-    Each argument holds the scores by model and whether higher is better. The p-values are corrected
+    Each argument has the scores by model and whether higher is better. The p-values are corrected
     by Holm's method over all pairs of models, separately for each score.
 
     Example:

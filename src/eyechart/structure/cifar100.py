@@ -72,8 +72,8 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
                     (b"fine_label_names", b"coarse_label_names"))  # fmt: skip
     if (len(fine), len(coarse)) != (100, len(PUBLISHED)):
         raise UsageError(
-            f"The published order is of CIFAR-100's 20 classes, {where} has {len(coarse)} of"
-            f" {len(fine)}: use --order random."
+            f"The published order applies to CIFAR-100's 20 classes, but {where} has {len(coarse)} "
+            f"of {len(fine)}: use --order random."
         )
     order = {
         label: [subclass_of(label, fine[number]) for number in numbers]
@@ -82,8 +82,8 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
     # Other groupings of the 100 classes exist; the published order is of the original one.
     if set(kinds.names("subclass")) != {name for names in order.values() for name in names}:
         raise UsageError(
-            f"The published order is of CIFAR-100, and {where} groups its classes differently: use"
-            " --order random."
+            f"The published order applies to CIFAR-100, but {where} groups its classes "
+            "differently: use --order random."
         )
     return [order[label] for label in kinds.data.class_names]
 
@@ -98,10 +98,10 @@ def _read(path: Path) -> Mapping[bytes, object]:
         ) from None
     except ValueError as error:
         raise UsageError(
-            f"{path} is no file of CIFAR-100's python version ({error}): fetch it again."
+            f"{path} is not a file of CIFAR-100's python version ({error}): download it again."
         ) from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} is no file of CIFAR-100's python version: fetch it again.")
+        raise UsageError(f"{path} is not a file of CIFAR-100's python version: download it again.")
     # Pickles of Python 2 have bytes as keys, those of Python 3 strings.
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 
@@ -109,11 +109,13 @@ def _read(path: Path) -> Mapping[bytes, object]:
 def _names(path: Path, content: Mapping[bytes, object], key: bytes) -> list[str]:
     names = content.get(key)
     if not isinstance(names, list) or not names:
-        raise UsageError(f"{path} has no {key.decode()}: fetch CIFAR-100 again.")
+        raise UsageError(f"{path} has no {key.decode()}: download CIFAR-100 again.")
     try:
         return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
     except UnicodeDecodeError:
-        raise UsageError(f"{path} has names that are no text: fetch CIFAR-100 again.") from None
+        raise UsageError(
+            f"{path} has names that are not strings: download CIFAR-100 again."
+        ) from None
 
 
 def _part(
@@ -130,7 +132,7 @@ def _part(
             raise ValueError
     except (KeyError, ValueError, TypeError, OverflowError):
         raise UsageError(
-            f"{path} does not hold images of 32 × 32 px with fine and coarse labels: fetch"
-            " CIFAR-100 again."
+            f"{path} must contain images of 32 × 32 px with fine and coarse labels: download "
+            "CIFAR-100 again."
         ) from None
     return pixels, kinds, groups

@@ -40,10 +40,10 @@ def small(image: Pixels) -> NDArray[np.float32]:
 def perceptual_hash(image: Pixels) -> int:
     """Return a 63-bit hash that barely changes under scaling and compression.
 
-    Each bit says whether a low DCT frequency of the gray values is above the median.
+    Each bit is whether a low DCT frequency of the gray values is above the median.
     """
     gray = small(image) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
-    # The first coefficient is the mean brightness, which says nothing about shape.
+    # The first coefficient is the mean brightness, which does not depend on shape.
     waves = dctn(gray, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
     # Compared with the median, half of the bits are set whatever the contrast.
     bits = waves > np.median(waves)

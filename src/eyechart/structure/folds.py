@@ -41,8 +41,8 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
     known = sorted(set(styles.tolist()))
     if len(known) < 2:
         raise UsageError(
-            f"All images of {kinds.data.images.source} are of one style, {known[0]!r}: give"
-            " images of at least two."
+            f"All images of {kinds.data.images.source} have the same style, {known[0]!r}: give "
+            "images of at least two styles."
         )
     for name in only:
         if name not in known:
@@ -54,8 +54,8 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
         # A class in a single style would be missing from the training set of that fold.
         if len(class_styles) == 1 and class_styles <= set(chosen):
             raise UsageError(
-                f"The class {label!r} has images of one style only, {class_styles.pop()!r}, so"
-                " nothing would be left to train with: add other styles, or take the class out."
+                f"The class {label!r} has images of one style only, {class_styles.pop()!r}, so no "
+                "training images would be left: add other styles, or remove the class."
             )
     return [_fold(kinds, name, (name,), styles == name, seed) for name in chosen]
 
@@ -84,12 +84,12 @@ def subclass_folds(
     subclasses = np.array(kinds.names("subclass"))
     of_class = _subclasses(kinds, subclasses)
     if folds < 1:
-        raise UsageError(f"folds must be a whole number from 1, got {folds}.")
+        raise UsageError(f"folds must be a whole number of at least 1, got {folds}.")
     if order is not None and in_all is not None:
-        raise UsageError("A published order is of each class: give --per-class, not --in-all.")
+        raise UsageError("A published order is defined per class: give --per-class, not --in-all.")
     if order is not None and folds != 1:
         raise UsageError(
-            f"The published hold-out is one fold, got {folds}: leave out --folds, or use --order"
+            f"The published hold-out is one fold, got {folds}: omit --folds, or use --order"
             " random for a mean over several."
         )
     if order is not None:
@@ -131,13 +131,13 @@ def _subclasses(kinds: HoldoutImages, subclasses: NDArray[np.str_]) -> dict[str,
 
 def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list[tuple[str, ...]]:
     if per_class < 1:
-        raise UsageError(f"per class must be a whole number from 1, got {per_class}.")
+        raise UsageError(f"per class must be a whole number of at least 1, got {per_class}.")
     for label, names in of_class.items():
         if len(names) <= per_class:
             subclasses = "1 subclass" if len(names) == 1 else f"{len(names)} subclasses"
             raise UsageError(
-                f"The class {label!r} has {subclasses}, so {per_class} cannot be held out: hold"
-                " out fewer, add images of others, or take the class out."
+                f"The class {label!r} has {subclasses}, so {per_class} cannot be held out: hold "
+                "out fewer, add images of others, or remove the class."
             )
     return [
         tuple(
@@ -192,7 +192,7 @@ def _fold(
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
     is_other = ~is_held & ~copies
     if not len(held_out):
-        raise UsageError(f"There are no images to test on of what {name!r} holds out.")
+        raise UsageError(f"There are no test images of the parts held out by {name!r}.")
     familiar = _familiar(
         kinds, held_out, is_other & kinds.to_test if split else is_other, name, seed
     )
@@ -238,6 +238,6 @@ def _check(kinds: HoldoutImages, name: str, train: IntArray) -> None:
     ]
     if empty:
         raise UsageError(
-            f"Nothing of the class {empty[0]!r} is left to train with when {name!r} is held out:"
-            " add images of other kinds, or take the class out."
+            f"No training images of the class {empty[0]!r} are left when {name!r} is held out: add "
+            "images of other kinds, or remove the class."
         )

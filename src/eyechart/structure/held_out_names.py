@@ -101,11 +101,12 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
         if match != name:
             renamed.append(f"{name} is {match}")
     total = len(published_names())
-    # With fewer matches it is another dataset, and the published figure says nothing about it.
+    # With fewer matches it is another dataset, to which the published figure does not apply.
     if total - len(missing) < MIN_SHARE * total:
         raise UsageError(
-            f"--order published is of ICONS-50 and CIFAR-100, and {kinds.data.images.source} has"
-            f" {total - len(missing)} of the {total} subclasses that ICONS-50's authors held out:"
+            f"--order published applies to ICONS-50 and CIFAR-100, but {kinds.data.images.source} "
+            f"has {total - len(missing)} of the {total} subclasses that ICONS-50's authors held "
+            "out:"
             " name others with --hold, or use --order random."
         )
     notes = []
@@ -116,7 +117,7 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
         )
     if missing:
         notes.append(
-            f"Not held out, because there are no such subclasses here: {', '.join(missing)}"
+            f"Not held out, because these subclasses are missing here: {', '.join(missing)}"
             f" ({len(missing)} of the {total} published ones)."
         )
     return HeldOut(tuple(sorted(held)), tuple(notes))

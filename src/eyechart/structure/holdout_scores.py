@@ -123,9 +123,9 @@ def notes_on(results: HoldoutResults) -> list[str]:
     if blind:
         more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
         notes.append(
-            f"What was trained without {blind[0].name}{more} is correct on familiar images hardly"
-            " more often than by predicting one class for all of them"
-            f" ({100 * blind[0].guessing:.0f} %), so the gap says nothing: train longer."
+            f"Networks trained without {blind[0].name}{more} are hardly more accurate on familiar "
+            f"images than predicting one class for all of them ({100 * blind[0].guessing:.0f} %), "
+            "so the gap is not meaningful: train longer."
         )
     held = Counter(name for fold in results.folds for name in fold.held)
     repeated = [name for name, count in held.items() if count > 1]
@@ -192,7 +192,7 @@ def count_confusions(
     for row in predictions:
         np.add.at(table, (labels, row), 1)
     counts = table.sum(axis=1)
-    # Correct predictions are no confusions, but they count in the total.
+    # Correct predictions are not confusions, but they count in the total.
     np.fill_diagonal(table, 0)
     order = np.argsort(table, axis=None, kind="stable")[::-1][:MAX_CONFUSIONS]
     confusions = []

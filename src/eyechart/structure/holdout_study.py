@@ -126,7 +126,9 @@ def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
     files = [file_of(fold.name) for fold in study.folds]
     for name in files:
         if files.count(name) > 1:
-            raise UsageError(f"Two {study.kind}s would be in files called {name}: rename one.")
+            raise UsageError(
+                f"Two {study.kind}s would be written to the same file, {name}: rename one."
+            )
     # Creating a network once shows early whether the architecture fits the data.
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
 

@@ -48,14 +48,14 @@ def read_hypernyms(path: Path) -> Hypernyms:
             )
         graph.add_edge(*pair)
     if not graph:
-        raise UsageError(f"{path} holds no pairs of WordNet ids: give wordnet.is_a.txt.")
+        raise UsageError(f"{path} has no pairs of WordNet ids: give wordnet.is_a.txt.")
     # In a cycle every synset would be below every other.
     cycle = find_cycle(graph)
     if cycle:
         named = [*cycle[:MAX_NAMED], "…"] if len(cycle) > MAX_NAMED else [*cycle, cycle[0]]
         raise UsageError(
-            f"{path} has a cycle, {' > '.join(named)}: nothing can be a kind of itself, so take one"
-            " of these lines out."
+            f"{path} has a cycle, {' > '.join(named)}: a synset cannot be a kind of itself, so "
+            "remove one of these lines."
         )
     return Hypernyms(str(path), graph)
 
@@ -68,7 +68,7 @@ def read_lines(path: Path) -> list[str]:
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text file (UTF-8).") from None
+        raise UsageError(f"{path} is not a text file in UTF-8.") from None
 
 
 def find_cycle(graph: nx.DiGraph) -> list[str]:
@@ -95,7 +95,7 @@ def nearest(
             known = tops_of.get(synset)
             if known is None or steps < known[0]:
                 tops_of[synset] = (steps, [top])
-            # WordNet is no tree: a synset may be equally near to two superclasses.
+            # WordNet is not a tree: a synset may be equally near to two superclasses.
             elif steps == known[0]:
                 known[1].append(top)
     return (

@@ -76,7 +76,7 @@ class StyleSettings(HoldoutSettings):
     hold: Annotated[
         tuple[str, ...],
         Option(
-            help="Only this style; repeatable; without it each in turn.",
+            help="Only this style; repeatable; each in turn if omitted.",
             group="Data",
             metavar="STYLE",
         ),
@@ -123,16 +123,16 @@ class SubclassSettings(HoldoutSettings):
     folds: Annotated[
         int | None,
         Option(
-            help="How often, each time others as long as there are any; 3, or 1 where the"
-            " subclasses are given.",
+            help="Number of folds, with different subclasses as long as there are any; 3, or 1 if "
+            "the subclasses are given.",
             group="Data",
         ),
     ] = None
     order: Annotated[
         str,
         Option(
-            help="Which ones: random, or published (those of the paper's authors, of CIFAR-100 or"
-            " ICONS-50).",
+            help="Choice of subclasses: random, or published (that of the authors of CIFAR-100 or "
+            "ICONS-50).",
             group="Data",
             is_advanced=True,
         ),
@@ -140,7 +140,7 @@ class SubclassSettings(HoldoutSettings):
     hold: Annotated[
         tuple[str, ...],
         Option(
-            help="Hold out this subclass, or those that a text file names; repeatable.",
+            help="Hold out this subclass, or those listed in a text file; repeatable.",
             group="Data",
             metavar="NAME|FILE",
         ),
@@ -148,7 +148,7 @@ class SubclassSettings(HoldoutSettings):
     arch: Annotated[
         str | None,
         Option(
-            help=f"As of structure style; {HOLDOUT_NETWORK}, for CIFAR-100 {CIFAR100_NETWORK}.",
+            help=f"As for structure style; {HOLDOUT_NETWORK}, for CIFAR-100 {CIFAR100_NETWORK}.",
             group="Models",
         ),
     ] = None
@@ -207,11 +207,11 @@ class SubclassSettings(HoldoutSettings):
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
         if (self.images is None) == (self.cifar100 is None):
-            raise UsageError("Give --images or --cifar100, one of them.")
+            raise UsageError("Give either --images or --cifar100.")
         if self.order not in ORDERS:
             raise unknown_name("order", self.order, ORDERS)
         if self.stimulus is not None and self.cifar100 is not None:
-            raise UsageError("CIFAR-100's images are used as they are: leave out --stimulus.")
+            raise UsageError("CIFAR-100's images are not resized: omit --stimulus.")
         is_counted = self.in_all is not None or self.per_class != 1
         if self.in_all is not None and self.per_class != 1:
             raise UsageError("Give --per-class or --in-all, not both.")
@@ -219,11 +219,11 @@ class SubclassSettings(HoldoutSettings):
             raise UsageError("Give --hold or --order published, not both.")
         if self.is_listed and (is_counted or self.folds not in (None, 1)):
             raise UsageError(
-                "The subclasses to hold out are given by name, in one fold: leave out --per-class,"
-                " --in-all and --folds."
+                "The subclasses to hold out are given by name, in one fold: omit --per-class, "
+                "--in-all and --folds."
             )
         if self.folds is not None and self.folds < 1:
-            raise UsageError(f"folds must be a whole number from 1, got {self.folds}.")
+            raise UsageError(f"folds must be a whole number of at least 1, got {self.folds}.")
         super().check()
 
 
@@ -234,8 +234,8 @@ class SuperclassSettings:
     models: Annotated[
         tuple[str, ...],
         Option(
-            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as of evaluate;"
-            " each must be a torch module that was trained on ImageNet-1K.",
+            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for evaluate; "
+            "each must be a torch module that was trained on ImageNet-1K.",
             group="Models",
             metavar="MODEL…",
             is_argument=True,
@@ -263,7 +263,7 @@ class SuperclassSettings:
     imagenet_1k: Annotated[
         Path | None,
         Option(
-            help="WordNet ids of what the models have seen; without it ImageNet-1K's.",
+            help="File with WordNet ids of seen subclasses; ImageNet-1K's if omitted.",
             group="Data",
             is_advanced=True,
             metavar="FILE",
@@ -273,7 +273,8 @@ class SuperclassSettings:
     superclasses: Annotated[
         Path | None,
         Option(
-            help="A WordNet id and a name in each line; without it the 25 published ones.",
+            help="File of superclasses, a WordNet id and a name per line; the 25 published ones if "
+            "omitted.",
             group="Data",
             is_advanced=True,
             metavar="FILE",
@@ -290,8 +291,8 @@ class SuperclassSettings:
     imagenet_accuracy: Annotated[
         tuple[str, ...],
         Option(
-            help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable;"
-            " without it what is known of the model.",
+            help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable; "
+            "the published accuracy of the model if omitted.",
             group="Models",
             is_advanced=True,
             metavar="MODEL=SHARE",
@@ -325,4 +326,4 @@ class SuperclassSettings:
         _ = self.accuracies
         for path in (self.images, self.seen_images):
             if path is not None and self.out.exists() and self.out.resolve() == path.resolve():
-                raise UsageError(f"{self.out} holds the images: choose another --out.")
+                raise UsageError(f"{self.out} contains the images: choose another --out.")

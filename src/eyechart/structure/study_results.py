@@ -95,7 +95,7 @@ class HoldoutResults(Record):
     familiar: AccuracyEstimate
     gap: AccuracyEstimate
     resampled: str = "subclasses"
-    """What is resampled: subclasses with all their images, or images if subclasses are unknown."""
+    """Unit of resampling: subclasses with all their images, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()
     """Sentences on what was held out."""
     schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
@@ -190,12 +190,12 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
         return record.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
-            f"{folder} holds no finished study: there is no {RESULTS}; run the command"
-            " that began it again."
+            f"{folder} has no finished study ({RESULTS} is missing): run the command that started "
+            "it again."
         ) from None
     except (OSError, ValueError) as error:
         problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(
-            f"{path} cannot be read ({' '.join(problem.split())}): give a folder that"
-            " eyechart structure wrote, or make the study again."
+            f"{path} cannot be read ({' '.join(problem.split())}): give a folder that eyechart "
+            "structure wrote, or run the study again."
         ) from None

@@ -65,14 +65,15 @@ def load_split(
         notes += _on_damaged(tested)
         if copies:
             notes.append(
-                f"Not trained with, because the same files are in {seen_source}:"
-                f" {_counted(copies)} of seen subclasses."
+                f"Removed from training, because the same files are in {seen_source}: "
+                f"{_counted(copies)} of seen subclasses."
             )
     else:
         # A seen synset may have a single image; only its superclass needs images on both sides.
         learnt, tested = split(seen, HELD_OUT, lone=True)
         notes.append(
-            f"Seen accuracy is of a fifth of the images of seen subclasses in {source}. Networks"
+            f"Seen accuracy is measured on a fifth of the images of seen subclasses in {source}. "
+            "Networks"
             " pretrained on ImageNet-1K may have been trained on them, so it may be too high,"
             " and the gap with it: give --seen-images, such as ImageNet-1K's validation images."
         )
@@ -80,19 +81,22 @@ def load_split(
     unseen, copies = _without(unseen, seen, tested)
     if copies:
         notes.append(
-            "Not tested with, because the same files are among the seen subclasses:"
-            f" {_counted(copies)} of unseen subclasses."
+            f"Removed from the test, because the same files are among the seen subclasses: "
+            f"{_counted(copies)} of unseen subclasses."
         )
     names = tuple(item.name for item in chosen.superclasses)
     _check_all_left(names, learnt, tested)
     if not len(unseen):
-        raise UsageError(f"All images of unseen subclasses in {source} are also seen ones.")
+        raise UsageError(
+            f"All images of unseen subclasses in {source} are also among the images of seen "
+            "subclasses."
+        )
     train, test, new = (
         training_data(_relabeled(item), names, min_per_class=1) for item in (learnt, tested, unseen)
     )
     if len({item.size for item in (train, test, new)}) > 1:
         raise UsageError(
-            f"Images of seen and of unseen subclasses in {source} must have one size: give"
+            f"Images of seen and of unseen subclasses in {source} must have the same size: give"
             " --stimulus 224, or another side."
         )
     return Split(chosen.superclasses, train, test, new, tuple(notes))
@@ -102,8 +106,8 @@ def _on_damaged(images: ImageSet) -> list[str]:
     if not images.damaged:
         return []
     return [
-        f"Left out, because damaged: {_counted(len(images.damaged))}, such as"
-        f" {images.damaged[0].name}."
+        f"Damaged images were left out: {_counted(len(images.damaged))}, such as "
+        f"{images.damaged[0].name}."
     ]
 
 
@@ -114,8 +118,8 @@ def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) ->
         for name in names:
             if name not in left:
                 raise UsageError(
-                    f"Nothing of the superclass {name!r} is left to {purpose} with: add images of"
-                    " subclasses that ImageNet-1K has, or leave it out of --superclasses."
+                    f"No images of the superclass {name!r} are left to {purpose}: add images of "
+                    "subclasses in ImageNet-1K, or remove it from --superclasses."
                 )
 
 

@@ -60,8 +60,8 @@ def check_specs(specs: Sequence[str]) -> None:
     alike = [spec for spec, name in zip(specs, names, strict=True) if names.count(name) > 1]
     if alike:
         raise UsageError(
-            f"Models must differ by name, got {alike[0]!r} and {alike[1]!r}: give each once, and"
-            " those of like names into another --out."
+            f"Models must have different names, got {alike[0]!r} and {alike[1]!r}: give each once, "
+            "or use another --out for one of them."
         )
 
 

@@ -85,7 +85,7 @@ def read_superclasses(path: Path) -> tuple[Superclass, ...]:
             )
         wnid, name = words[0], " ".join(words[1:])
         if wnid in superclasses or any(name == other.name for other in superclasses.values()):
-            raise UsageError(f"{path}, line {number}: {wnid} or {name!r} is there twice.")
+            raise UsageError(f"{path}, line {number}: {wnid} or {name!r} appears twice.")
         superclasses[wnid] = Superclass(name, wnid)
     if len(superclasses) < 2:
         raise UsageError(f"{path} must name at least 2 superclasses, got {len(superclasses)}.")
@@ -111,7 +111,7 @@ def read_synsets(path: Path | None) -> frozenset[str]:
             )
         synsets.add(wnid)
     if not synsets:
-        raise UsageError(f"{path} holds no WordNet ids.")
+        raise UsageError(f"{path} has no WordNet ids.")
     return frozenset(synsets)
 
 
@@ -154,7 +154,7 @@ def sort_images(
         most: Maximum number of images per unseen synset.
     """
     if most is not None and most < 1:
-        raise UsageError(f"max_images must be a whole number from 1, got {most}.")
+        raise UsageError(f"max_images must be a whole number of at least 1, got {most}.")
     known = read_synsets(None) if imagenet is None else imagenet
     notes = _strangers(images, source)
     above, ties = superclass_of(hypernyms, superclasses)
@@ -174,8 +174,8 @@ def sort_images(
     kept = tuple(item for item in superclasses if item.name in taught)
     if len(kept) < 2:
         raise UsageError(
-            f"{source} has images of seen subclasses of one superclass only, {kept[0].name!r}:"
-            " give at least two."
+            f"{source} has images of seen subclasses of one superclass only, {kept[0].name!r}: "
+            "give images of at least two."
         )
     tested = {item.subclass for item in unseen}
     notes += _bare(superclasses, taught, tested)
@@ -208,8 +208,8 @@ def with_seen_test(
     for superclass in chosen.superclasses:
         if superclass.name not in present:
             raise UsageError(
-                f"{source} must have images of seen subclasses of every superclass, and"
-                f" has none of {superclass.name!r}: add some, or leave it out of --superclasses."
+                f"{source} must have images of seen subclasses of every superclass, but has none "
+                f"of {superclass.name!r}: add some, or remove it from --superclasses."
             )
     return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
 
@@ -231,13 +231,16 @@ def _strangers(images: Sequence[ListedImage], source: str) -> list[str]:
     if len(bad) == len(names):
         got = f", got {bad[0]!r}" if bad else ""
         raise UsageError(
-            f"{source} must hold folders of images that are named by WordNet ids, such as"
-            f" n01440764{got}: give the folder right above them."
+            f"{source} must contain folders of images named by WordNet ids, such as "
+            f"n01440764{got}: give the folder that contains them."
         )
     if not bad:
         return []
     folders = "1 folder" if len(bad) == 1 else f"{len(bad):,} folders"
-    return [f"Left out, because named by no WordNet id: {folders} of {source}, such as {bad[0]!r}."]
+    return [
+        f"Left out, because their names are not WordNet ids: {folders} of {source}, such as "
+        f"{bad[0]!r}."
+    ]
 
 
 def _ties(images: Sequence[ListedImage], ties: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -267,12 +270,12 @@ def _bare(
     notes = []
     if none:
         notes.append(
-            f"Left out, because without images of seen subclasses: {', '.join(none)}"
+            f"Left out, because they have no images of seen subclasses: {', '.join(none)}"
             f" ({len(none)} of {len(superclasses)} superclasses)."
         )
     if half:
         notes.append(
-            f"Without images of unseen subclasses, and therefore not tested: {', '.join(half)}"
+            f"Not tested, because they have no images of unseen subclasses: {', '.join(half)}"
             f" ({len(half)} of {len(superclasses)} superclasses)."
         )
     return notes

@@ -33,7 +33,7 @@ LARGEST_SHARED = 3 << 22
 """Images with more values are processed one after the other, to limit the memory."""
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
-"""Number of values processed at once: what fits a CPU's cache, and what fills a GPU."""
+"""Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
 
 
 def corrupt(
@@ -137,7 +137,7 @@ def corrupt_batch(
 ) -> Batch:
     """Return the corrupted batch in the same dtype: floats clipped to [0, 1], uint8 as declared.
 
-    `random` holds the random numbers of the images in the batch, from `draw_random`.
+    `random` has the random numbers of the images in the batch, from `draw_random`.
     """
     values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
@@ -156,7 +156,7 @@ def corrupt_batch(
     else:
         for part in parts:
             work(part)
-    # severity 0 is exactly the clean image, whatever the parameters round to
+    # severity 0 is exactly the clean image, even if parameters round to other values
     untouched = (strengths.severity == 0) & (not strengths.parameters)
     if not untouched.any():
         return result
@@ -239,7 +239,7 @@ def _strengths(
 def _per_image(name: str, value: Numbers, count: int) -> Values:
     try:
         if isinstance(value, Tensor):
-            # such tensors hold no values that NumPy could read
+            # these tensors have no values that NumPy could read
             if value.device.type == "meta" or value.layout != torch.strided:
                 raise TypeError
             value = value.detach().cpu().numpy()

@@ -69,8 +69,8 @@ def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> S
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
         raise UsageError(
-            f"--layout {ARRAYS} needs images of one size, {source} has some of {first} and some of"
-            f" {second} px: give --stimulus 32x32, or another size."
+            f"--layout {ARRAYS} needs images of the same size, but {source} has some of {first} "
+            f"and some of {second} px: give --stimulus 32x32, or another size."
         )
     return Stack(images, *_numbers(source, images.labels))
 
@@ -80,7 +80,7 @@ def _from_array(source: Path, stimulus: str) -> ImageSet:
     labels = open_labels(source.with_name(LABELS), len(array))
     how = find_stimulus(stimulus)
     if how.width_and_height is not None:
-        raise UsageError(f"{source} holds images of one size already: leave out --stimulus.")
+        raise UsageError(f"{source} already has images of one size: omit --stimulus.")
     return ImageSet(
         str(source),
         how,
@@ -98,7 +98,7 @@ def _numbers(
     names = sorted({label for label in labels if label is not None})
     if any(label is None for label in labels):
         raise UsageError(
-            f"--layout {ARRAYS} writes labels.npy, and some images of {source} have no label: put"
+            f"--layout {ARRAYS} writes labels.npy, but some images of {source} have no label: put"
             " them into class folders, or give a list with the columns path and label."
         )
     if all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
@@ -109,9 +109,9 @@ def _numbers(
 def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advance) -> int:
     """Write the arrays of these settings that do not exist yet; return how many were written.
 
-    `step` counts images, including those that an earlier run made.
+    `step` counts images, including those of an earlier run.
     """
-    # one file holds all images, so they are part of its settings
+    # one file contains all images, so they are part of its settings
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
     files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
     begun = {name: existing for name, path in files.items() if (existing := _begun(path))}
@@ -197,7 +197,7 @@ def _rows(images: torch.Tensor) -> NDArray[np.uint8]:
 
 
 def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
-    """Return whether the file holds a uint8 array of this shape."""
+    """Return whether the file contains a uint8 array of this shape."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):

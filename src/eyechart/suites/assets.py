@@ -42,12 +42,12 @@ def ready_entries(suite: Suite) -> list[Entry]:
 
 
 def assets_mark(entry: Entry) -> str:
-    """Return what identifies an entry's assets; "" if there is no choice of them."""
+    """Return the identifier of an entry's assets; "" if there is no choice of assets."""
     return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
 
 
 def entry_mark(entry: Entry) -> str:
-    """Return what identifies an entry: its declaration in the suite, and its assets."""
+    """Return the identifier of an entry: its declaration in the suite, and its assets."""
     return f"{entry.fingerprint}{assets_mark(entry)}"
 
 
@@ -95,7 +95,7 @@ def read_styles(path: Path) -> Styles:
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise UsageError(
-            f"Cannot read the style transfer {path}: {error.strerror}; {VARIABLE} names it."
+            f"Cannot read the style transfer {path}: {error.strerror}; it is set by {VARIABLE}."
         ) from None
     # the time of the last change is part of the cache key, so that a new file is read again
     return _read(path, changed)

@@ -24,8 +24,7 @@ from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 READ_AT_ONCE = 8
 HELD_IMAGES = 32
 HELD_PIXELS = 32 * 512 * 512
-"""Maximum numbers of decoded images and pixels held at once: memory does not grow with the
-folder."""
+"""Maximum numbers of decoded images and pixels in memory at once, for folders of any size."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +85,13 @@ def corrupt_files(
 ) -> Generator[FileOutcome]:
     """Corrupt the images and yield the outcome of each as soon as it is known.
 
-    An image that cannot be read is left out and the others are processed. A result that was made
-    before from the same file with the same settings is kept; one that was made otherwise is left as
-    it is, or replaced with `overwrite`; `replacing` replaces only results of other settings.
-    Damaged results are regenerated.
+    An image that cannot be read is left out and the others are processed. A result of an earlier
+    run from the same file with the same settings is kept; any other result is left unchanged, or
+    replaced with `overwrite`; `replacing` replaces only results of other settings. Damaged results
+    are regenerated.
 
     Args:
-        jobs: the images and the files that they become.
+        jobs: the images and their output files.
         settings: how they are corrupted.
         overwrite: whether existing results are replaced.
         replacing: whether results of other settings are replaced.
@@ -144,8 +143,8 @@ def _prepare(
             if settings.layout is not None:
                 instead = "delete it to regenerate it"
             why = (
-                f"{job.target} already exists, made from another image or with other"
-                f" settings; {instead}."
+                f"{job.target} already exists and is from another image or other settings; "
+                f"{instead}."
             )
             return FileOutcome(job, "left out", why)
     try:

@@ -1,7 +1,7 @@
 """A folder of corrupted images: which file goes where, with which settings, and what exists.
 
-Every image carries a note of what made it, and the folder a record of its settings, so that a
-stopped run resumes and never mixes settings. `file_corruption.py` does the work.
+Every image has a note on its source and settings, and the folder has a record of its settings, so
+that a stopped run resumes and never mixes settings. `file_corruption.py` does the work.
 """
 
 import json
@@ -43,7 +43,7 @@ class Settings:
         style_transfer: the digest of the trained network, if one is used.
         stimulus: the size that images are brought to first; None keeps the size of the file.
         layout: the published layout of the folder; None for that of the images.
-        images: a digest of all images together, if one file holds all of them.
+        images: a digest of all images together, if they are in one file.
         corruption_versions: the version of each corruption whose output has changed, by name.
     """
 
@@ -75,7 +75,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Job:
-    """One image to corrupt, and the file that it becomes."""
+    """One image to corrupt, and its output file."""
 
     source: Path
     target: Path
@@ -126,7 +126,7 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
     Results are corrupted again only if their folder, or they themselves, are named.
     """
     if any(path.is_dir() and path.resolve() == out.resolve() for path in images):
-        raise UsageError(f"{out} holds the input images: choose another folder for --out.")
+        raise UsageError(f"{out} contains the input images: choose another folder for --out.")
     kept: list[ImageFile] = []
     left_out: dict[Path, int] = {}
     for image in find_image_files(images, leave_out=out):
@@ -137,7 +137,8 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
             left_out[folder] = left_out.get(folder, 0) + 1
     if not kept:
         raise UsageError(
-            f"All images in {images[0]} are results of eyechart: give their own folder."
+            f"All images in {images[0]} are results of eyechart: give the folder of the results "
+            "itself to corrupt them again."
         )
     return kept, left_out
 
@@ -160,8 +161,8 @@ def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Jo
         other = jobs.setdefault(target, Job(image.path, target))
         if other.source.resolve() != image.path.resolve():
             raise UsageError(
-                f"{other.source} and {image.path} would both become {target}:"
-                " give their common folder, rename one, or use two folders for --out."
+                f"{other.source} and {image.path} would both be written to {target}: give their "
+                "common folder, rename one, or use two folders for --out."
             )
     # resolved, because links may lead to the same file
     sources = {job.source.resolve() for job in jobs.values()}
@@ -175,7 +176,7 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
     """Prepare the folder `out` for images of these settings; raise if it cannot be used.
 
     Returns whether images of older settings are being replaced there, by this run or by a stopped
-    one; the record says so until `complete`.
+    one; the record contains this until `complete`.
     """
     # a stopped run with --overwrite is resumed even without the option
     replacing = overwrite or _reject_others(out, settings, jobs)
@@ -209,7 +210,7 @@ def _write_record(out: Path, settings: Settings, replacing: bool) -> None:
 
 
 def note_of(digest: str, settings: Settings) -> str:
-    """Return the note that a result carries: the digests of its source file and settings."""
+    """Return the note in a result: the digests of its source file and settings."""
     return f"{digest} {settings.fingerprint()}"
 
 
@@ -237,7 +238,7 @@ def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
 
 
 def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
-    """Raise if the folder holds other work; return whether an overwriting run was stopped."""
+    """Raise if the folder contains other work; return whether an overwriting run was stopped."""
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:
@@ -256,8 +257,8 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     if changed:
         first = changed[0]
         raise UsageError(
-            f"{out} holds images made with {first} {_show(before.get(first))}, not"
-            f" {_show(now[first])}: {_instead(settings)}."
+            f"{out} contains images made with {first} {_show(before.get(first))}, not "
+            f"{_show(now[first])}: {_instead(settings)}."
         )
     return record.is_replacing
 
@@ -276,7 +277,7 @@ def _show(value: object) -> str:
 
 
 def _instead(settings: Settings) -> str:
-    """Return what to do about a folder that holds something else."""
+    """Return the advice for a folder that contains something else."""
     if settings.layout is None:
         return "choose another folder or give --overwrite"
     return "choose another folder or delete it"
@@ -302,4 +303,4 @@ def _read_record(path: Path, instead: str) -> _FolderRecord:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
         pass
-    raise UsageError(f"{path} is damaged, so what the folder holds is unknown: {instead}.")
+    raise UsageError(f"{path} is damaged, so the settings of the folder are unknown: {instead}.")

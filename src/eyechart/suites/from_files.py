@@ -28,7 +28,7 @@ FILE_SUITES = {
 """Published benchmarks with the names of their corruptions, none of which we can generate."""
 
 OTHERS = "files"
-"""The suite of corruptions that belong to no known benchmark."""
+"""The suite of corruptions that do not belong to a known benchmark."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ def _benchmarks() -> list[list[str]]:
 
 
 def of_one_benchmark(names: Collection[str]) -> list[str]:
-    """Return those of the names that belong to one known benchmark, in its order.
+    """Return the names that belong to one known benchmark, in its order.
 
-    A complete benchmark is preferred, then ImageNet-C, then whatever is found of the others.
+    A complete benchmark is preferred, then ImageNet-C, then an incomplete one.
     """
     parts = [[name for name in benchmark if name in names] for benchmark in _benchmarks()]
     extra = {entry.name for entry in load_suite(WITH_LEVELS[1])}

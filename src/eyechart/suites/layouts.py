@@ -39,7 +39,7 @@ STIMULI = {FOLDERS: "224", ARRAYS: "native"}
 """The default stimulus of each layout."""
 
 SEVERAL = "several"
-"""Stands for the corruption in the record of a folder with more than one."""
+"""Replaces the corruption's name in the record of a folder with several corruptions."""
 
 
 def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -78,7 +78,7 @@ def cells(settings: Settings, corruptions: Sequence[str]) -> list[Settings]:
 def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Path]) -> Settings:
     """Return the settings that all parts of a folder have in common, for its record.
 
-    `begun` holds what exists of each corruption, which must be of the same version.
+    `begun` has the existing part of each corruption, which must be of the same version.
     """
     now = {name: number for cell in parts for name, number in cell.corruption_versions.items()}
     recorded = recorded_versions(out, parts[0])
@@ -86,8 +86,8 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
     for name, path in begun.items() if recorded is not None else ():
         if before.get(name, 1) != now.get(name, 1):
             raise UsageError(
-                f"{path} holds version {before.get(name, 1)} of {name}, not {now.get(name, 1)}:"
-                " choose another folder, or delete it to regenerate it."
+                f"{path} has version {before.get(name, 1)} of {name}, not {now.get(name, 1)}: "
+                "choose another folder, or delete it to regenerate it."
             )
     return replace(
         parts[0],
@@ -104,18 +104,20 @@ def folder_name(corruption: str) -> str:
 
 
 def check_classes(images: Sequence[ImageFile]) -> None:
-    """Raise a UsageError unless every image lies in a class folder, and no two become one file."""
+    """Raise a UsageError if an image is not in a class folder, or if two would be one file."""
     targets: dict[Path, Path] = {}
     for image in images:
         if len(image.relative.parts) != 2:
             raise UsageError(
-                f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, and {image.path} lies"
-                f" {'beside' if len(image.relative.parts) < 2 else 'below'} them: give the folder"
-                " that holds the class folders."
+                f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, but {image.path} is "
+                f"{'beside' if len(image.relative.parts) < 2 else 'below'} them: give the folder "
+                "that contains the class folders."
             )
         other = targets.setdefault(image.relative.with_suffix(""), image.path)
         if other != image.path:
-            raise UsageError(f"{other} and {image.path} would become one file: rename one.")
+            raise UsageError(
+                f"{other} and {image.path} would be written to the same file: rename one."
+            )
 
 
 def claim_folders(out: Path, parts: Sequence[Settings]) -> None:

@@ -43,7 +43,7 @@ class Strengths(NamedTuple):
 
 
 def check_severity(severity: Values) -> None:
-    """Raise a UsageError unless every severity lies in [0, 5]."""
+    """Raise a UsageError unless every severity is in [0, 5]."""
     bad = severity[~((severity >= 0) & (severity <= STRONGEST))]
     if bad.size:
         raise UsageError(f"severity must be in [0, 5], got {bad[0]:.10g}.")

@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def fingerprint(self) -> str:
-        """A text that is equal for entries that do the same."""
+        """A string that is equal for entries that do the same."""
         # omitted if None, so that test sets from before this field existed stay valid
         return repr(self).replace(", severity=None", "", 1)
 
@@ -374,5 +374,5 @@ def find_variant(name: str, variant: str | None = None) -> Entry:
     """Return the corruption called `name`, which may include its variant: `noc/rain@paper`."""
     plain, named_variant = split_variant(as_text(name, "The corruption's name"))
     if named_variant is not None and variant not in (None, named_variant):
-        raise UsageError(f"'{name}' names a variant, and variant is '{variant}': give it once.")
+        raise UsageError(f"'{name}' includes a variant, but variant is '{variant}': give it once.")
     return find_entry(plain, variant if named_variant is None else named_variant)

@@ -32,7 +32,7 @@ def choose_entries(
     full_names = [entry.name for entry in chosen]
     for full_name in full_names:
         if full_names.count(full_name) > 1:
-            raise UsageError(f"{full_name} is named twice: name every corruption once.")
+            raise UsageError(f"{full_name} is given twice: give every corruption once.")
     return Suite(name, title, source, tuple(replace(entry, suite=name) for entry in chosen))
 
 
@@ -51,8 +51,8 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
     if other.name != first.name:
         raise UsageError(f"'{name}' can be '{first.name}' or '{other.name}': write it in full.")
     raise UsageError(
-        f"{first.suite} and {other.suite} define different corruptions called {other.name}: leave"
-        " one of the suites out."
+        f"{first.suite} and {other.suite} define different corruptions named {other.name}: omit "
+        "one of the suites."
     )
 
 
@@ -98,7 +98,7 @@ def suite_text(suite: Suite) -> str:
     )
     # a file that cannot be read back must not replace one that can
     if parse_suite(text, suite.name).entries != suite.entries:
-        raise UsageError(f"The suite {suite.name} has entries that a file cannot hold.")
+        raise UsageError(f"The suite {suite.name} has entries that cannot be written to a file.")
     return text
 
 

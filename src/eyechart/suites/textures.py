@@ -108,7 +108,7 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
 def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     """Return a random field: detail of locally varying strength on slow changes.
 
-    Real frost is not rough everywhere: crystals lie between smooth ice.
+    Real frost is not rough everywhere: there is smooth ice between crystals.
     """
     height, width = statistics.size
     random = ImageRandom(

@@ -23,7 +23,7 @@ class CorruptionCoverage(Record):
     equal: float
     """Fraction of 40 bins with enough samples, as in the published text."""
     reached: float
-    """Of those of the 39 bins that contain any sample, the fraction with enough samples."""
+    """Among the bins of the 39 that contain any sample, the fraction with enough samples."""
     largest: float
     """The largest visual change of any sample."""
     histogram: tuple[int, ...]
@@ -52,7 +52,7 @@ def coverage_of(table: pa.Table, min_per_bin: int = MIN_PER_BIN) -> list[SampleC
         if name == CLEAN:
             continue
         samples = table.filter(pc.equal(table["corruption"], name))
-        # Δv is null where it is undefined; such samples are in no bin.
+        # Δv is null where it is undefined; these samples are in no bin.
         values = samples["delta_v"].drop_null().to_numpy()
         paper, equal = _counts(values, PAPER_BINS), _counts(values, TEXT_BINS)
         largest = float(values.max()) if len(values) else 0.0

@@ -123,7 +123,7 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
     """
     known = {entry.name: entry for entry in entries}
     places: dict[str | tuple[str, str], int] = {}
-    # Reversed, so that of several files with the same bytes the first wins.
+    # Reversed, so that of several files with the same bytes the first is used.
     for position, digest in reversed(list(enumerate(images.digests))):
         # The same file may occur twice, under two names and labels.
         places[digest] = places[digest, images.listed[position].name] = position
@@ -132,7 +132,7 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         rows = table.filter(pc.equal(table["corruption"], name))
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
-            raise UsageError(f"The test set has {name}, which its suite lacks: draw it again.")
+            raise UsageError(f"The test set has {name}, which is not in its suite: draw it again.")
         # Another version of a corruption gives other pixels than those that were measured.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
             raise UsageError(f"The test set has an older version of {name}: draw it again.")

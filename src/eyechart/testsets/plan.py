@@ -142,7 +142,7 @@ class Plan(TestsetSettings):
 
 
 def _mark(entry: Entry) -> str:
-    """Return what identifies an entry's version.
+    """Return the identifier of an entry's version.
 
     Published style-transfer files need no network, so a missing network is not an error here.
     """

@@ -61,8 +61,8 @@ class Published:
         for name in ("sampling", "delta_v", "jpeg"):
             if getattr(plan, name) != getattr(Plan, name):
                 raise UsageError(
-                    f"{name} is only for images that are corrupted here; those in {self.root} are"
-                    " used unchanged: leave it out."
+                    f"{name} applies only to images that are corrupted here, but those in "
+                    f"{self.root} are used unchanged: omit it."
                 )
         # Sampling options are rejected above, since they would silently have no effect.
         wanted = self._of_suite(plan.suite)
@@ -118,7 +118,7 @@ def find_published(root: Path, leave_out: Path | None = None) -> Published | Non
         return Published(root, folders[0], tuple(folders[1]), is_arrays=False)
     # A common mistake, which would otherwise be read as class folders named 1 to 5.
     if (root.name in known and (root / "1").is_dir()) or is_one_corruption(root):
-        raise UsageError(f"{root} holds one corruption: give the folder above it.")
+        raise UsageError(f"{root} contains a single corruption: give its parent folder.")
     return None
 
 
@@ -173,8 +173,8 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
     array, count = open_images(clean), len(files.listed)
     if array.shape != (count, *files.size, 3):
         raise UsageError(
-            f"{clean} must hold the clean images in the same order, with shape"
-            f" {(count, *files.size, 3)}, got {array.shape}."
+            f"{clean} must contain the clean images in the same order, with shape "
+            f"{(count, *files.size, 3)}, got {array.shape}."
         )
     planes = to_planes(array)
     return ImageSet(
@@ -228,7 +228,7 @@ def _match(images: Sequence[ListedImage], clean: Path) -> list[ListedImage]:
     clean_images: dict[tuple[str, str], ListedImage] = {}
     for image in find_images(clean):
         label, stem = _key(image)
-        # The key without a class lets validation images match wherever they lie.
+        # The key without a class lets validation images match in any folder.
         keys = [(label, stem)] + [("", stem)] * stem.startswith(VALIDATION)
         for key in dict.fromkeys(keys):
             other = clean_images.setdefault(key, image)

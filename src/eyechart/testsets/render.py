@@ -70,8 +70,8 @@ def render_each(
                     # match.
                     if int(pixels[position]) != digests[row]:
                         raise UsageError(
-                            f"Row {row} ({part.name}) has other pixels than the test set records:"
-                            " it was drawn with another version, or on another kind of device."
+                            f"The pixels of row {row} ({part.name}) differ from the test set: it "
+                            "was drawn with another version, or on another kind of device."
                         )
                     yield part, position, rendered[position]
 

@@ -28,7 +28,7 @@ from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import CleanDescription, Ruler
 
 CLEAN_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
-"""Number of pixels of clean images that are held at once, by device type."""
+"""Number of pixels of clean images that are in memory at once, by device type."""
 
 JPEG_AT_ONCE = 128
 """Number of images that a GPU compresses as JPEG at once."""
@@ -45,7 +45,7 @@ class CorruptedImages:
 
     `delta_v`: visual change in 0…1, NaN if there is no clean image or if it contains too little
     information. `pixels`: a 64-bit digest of the 8-bit values. `scales`: number of pyramid scales
-    behind the visual change, 0 if it is not measured.
+    used for the visual change, 0 if it is not measured.
     """
 
     images: Tensor
@@ -132,7 +132,7 @@ def as_jpeg(images: Tensor, quality: int) -> Tensor:
 def group_by_size(
     images: ImageSet, used: Sequence[int] | IntArray, device: torch.device
 ) -> list[IntArray]:
-    """Return the images in blocks of one size, each small enough to be held at once."""
+    """Return the images in blocks of one size, each small enough for the memory."""
     by_size: dict[tuple[int, int], list[int]] = {}
     for position in sorted({int(image) for image in used}):
         by_size.setdefault(images.sizes[position], []).append(position)

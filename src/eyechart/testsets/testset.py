@@ -36,7 +36,7 @@ from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
-"""Metadata key of a Parquet file that holds a test set."""
+"""Metadata key of a Parquet file with a test set."""
 
 PLAN = "plan.json"
 """File that states which plan the part files of a test set belong to."""
@@ -205,7 +205,7 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
     where = Path(path)
     stored = read_header(where).get(HEADER)
     if stored is None:
-        raise UsageError(f"{where} is not a test set: eyechart testset make writes one.")
+        raise UsageError(f"{where} is not a test set: create one with eyechart testset make.")
     try:
         values = json.loads(stored)
         schema, settings = values.pop("schema"), values.pop("plan")
@@ -296,7 +296,7 @@ def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
     for name in names:
         parts.drop(name)
     (folder / PLAN).unlink(missing_ok=True)
-    with suppress(OSError):  # the folder holds other files
+    with suppress(OSError):  # the folder contains other files
         folder.rmdir()
 
 
@@ -356,10 +356,10 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     }
     try:
         folder.mkdir(exist_ok=True)
-        # Never write into a folder that holds files of the user.
+        # Never write into a folder that contains files of the user.
         if not record.exists() and any(folder.iterdir()):
-            raise UsageError(f"{folder} holds other files: move it away.")
-        check_same(record, settings, "the beginnings of another test set")
+            raise UsageError(f"{folder} contains other files: move it elsewhere.")
+        check_same(record, settings, "an unfinished test set")
         write_settings(record, settings)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None

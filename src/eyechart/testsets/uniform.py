@@ -99,9 +99,9 @@ def _share_out(
 ) -> Iterator[tuple[int, IntArray]]:
     """Yield bins with the rows assigned to them, `count` in all, as evenly as possible.
 
-    `able` (bins × rows) says which rows can be in which bin. Bins that most rows can reach choose
-    first and at random, so that bins of small Δv contain rows of small and large reach alike. What
-    bins of large Δv then lack is assigned to the others.
+    `able` (bins × rows) is whether a row can be in a bin. Rows are assigned at random, first to the
+    bins that most rows can reach, so that bins of small Δv contain rows of small and large reach
+    alike. Rows that are then missing in bins of large Δv are assigned to the other bins.
     """
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     reached = able.sum(axis=1)
@@ -127,7 +127,7 @@ def _quotas(reached: IntArray, count: int) -> IntArray:
     """Return even shares of `count` for bins, each at most the number of rows that reach it."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
-    # From the rarest bin to the most common, so that what a rare bin cannot take is passed on.
+    # From the rarest bin to the most common, so that the rest of a rare bin's share is passed on.
     for number, bin_number in enumerate(np.argsort(reached, kind="stable")):
         quota[bin_number] = min(int(reached[bin_number]), -(-left // (len(reached) - number)))
         left -= int(quota[bin_number])
@@ -237,7 +237,7 @@ def _aim(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Re
     severities = severities_of(pool.entry)
     # Targets are balanced over the bins in which coverage is counted.
     edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
-    # Two severities are the ends of a continuous path; more are all the levels there are.
+    # Two severities are the ends of a continuous path; more are the complete list of levels.
     if len(severities) == 2:
         target = draw_targets(delta_v[0], delta_v[1], names, plan.n, edges, seed=plan.seed)
         _check_reach(pool, plan, target, delta_v)
@@ -255,8 +255,8 @@ def _check_reach(pool: Samples, plan: Plan, target: FloatArray, delta_v: FloatAr
         seen = delta_v[~np.isnan(delta_v)]
         reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
         raise UsageError(
-            f"{pool.name} reaches no Δv between {low:g} and {high:g} on these images, only"
-            f" {reach}: widen delta_v, or leave the corruption out."
+            f"{pool.name} does not reach a Δv between {low:g} and {high:g} on these images, only "
+            f"{reach}: widen delta_v, or omit the corruption."
         )
 
 

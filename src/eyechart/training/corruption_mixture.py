@@ -29,9 +29,9 @@ class Mixture:
 
     Each image gets one of the entries, drawn again every time. The strength follows the suite (its
     domain, or one of its levels), unless there is a range of `severity`, from which it is drawn
-    uniformly, or of `delta_v`: then the strength is such that visual change is uniform over that
-    range, as far as the corruption reaches, on average over images. `tables`: mean visual change of
-    each entry at severities 0 … 5, once it is measured.
+    uniformly, or of `delta_v`: then strengths are chosen such that visual change is uniform over
+    that range on average over images, as far as the corruption reaches. `tables`: mean visual
+    change of each entry at severities 0 … 5, once it is measured.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -47,7 +47,8 @@ class Mixture:
             check_severity(np.array(self.severity))
             if not self.severity[0] <= self.severity[1]:
                 raise UsageError(
-                    f"severity must be a range LOW-HIGH, got {_words(self.severity)}: swap them."
+                    f"severity must be a range LOW-HIGH, got {_words(self.severity)}: swap the two "
+                    "numbers."
                 )
         if self.delta_v is not None:
             low, high = self.delta_v
@@ -124,7 +125,8 @@ class Mixture:
         if self.delta_v is not None:
             changes = np.array(self.tables[number])
             low, high = self.delta_v
-            # A corruption that does not reach the end of the range is spread over what it reaches.
+            # A corruption that does not reach the end of the range is spread over the part that it
+            # reaches.
             wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
             return Strengths(np.interp(wanted, changes, KNOTS))
         return draw_strengths(self.entries[number], random)

@@ -43,8 +43,8 @@ class LabeledImages:
 
     `labels`: class indices, (N,) int64. `keys`: (N,) int64, one per image, from its digest.
     `pixels`: all images, uint8 (N, 3, H, W) on the CPU, if memory allows; otherwise None, and
-    images are read on demand. `transform`: what is applied to images when they are used for
-    training.
+    images are read on demand. `transform`: a transform that is applied to images when they are used
+    for training.
     """
 
     images: ImageSet
@@ -144,7 +144,7 @@ def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
 
 def _labels_of(images: ImageSet) -> list[str]:
     if not len(images):
-        raise UsageError(f"{images.source} holds no images.")
+        raise UsageError(f"{images.source} has no images.")
     # A missing label is reported with an example, before anything is trained.
     bare = [image.name for image in images.listed if image.label is None]
     if bare:
@@ -164,8 +164,8 @@ def _check_sizes(images: ImageSet) -> None:
     if len(set(images.sizes)) > 1:
         one, two = sorted(set(images.sizes))[:2]
         raise UsageError(
-            f"Training images must have one size, {images.source} has {one[1]} × {one[0]}"
-            f" and {two[1]} × {two[0]} px: give --stimulus 224, or another side."
+            f"Training images must have the same size, but {images.source} has {one[1]} × {one[0]} "
+            f"and {two[1]} × {two[0]} px: give --stimulus 224, or another side."
         )
 
 
@@ -177,8 +177,8 @@ def _check_counts(source: str, labels: Sequence[str], min_per_class: int = MIN_P
         name, count = too_small[0]
         more = f", and {len(too_small) - 1} more classes have too few" if len(too_small) > 1 else ""
         raise UsageError(
-            f"Every class needs at least {min_per_class} images, {name!r} in {source} has"
-            f" {count}{more}:"
+            f"Every class needs at least {min_per_class} images, but {name!r} in {source} has "
+            f"{count}{more}:"
             " add images, or remove the class."
         )
 
@@ -241,7 +241,7 @@ def reject_shared(train: ImageSet, test: ImageSet) -> None:
 def every_class(images: Sequence[ListedImage], step: int = 10) -> list[ListedImage]:
     """Return the images of every `step`-th class, sorted by name: ImageNet-100 from ImageNet."""
     if step < 1:
-        raise UsageError(f"--every must be a whole number from 1, got {step}.")
+        raise UsageError(f"--every must be a whole number of at least 1, got {step}.")
     names = sorted({image.label for image in images if image.label is not None})
     kept = set(names[::step])
     if len(names) > 1 and len(kept) < 2:

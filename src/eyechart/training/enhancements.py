@@ -101,11 +101,11 @@ def usual_enhancements(
 
 @dataclass(frozen=True, eq=False)
 class EnhancementStudy:
-    """What is to be compared: the standard network and its enhancements.
+    """The networks to compare: the standard network and its enhancements.
 
-    `network`: its architecture or, if `is_pretrained`, a model as `load_model` takes it, which is
-    fine-tuned. `recipe`: how networks are trained from scratch. `baseline`: whose errors mCE
-    divides by: "standard", or what `evaluate` takes: a table's name, a model, or a file.
+    `network`: its architecture or, if `is_pretrained`, a model to fine-tune, as for `load_model`.
+    `recipe`: how networks are trained from scratch. `baseline`: the model whose errors mCE divides
+    by: "standard", or a baseline of `evaluate`: a table's name, a model, or a file.
     """
 
     network: str
@@ -133,7 +133,7 @@ class EnhancementStudy:
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
 
     def open(self, baseline: Model | None) -> None:
-        """Create the folder, or check that it holds the same comparison with the same models."""
+        """Create the folder, or check that it contains the same comparison with the same models."""
         settings = {
             "kind": "enhancements",
             "network": self.network,
@@ -153,8 +153,8 @@ class EnhancementStudy:
 class EnhancementResults:
     """The results: a row for each enhancement, the standard network first.
 
-    `evaluations`: by their folder. `baseline`: whose errors mCE divides by. `notes`: sentences for
-    the reader of the results.
+    `evaluations`: by their folder. `baseline`: the model whose errors mCE divides by. `notes`:
+    sentences for the reader of the results.
     """
 
     evaluations: dict[Path, Results]
@@ -165,7 +165,7 @@ class EnhancementResults:
 
 @dataclass(frozen=True, eq=False)
 class _Baseline:
-    """Whose errors mCE divides by: a model loaded for that, or the name of another baseline."""
+    """The baseline of mCE: a model that was loaded for it, or the name of another baseline."""
 
     wanted: str
     model: Model | None = None
@@ -188,7 +188,7 @@ def compare_enhancements(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Train what is missing in the folder, test everything, and return the results.
+    """Train the networks that are missing in the folder, test all, and return the results.
 
     `load`: loads pretrained models, and the checkpoints that are written here.
     """

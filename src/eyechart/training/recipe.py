@@ -17,7 +17,7 @@ DECAY = 0.1
 """Factor of the learning rate at each milestone."""
 
 MAX_EPOCHS, MAX_STEPS, MAX_BATCH, MAX_CROP = 100_000, 10_000_000, 1_000_000, 8192
-"""Maxima: of more, a training would not end or not fit into memory."""
+"""Maximum values: larger ones would not finish or not fit into memory."""
 
 
 @dataclass(frozen=True)

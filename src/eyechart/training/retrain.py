@@ -53,8 +53,8 @@ class Retraining:
     """A retraining to be done.
 
     `spec`: the model, as `load_model` takes it. `train_images`: the training images, of which a
-    class-balanced subset of at most `images` is used. `source` and `settings`: what both models
-    are tested on. `out`: the output folder.
+    class-balanced subset of at most `images` is used. `source` and `settings`: the test of both
+    models. `out`: the output folder.
     """
 
     spec: str
@@ -67,15 +67,16 @@ class Retraining:
     max_train_images: int
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings are valid, as far as this shows without images."""
+        """Raise a UsageError unless the settings are valid; images are not checked."""
         if self.max_train_images < 2:
             raise UsageError(
-                f"max_train_images must be a whole number from 2, got {self.max_train_images}."
+                f"max_train_images must be a whole number of at least 2, got "
+                f"{self.max_train_images}."
             )
         if self.source.published is not None:
             raise UsageError(
-                f"{self.source.published.root} holds corrupted images: give clean ones as --images,"
-                " which are corrupted here."
+                f"{self.source.published.root} contains corrupted images: give clean ones as "
+                "--images, which are corrupted here."
             )
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
@@ -135,11 +136,11 @@ def trainable(model: Model) -> nn.Module:
     module = model.module
     if module is None or isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
-            f"Only torch modules can be trained, and {model.name} is not one (but a function, an"
-            " exported program, TorchScript, ONNX or TensorFlow Lite): give the original network."
+            f"Only torch modules can be trained, but {model.name} is a function, an exported "
+            "program, TorchScript, ONNX or TensorFlow Lite: give the original network."
         )
     if not any(parameter.is_floating_point() for parameter in module.parameters()):
-        raise UsageError(f"{model.name} has no parameters, so there is nothing to train.")
+        raise UsageError(f"{model.name} has no parameters to train: give another model.")
     return module
 
 
@@ -213,9 +214,8 @@ def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
     if len(data) >= asked.max_train_images:
         return []
     return [
-        f"Trained with {len(data):,} images instead of {asked.max_train_images:,}:"
-        f" {data.images.source} has"
-        " no more usable ones."
+        f"Trained with {len(data):,} images instead of {asked.max_train_images:,}, because "
+        f"{data.images.source} has no more usable ones."
     ]
 
 

@@ -18,8 +18,9 @@ class TrainingSources:
     """Two folders or lists of labeled images, or one of which a fraction is held out for testing.
 
     `stimulus`: how images are resized and cropped. `every`: use only every n-th class, sorted by
-    name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder, which may lie among
-    the images. `n_classes`: the expected number of classes before some are left out, None for any.
+    name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder, which may be inside
+    the image folder. `n_classes`: the expected number of classes before some are left out, None for
+    any.
     """
 
     images: Path

@@ -1,6 +1,6 @@
 """The steps of a training, and its state beside the checkpoint, from which it resumes.
 
-What a step learns is in `training_loop` and in `style_transfer`.
+The computation of a step is in `training_loop` and in `style_transfer`.
 """
 
 import signal
@@ -47,7 +47,7 @@ def is_finished(path: Path, settings: Settings) -> bool:
 class TrainingState:
     """A module, its optimizer and the number of steps done: the loop over steps.
 
-    However it is interrupted, it resumes from the file beside `path` with the same result.
+    After any interruption it resumes from the file beside `path`, with the same result.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ def check_same_training(path: Path, old: Settings, new: Settings) -> None:
 
 @contextmanager
 def interrupt_noticed() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether Ctrl-C or SIGTERM was received, without stopping.
+    """Yield a function that returns whether Ctrl-C or SIGTERM was received, without stopping.
 
     If it stopped in the middle of a step, weights would be partly updated.
     """
@@ -149,7 +149,7 @@ def interrupt_noticed() -> Iterator[Callable[[], bool]]:
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            # Whoever interrupts twice does not want to wait.
+            # A second interrupt means that the user does not want to wait.
             raise KeyboardInterrupt
         asked = True
         RECEIVED.append(number)

@@ -1,4 +1,4 @@
-"""The training loop; however it is interrupted, it resumes with the same result.
+"""The training loop; after any interruption it resumes with the same result.
 
 Blocks of images are mirrored, shifted and corrupted together on the device, then go through the
 network batch by batch.
@@ -35,7 +35,7 @@ from eyechart.training.state import TrainingState, is_finished, state_path
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What is trained: a module, which is modified, and the checkpoint's information on it.
+    """The start of a training: a module, which is modified, and its metadata for the checkpoint.
 
     `network`: its architecture, or `base`: the model, as `load_model` takes it. `trained_on`:
     corruptions that it was trained on before.
@@ -61,7 +61,7 @@ def new_network(name: str, data: LabeledImages, seed: int, steps: Preprocessing)
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What is trained, on which images, with which corruptions, and how.
+    """A training: the module, the images, the corruptions and the recipe.
 
     To start again, use the module as it was at first, not one that a training has modified.
     """
@@ -77,7 +77,7 @@ class Training:
         self.recipe.check_crop(self.data.size)
         self.mixture.check()
         if not any(True for _ in self.start.module.parameters()):
-            raise UsageError("The network has no parameters, so there is nothing to train.")
+            raise UsageError("The network has no parameters to train: give another one.")
 
     def settings(self) -> dict[str, object]:
         """Return everything that determines a training, as plain values, user settings first."""

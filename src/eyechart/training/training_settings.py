@@ -162,7 +162,7 @@ class NetworkSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings:
-    """A model to be retrained on corruptions, and what it is tested on before and after."""
+    """A model to be retrained on corruptions, and its test before and after."""
 
     model: Annotated[
         str,
@@ -218,7 +218,7 @@ class RetrainSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EnhancementSettings:
-    """A network to be enhanced, the enhancements, and what they are tested on."""
+    """A network to be enhanced, the enhancements, and their test."""
 
     arch: Annotated[
         str,
@@ -255,7 +255,7 @@ class EnhancementSettings:
     baseline: Annotated[
         str,
         Option(
-            help="Whose errors mCE divides by: standard (the network before it is enhanced),"
+            help="Baseline of mCE: standard (the network before it is enhanced),"
             f" {ALEXNET}, a model or a .csv file, as for evaluate.",
             group="Curves and statistics",
         ),

@@ -1,6 +1,6 @@
 """`vif` and `delta_v`: one number per image for images of any supported type.
 
-`measure_change` also says how reliable those numbers are.
+`measure_change` also returns how reliable these numbers are.
 """
 
 import warnings
@@ -99,9 +99,9 @@ def vif(
             `corrupted`.
 
     Returns:
-        1 for identical images, near 0 if nothing is left. A tensor for a tensor (0-dimensional for
-        a single image), a NumPy array for a batch array or a list, a float for a single array or
-        PIL image.
+        1 for identical images, near 0 if all information is lost. A tensor for a tensor
+        (0-dimensional for a single image), a NumPy array for a batch array or a list, a float for a
+        single array or PIL image.
 
     Raises:
         UsageError: the images are too small, or do not match.
@@ -128,7 +128,7 @@ def delta_v(
     """Return the visual change Δv = max(0, 1 − VIF) in [0, 1], one number per image.
 
     If the clean image is constant or contains almost no information, Δv is NaN, and a
-    LowInformationWarning says for how many images.
+    LowInformationWarning has the number of these images.
 
     Args:
         clean: as for `vif`.
@@ -210,7 +210,7 @@ def clean_statistics(
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Statistics:
-    """Return what `vif` and `delta_v` need of clean images, to reuse it for many corrupted ones.
+    """Return statistics of clean images, to reuse them for many corrupted ones.
 
     At 224 px the statistics take 1.3 MB per image, 0.8 MB in float32 (1.4 MB with the definition
     "pixel").
@@ -260,8 +260,8 @@ def _measure(
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
-            f"clean holds {n_clean} images and corrupted {n_corrupted}:"
-            " give the same number of both, or one clean image for all."
+            f"clean has {n_clean} images and corrupted {n_corrupted}: give the same number of "
+            "both, or one clean image for all."
         )
     if isinstance(corrupted, list | tuple):
         return _in_kind(_compare_list(before, after, chosen, band_dtype), corrupted)
@@ -334,7 +334,7 @@ def _grays(images: object, role: str, differentiable: bool) -> list[Tensor]:
             raise UsageError("A list has no gradient: stack the images to one tensor.")
         grays = [_grays(image, role, differentiable) for image in images]
         if any(len(gray) != 1 or len(gray[0]) != 1 for gray in grays):
-            raise UsageError(f"{role} is a list, so it must hold single images, not batches.")
+            raise UsageError(f"{role} is a list, so it must contain single images, not batches.")
         return [gray[0] for gray in grays]
     # validated in both cases, also if the rounded batch itself is not used
     batch = _batch(images, role)
@@ -379,8 +379,8 @@ def _of_ruler(statistics: Statistics, ruler: VifRuler) -> Statistics:
     name = statistics.definition.name
     if name != ruler.name:
         raise UsageError(
-            f"The clean statistics are of the ruler '{name}', not '{ruler.name}':"
-            f" give ruler='{name}'."
+            f"The clean statistics are for the ruler '{name}', not '{ruler.name}': give "
+            f"ruler='{name}'."
         )
     return statistics
 

@@ -66,7 +66,7 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
         return [ImagePair(corrupted.stem, clean, corrupted)], []
     if clean.resolve() == corrupted.resolve():
         raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
-    # one folder may lie inside the other
+    # one folder may be inside the other
     before = _by_name(find_image_files([clean], leave_out=corrupted))
     after = _by_name(find_image_files([corrupted], leave_out=clean))
     pairs = [ImagePair(name, before[name], after[name]) for name in sorted(before) if name in after]
@@ -132,8 +132,8 @@ def _prepare(
     if known is not None:
         if not known.is_of(*digests, settings.ruler, settings.dtype):
             raise UsageError(
-                f"The table has {pair.name} from another file, or by another ruler, dtype or"
-                " version: choose another table, or delete it."
+                f"The row of {pair.name} in the table is from another file, ruler, dtype or "
+                "version: choose another table, or delete it."
             )
         return PairOutcome(pair, known, kept=True)
     try:
@@ -141,7 +141,7 @@ def _prepare(
         check_pair(clean, corrupted, find_vif(settings.ruler))
     except UsageError as error:
         sentence = str(error)
-        # errors about the pixels do not know the file they came from
+        # errors about the pixels do not include the file name
         named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))
         return PairOutcome(pair, None, why=sentence if named else f"{pair.corrupted}: {sentence}")
     return _LoadedPair(pair, digests, clean, corrupted)

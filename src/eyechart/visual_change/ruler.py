@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class CleanDescription(Protocol):
-    """What a ruler keeps of clean images of one size, to reuse it for many corrupted ones."""
+    """A ruler's description of clean images of one size, reused for many corrupted ones."""
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -35,7 +35,7 @@ class Ruler(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in manifests, results, reports and human placements."""
+        """The ruler's name, as stored in manifests, results, reports and human placements."""
 
     @property
     def version(self) -> int:
@@ -51,7 +51,7 @@ class Ruler(Protocol):
 
     @property
     def limits(self) -> str:
-        """What it cannot measure, as a sentence."""
+        """Its limits, as a sentence."""
 
     def describe(self, clean: Tensor) -> CleanDescription:
         """Return the description of clean images, uint8 (B, C, H, W).

@@ -50,7 +50,7 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     A truncated last line is ignored.
 
     Raises:
-        UsageError: the file is not such a table, or has rows for other images than `names`.
+        UsageError: the file is not a table of this command, or has rows for images not in `names`.
     """
     if not path.exists():
         return {}
@@ -67,7 +67,7 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     other_names = rows.keys() - set(names)
     if other_names:
         raise UsageError(
-            f"{path} holds rows of other images, such as {min(other_names)}: choose another file."
+            f"{path} has rows of other images, such as {min(other_names)}: choose another file."
         )
     return rows
 

@@ -45,7 +45,7 @@ def export(
         print(f"  {done.reused:,} responses to clean images come from other studies.")
     if done.excluded:
         how = "are included as requested" if include_excluded else "are excluded"
-        print(f"  {done.excluded:,} sessions break a rule and {how}: see exclusions.csv.")
+        print(f"  {done.excluded:,} sessions violate a rule and {how}: see exclusions.csv.")
     if done.left_out:
         print(f"  {done.left_out:,} single trials are excluded: see trial_left_out in trials.csv.")
     if not done.counted:

@@ -18,7 +18,7 @@ StudyPath = Annotated[Path, typer.Argument(metavar="STUDY", parser=folder, help=
 
 
 def need_experiment() -> None:
-    """Raise a UsageError that says what to install if packages are missing."""
+    """Raise a UsageError with the packages to install if some are missing."""
     from importlib.util import find_spec
 
     needed = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "cachetools", "itsdangerous")
@@ -47,7 +47,7 @@ class ServerSettings:
     submit_hosts: Annotated[
         tuple[str, ...],
         Option(
-            help="For tests: a host that stands in for Mechanical Turk; repeatable.",
+            help="For tests: a host that replaces Mechanical Turk; repeatable.",
             group=GROUP,
             flags=("--submit-host",),
         ),

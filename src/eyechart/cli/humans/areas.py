@@ -56,8 +56,8 @@ def areas(
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
     print(
         f"area: area under the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %:"
-        " bootstrap confidence intervals over images or participants. bounds: range of the area,"
-        " whatever the curve is where there are no responses."
+        " bootstrap confidence intervals over images or participants. bounds: smallest and largest "
+        "possible area, for any curve in the ranges without responses."
     )
 
 
@@ -71,7 +71,7 @@ def _row(reference: "Reference", area: "HumanArea") -> list[str]:
         all_responses = f"{reference.count(area.experiment):,}"
         return [*start, *["–"] * (len(HEAD) - 3), all_responses]
     curve = area.curve
-    # those behind this curve: consistency needs clean responses too, which not all images have
+    # only the images of this curve: consistency also needs clean responses, which some images lack
     responses = f"{curve.bins.counts.sum():,.0f}"
     pairs = (*map(curve.interval, LEVELS), curve.bounds)
     clean = "–" if curve.left is None else f"{curve.left:.3f}"

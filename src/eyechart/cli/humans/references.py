@@ -1,4 +1,4 @@
-"""`eyechart humans list`, `import` and `merge`: human references, and files that hold them."""
+"""`eyechart humans list`, `import` and `merge`: human references and their files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -154,5 +154,5 @@ def _matched(reference: "Reference", experiment: str) -> str:
             f"transferred to {', '.join(transferred)} ({alike.name} class, {alike.evidence})"
         )
     if not words:
-        return f"matches no corruption of a suite, stands for a custom one called {experiment}"
+        return f"matches no corruption of a suite; used for a custom corruption named {experiment}"
     return "; ".join(words)

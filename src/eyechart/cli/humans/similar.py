@@ -38,7 +38,8 @@ def similar(
         ),
     ],
     a: Annotated[
-        str | None, typer.Argument(metavar="[A]", help="A corruption or experiment in it.")
+        str | None,
+        typer.Argument(metavar="[A]", help="A corruption or experiment in the reference."),
     ] = None,
     b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one.")] = None,
     *,
@@ -99,8 +100,8 @@ def similar(
         for option, value in curves_only.items():
             if value is not None:
                 raise UsageError(
-                    f"{option} is for curves, and {reference} holds same/different judgements:"
-                    f" omit {option}."
+                    f"{option} applies to curves, but {reference} has same/different judgements: "
+                    f"omit {option}."
                 )
         classes = similar_of_study(file, study_name(Path(reference)), a, b)
     else:
@@ -121,7 +122,7 @@ def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "
 
     results = analyze(read_single_judgements(file))
     if not results:
-        raise UsageError(f"{file} holds no responses yet.")
+        raise UsageError(f"{file} has no responses yet.")
     print_judgements(results, results if a is None or b is None else [pick(results, a, b)])
     return find_similar(compare_judgements(results), source, SIMULTANEOUS)
 
@@ -177,7 +178,7 @@ def similar_of_reference(
 
 
 def print_classes(similarity: "SimilarClasses") -> None:
-    """Print the classes that were found, and which corruptions are in none."""
+    """Print the classes that were found, and the corruptions that are in no class."""
     for group in similarity.classes:
         print(f"Class {group.name}: {', '.join(group.members)} ({group.evidence}).")
     alone = [name for name in similarity.tested if similarity.find(name) is None]
@@ -304,5 +305,6 @@ def _judgements_table(results: "list[PairResult]") -> object:
 def _print_one(result: "PairResult") -> None:
     print(
         f"Before correction: p = {result.pooled:.4g} pooled, {result.by_participant:.4g} over"
-        f" participants; bias {result.bias:+.2f} (positive: 'different' is said too rarely)."
+        f" participants; bias {result.bias:+.2f} (positive: participants respond 'different' too "
+        "rarely)."
     )

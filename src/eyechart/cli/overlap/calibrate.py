@@ -156,7 +156,7 @@ def _load(
     if settings.max_images < 1:
         raise UsageError(f"--max-images must be at least 1, got {settings.max_images}.")
     if find_source(images, source.stimulus).published is not None:
-        raise UsageError(f"{images} holds corrupted images: give clean ones.")
+        raise UsageError(f"{images} contains corrupted images: give clean ones.")
     labeled = [image for image in find_images(images) if image.label is not None]
     if not labeled:
         raise UsageError(
@@ -174,7 +174,7 @@ def _calibrate(
     record: "CalibrationRecord",
     bars: "ProgressBars",
 ) -> list["Calibrated"]:
-    """Return the calibration of every corruption, from an earlier run or from this one."""
+    """Return the calibration of every corruption, computed now or in an earlier run."""
     from eyechart.overlap.calibrate import calibrate_entry
 
     calibrated: list[Calibrated] = []

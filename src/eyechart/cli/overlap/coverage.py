@@ -94,8 +94,8 @@ def coverage(
         covers, tests, notes = _measured_coverage(settings, matrix_settings)
     if settings.latex is not None and not tests:
         raise UsageError(
-            "--latex writes the errors of models trained on a whole benchmark, and the table has no"
-            f" row all:{settings.by} or all:{settings.of}: train them with eyechart overlap run"
+            f"--latex writes the errors of models trained on a whole benchmark, but the table has "
+            f"no row all:{settings.by} or all:{settings.of}: train them with eyechart overlap run"
             " --together."
         )
     for cover in covers:
@@ -150,7 +150,7 @@ def _measured_coverage(
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """Accuracies, the bootstrap errors if there are any, and the baseline."""
+    """The accuracies, the bootstrap errors (if there are any), and the baseline."""
 
     table: "AccuracyTable"
     drawn: "StudyErrors | None"

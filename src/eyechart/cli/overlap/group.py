@@ -12,7 +12,7 @@ from eyechart.cli.overlap import (
 )
 from eyechart.cli.shared.help import CommandLine
 
-app = CommandLine(help="Find corruptions that overlap, and benchmarks without.")
+app = CommandLine(help="Find corruptions that overlap, and benchmarks without overlap.")
 app.command("run")(run.run)
 app.command("matrix")(tables.matrix)
 app.command("select")(select.select)

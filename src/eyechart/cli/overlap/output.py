@@ -84,7 +84,7 @@ def print_written(paths: Iterable[Path | None]) -> None:
 
 
 def check_figure_file(path: Path | None) -> None:
-    """Raise a UsageError unless a figure of ours can be written there."""
+    """Raise a UsageError unless a figure can be written at this path."""
     if path is None:
         return
     from eyechart.reports.figures.figure_files import check_figure
@@ -103,7 +103,7 @@ def draw_panel(overlap: "OverlapPanel", path: Path) -> None:
 
 
 def check_table(path: Path | None, source: Path | None) -> None:
-    """Raise a UsageError unless a CSV file of ours can be written there."""
+    """Raise a UsageError unless a CSV file can be written at this path."""
     if path is None:
         return
     check_file_to_write(path)
@@ -120,7 +120,7 @@ def check_table(path: Path | None, source: Path | None) -> None:
 
 
 def check_latex(path: Path | None) -> None:
-    """Raise a UsageError unless a LaTeX file of ours can be written there."""
+    """Raise a UsageError unless a LaTeX file can be written at this path."""
     if path is None:
         return
     from eyechart.reports.figures.latex import MADE_BY

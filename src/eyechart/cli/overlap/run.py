@@ -74,7 +74,7 @@ def run(
     if "arch" in values and settings.start is not None:
         raise UsageError(f"--preset {preset} trains from scratch: omit --start.")
     if "together" in values and not ("suites" in values and not settings.corruptions):
-        # the benchmarks of the preset are not all in a study of other corruptions
+        # a study of other corruptions may not include all benchmarks of the preset
         settings = replace(settings, together=())
         del values["together"]
     settings.check()
@@ -124,7 +124,7 @@ def preset_values(context: typer.Context) -> dict[str, PresetValue]:
 
 
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":
-    """Return the corruptions of all suites, or those chosen of them; each name once."""
+    """Return the corruptions of all suites, or the chosen ones; each name once."""
     from eyechart.cli.shared.console import note_left_out
     from eyechart.suites.assets import left_out, ready_entries
     from eyechart.suites.suite import load_suite
@@ -153,8 +153,8 @@ def benchmarks_of(
         missing = [member for member in members if member not in known]
         if missing:
             raise UsageError(
-                f"--together {name} has {missing[0]}, which is not in this study: add its suite"
-                " with --suite."
+                f"--together {name} contains {missing[0]}, which is not in this study: add its "
+                "suite with --suite."
             )
         if suite.name in benchmarks:
             raise UsageError(

@@ -24,7 +24,7 @@ CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotatio
 class Only:
     """The fields of a record that a command has options for.
 
-    `usual`: a record with other defaults, also for the fields that are no options; as in
+    `usual`: a record with other defaults, also for fields without an option; as in
     `Annotated[Recipe, Only("batch_size", "epochs", usual=RETRAINING)]`.
     """
 
@@ -41,10 +41,10 @@ class Only:
 
 
 class Typed:
-    """Options of which a command gets only what was typed, as a mapping.
+    """Options that a command gets as a mapping of the values that were typed.
 
-    For settings that may also stand in a file: what was typed goes before the file, and the file
-    before the defaults.
+    For settings that can also be in a file: typed values override the file, which overrides the
+    defaults.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:
@@ -53,14 +53,14 @@ class Typed:
 
 @dataclass(frozen=True)
 class _Derived:
-    """The options behind an argument of a command, and what makes its value of theirs."""
+    """The options of a command's argument, and the function that builds its value from theirs."""
 
     make: Callable[..., object]
     fields: list[Field]
     is_typed_alone: bool = False
 
     def value(self, context: typer.Context, typed: dict[str, object]) -> object:
-        """Return the argument's value; its options are taken out of what was typed."""
+        """Return the argument's value; its options are removed from the typed values."""
         by_name = {field.name: field for field in self.fields}
         options = {name: typed.pop(name) for name in by_name}
         if self.is_typed_alone:
@@ -103,9 +103,9 @@ def _is_typed(context: typer.Context, name: str) -> bool:
 
 
 def _place_in_help(field: Field) -> tuple[bool, int, bool]:
-    """Return what options are sorted by; arguments are typed in the order of their record.
+    """Return the sort key of an option; positional arguments keep the order of their record.
 
-    In each group, what a record declares itself comes before what it shares with others.
+    In each group, the record's own options come before inherited ones.
     """
     if field.option.is_argument:
         return False, 0, False
@@ -113,7 +113,7 @@ def _place_in_help(field: Field) -> tuple[bool, int, bool]:
 
 
 def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of those fields that were typed; the others keep their defaults."""
+    """Return the values of the fields that were typed; the others keep their defaults."""
     values = {}
     for name, value in typed.items():
         if value is None or value == []:
@@ -126,7 +126,7 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
 
 
 def _derived_from(annotation: object) -> _Derived | None:
-    """Return the options that an argument with this annotation stands for; None if for none."""
+    """Return the options of an argument with this annotation; None if it has none."""
     extras: list[object] = []
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)

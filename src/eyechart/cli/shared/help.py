@@ -128,7 +128,7 @@ def _opening(usage: str, text: str | None) -> list[str]:
 def _option_sections(
     params: "Iterable[Parameter]", annotations: dict[str, object]
 ) -> dict[str, list[Entry]]:
-    """Return what is shown of arguments and options, by group and in the order of the groups."""
+    """Return the help entries of arguments and options by group, in the order of the groups."""
     params = [param for param in params if not getattr(param, "hidden", False)]
     sections = {}
     arguments = _arguments(params)
@@ -156,7 +156,7 @@ def _usage(argument: "Parameter") -> str:
 
 
 def _option_name(option: "Parameter", annotation: object) -> str:
-    """Return an option as it is typed: its flags, short ones first, and what stands for a value."""
+    """Return an option as it is typed: flags, short ones first, and a placeholder for the value."""
     short = [flag for flag in option.opts if not flag.startswith("--")]
     # further long ones are former names, which still work
     long = [flag for flag in option.opts if flag.startswith("--")][:1]
@@ -167,7 +167,7 @@ def _option_name(option: "Parameter", annotation: object) -> str:
 
 
 def _metavar(annotation: object) -> str:
-    """Return the word for a value of this type; of a list, for one of its values."""
+    """Return the placeholder for a value of this type; for a list, that of one of its values."""
     if get_origin(annotation) in (Annotated, list, Union, UnionType):
         kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
         return _metavar(kinds[0])
@@ -182,7 +182,7 @@ def _annotations(function: Callable[..., object] | None) -> dict[str, object]:
 
 
 def _text(param: "Parameter") -> str:
-    """Return the help of an argument or option, with its default where there is one to show."""
+    """Return the help of an argument or option, with its default if there is one to show."""
     text = str(getattr(param, "help", None) or "")
     if param.required:
         # a usage line shows already which arguments are required
@@ -252,5 +252,5 @@ def _title(text: str) -> str:
 
 
 def _width() -> int:
-    """Return the width of the terminal, or what COLUMNS says; 80 in a pipe."""
+    """Return the width of the terminal, or the value of COLUMNS; 80 in a pipe."""
     return max(MIN_WIDTH, min(MAX_WIDTH, shutil.get_terminal_size().columns))

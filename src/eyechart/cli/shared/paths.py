@@ -8,17 +8,17 @@ from eyechart.core.errors import UsageError
 
 
 def folder_or_file(text: str) -> Path:
-    """Return the path; reject an empty text, which would mean the current folder."""
+    """Return the path; reject an empty string, which would mean the current folder."""
     # a default value is a Path already
     if not str(text).strip():
-        raise typer.BadParameter("give a folder or a file, not an empty text.")
+        raise typer.BadParameter("give a folder or a file, not an empty string.")
     return Path(text)
 
 
 def folder(text: str) -> Path:
-    """Return the path of a folder; reject an empty text."""
+    """Return the path of a folder; reject an empty string."""
     if not str(text).strip():
-        raise typer.BadParameter("give a folder, not an empty text.")
+        raise typer.BadParameter("give a folder, not an empty string.")
     return Path(text)
 
 

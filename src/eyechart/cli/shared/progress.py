@@ -54,7 +54,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            # at first this counts work of an earlier run, which says nothing about the rate
+            # the first call counts work of an earlier run, which must not affect the rate
             young = (task.elapsed or 0) < 1
             return Text("" if speed is None or young else f"{speed:,.1f}/s")
 

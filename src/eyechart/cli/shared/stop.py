@@ -5,16 +5,16 @@ from pathlib import Path
 from eyechart.core.locks import LOCK
 
 FAILED = 1
-"""Exit status if what was asked for does not hold: `--fail-under`, `models check`."""
+"""Exit status if a requested check fails: `--fail-under`, `models check`."""
 
 USAGE = 2
 """Exit status of bad input."""
 
 BUG = 70
-"""Exit status of an error that is none of the user's (EX_SOFTWARE of sysexits.h)."""
+"""Exit status of an internal error (EX_SOFTWARE of sysexits.h)."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it: 128 and the number of the signal."""
+"""Exit status after Ctrl-C, as in shells: 128 plus the number of the signal."""
 
 BROKEN_PIPE = 141
 """Exit status if the reader of a pipe has gone."""
@@ -29,8 +29,8 @@ class Stop(Exception):
 
 
 def stopped(where: Path, result: str) -> Stop:
-    """Return what ends a command after Ctrl-C; `result`: what was kept."""
-    # a folder that holds only the lock of this command is removed with it
+    """Return the exception that ends a command after Ctrl-C; `result`: the output that was kept."""
+    # a folder that contains only this command's lock is removed with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():
         sentence = f"Stopped: {result} is in {where}; run the same command again to resume."

@@ -116,7 +116,7 @@ def subclass(
 def _subclass_folds(
     kinds: "HoldoutImages", settings: SubclassSettings, names: list[str]
 ) -> "tuple[list[Fold], tuple[str, ...]]":
-    """Return what is held out, and notes on it; `names`: requested subclasses."""
+    """Return what is held out, with notes; `names`: the requested subclasses."""
     from eyechart.structure.cifar100 import published_order
     from eyechart.structure.folds import named_fold, subclass_folds
     from eyechart.structure.held_out_names import hold_named, hold_published
@@ -152,7 +152,7 @@ def _load(
 
     folder = images.parent if images.is_file() else images
     if out.exists() and out.resolve() == folder.resolve():
-        raise UsageError(f"{out} holds the images: choose another --out.")
+        raise UsageError(f"{out} contains the images: choose another --out.")
     return load_holdout_images(images, kind, stimulus, progress, out)
 
 

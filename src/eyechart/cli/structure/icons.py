@@ -52,7 +52,7 @@ def build(
     from eyechart.structure.icons.npm_packages import STYLES
 
     if source is not None and source.is_file():
-        raise UsageError(f"{source} is a file: give --from the folder that holds the packages.")
+        raise UsageError(f"{source} is a file: give --from the folder that contains the packages.")
     if source is not None and not source.is_dir():
         raise UsageError(f"No such folder: {source}.")
     # "." and ".." have no name

@@ -1,7 +1,7 @@
 """Exact bilinear interpolation.
 
-Gray levels are multiples of 1/64 and coordinates multiples of 1/32 px, so that float32 holds every
-product and every sum exactly, in any order of summation.
+Gray levels are multiples of 1/64 and coordinates multiples of 1/32 px, so that every product and
+every sum is exact in float32, in any order of summation.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""OpenCV, if installed: a faster CPU kernel for what torch defines, never a definition."""
+"""OpenCV, if installed: faster CPU versions of kernels whose results are defined by torch."""
 
 from functools import lru_cache
 from typing import Any

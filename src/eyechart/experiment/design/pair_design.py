@@ -162,7 +162,7 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
         raise UsageError(
             f"{question.a} and {question.b} have no visual change in common"
             f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
-            f" {b.delta_v.max():.2f}): leave the pair out with --pair, or make the test set with"
+            f" {b.delta_v.max():.2f}): omit the pair with --pair, or make the test set with"
             " --sampling uniform."
         )
     return low, high

@@ -79,7 +79,7 @@ def _stimuli(
 ) -> list[PlannedStimulus]:
     sources = group_by_source(rows)
     config = settings.config
-    # Each study sets other images aside: a participant who returns must not know all of them.
+    # Each study sets other images aside, so that a returning participant has not seen all of them.
     seed = hash64(request.seed, config.name) % 2**32
     if config.kind == "categorise":
         return design_categories(sources, config, seed, request.catch_pool)

@@ -61,7 +61,7 @@ def make_images(
 
 
 def good_images(testset: TestSet, rows: Collection[int], study: Path, side: int) -> dict[int, str]:
-    """Return the SHA-256 of those rows whose image files exist and match the test set."""
+    """Return the SHA-256 of the rows whose image files exist and match the test set."""
     wanted = _digests(testset, rows)
     good = {}
     for row, sha256 in recorded_images(study).items():

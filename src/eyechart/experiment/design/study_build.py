@@ -36,7 +36,7 @@ RECORD = "making.json"
 
 
 class StudyIdentity(Record):
-    """What must be unchanged for an interrupted build to resume; it holds no secret."""
+    """What must be unchanged for an interrupted build to resume; without the secret."""
 
     config: dict[str, JsonValue]
     testset: str
@@ -47,7 +47,7 @@ class StudyIdentity(Record):
 
 
 class BuildRecord(Record):
-    """The file that a study's folder has from the beginning of the build."""
+    """The file that is in a study's folder from the beginning of the build."""
 
     began: datetime
     settings: StudyIdentity
@@ -109,7 +109,7 @@ def prepare(order: StudyOrder) -> PreparedStudy:
         side = read_config(where / study_files.CONFIG).side
         rows = _shown(order)
         if len(good_images(order.testset, rows, where, side)) == len(rows):
-            raise UsageError(f"{where} is a study already: choose another folder.")
+            raise UsageError(f"{where} is already a study: choose another folder.")
     if (where / study_files.SECRET).exists():
         secret = study_files.read_secret(where / study_files.SECRET)
     else:
@@ -138,7 +138,7 @@ def carry_out(
         where.mkdir(exist_ok=True)
         with try_lock(where / RECORD) as ours:
             if not ours:
-                raise UsageError(f"Another run is making {where}: wait for it.")
+                raise UsageError(f"Another run is building {where}: wait for it.")
             remove_leftovers([where, where / study_files.STIMULI])
             _begin(begun)
             rows = _shown(order) if begun.is_finished else order.rows
@@ -160,14 +160,15 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
     odd = next((size for size in sizes if size[0] != size[1]), None)
     if odd is not None:
         raise UsageError(
-            f"A study shows squares, and {sizes[odd]} is {odd[1]} × {odd[0]} px: make the test set"
+            f"The images of a study must be square, but {sizes[odd]} is {odd[1]} × {odd[0]} px: "
+            "make the test set"
             " with --stimulus 224."
         )
     if len(sizes) > 1:
         (one, _), (two, _) = list(sizes)[:2]
         raise UsageError(
-            f"All images of a study must have one size, but {sizes[one, one]} has {one} px while"
-            f" {sizes[two, two]} has {two}: make the test set with --stimulus 224."
+            f"All images of a study must have the same size, but {sizes[one, one]} has {one} px "
+            f"and {sizes[two, two]} has {two}: make the test set with --stimulus 224."
         )
     # No size at all: none of the images is in the test set, which a later check reports by name.
     return next(iter(sizes), (order.config.side, 0))[0]
@@ -182,10 +183,10 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
     """Return when the study in a folder was begun, or None for a new one.
 
     Raises:
-        UsageError: If the folder holds anything else.
+        UsageError: If the folder contains anything else.
     """
     if where.exists() and not where.is_dir():
-        raise UsageError(f"{where} is a file, and a study is a folder: choose another name.")
+        raise UsageError(f"{where} is a file, but a study must be a folder: choose another name.")
     if not where.parent.is_dir():
         raise UsageError(f"No such folder: {where.parent}.")
     if not where.exists():
@@ -194,20 +195,22 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
     if known is None:
         mine = (f".{RECORD}.lock",)
         if any(path.name not in mine for path in where.iterdir()):
-            raise UsageError(f"{where} holds files of something else: choose another folder.")
+            raise UsageError(
+                f"{where} contains files that are not part of a study: choose another folder."
+            )
         return None
     if _in_current_words(known.settings) != _in_current_words(identity):
         if (where / study_files.CONFIG).exists():
-            raise UsageError(f"{where} is a study already: choose another folder.")
+            raise UsageError(f"{where} is already a study: choose another folder.")
         raise UsageError(
-            f"{where} holds the beginnings of a study with other settings: delete it, or choose"
-            " another folder."
+            f"{where} contains an unfinished study with other settings: delete it, or choose "
+            "another folder."
         )
     return known.began
 
 
 def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
-    """Return the settings to compare: a study of version 1 has other words in its default texts."""
+    """Return the settings to compare: the default texts of version 1 are worded differently."""
     texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
     return identity.model_copy(update={"config": {**identity.config, **texts}})
 

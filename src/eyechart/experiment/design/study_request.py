@@ -66,7 +66,7 @@ class StudyRequest:
     settings_file: Annotated[
         Path | None,
         Option(
-            help="YAML with any setting of a study; options come before it.",
+            help="YAML file with any settings of a study; options override it.",
             group=STUDY,
             flags=("--settings",),
             metavar="FILE",
@@ -96,7 +96,7 @@ class StudyRequest:
     secret: Annotated[
         Path | None,
         Option(
-            help="That of an earlier study with the same database, or its folder.",
+            help="Secret file or folder of an earlier study with the same database.",
             group=STUDY,
             is_advanced=True,
             metavar="FILE",
@@ -109,9 +109,11 @@ class StudyRequest:
     def check(self, kind: str, has_clean_k: bool) -> None:
         """Raise `UsageError` for options that do not apply to this kind of study.
 
-        `has_clean_k` says whether `clean-k` was given.
+        `has_clean_k` is whether `clean-k` was given.
         """
         if kind == "categorise" and (self.pairs or self.per_pair is not None):
-            raise UsageError("--pair and --per-pair are for --kind same-different: leave them out.")
+            raise UsageError(
+                "--pair and --per-pair apply to --kind same-different only: omit them."
+            )
         if kind == "same-different" and has_clean_k:
-            raise UsageError("--clean-k is for --kind categorise: leave it out.")
+            raise UsageError("--clean-k applies to --kind categorise only: omit it.")

@@ -58,7 +58,7 @@ def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetim
         return False
     if study.created_at != created_at:
         raise UsageError(
-            f"The database has a study named '{config.name}' already: choose another --name."
+            f"The database already has a study named '{config.name}': choose another --name."
         )
     return True
 
@@ -138,8 +138,8 @@ def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
             db.add(source)
         elif row.category and source.category and row.category != source.category:
             raise UsageError(
-                f"{row.name} is labeled {row.category}, and {source.category} in another study of"
-                " the database: correct its label, or give another --database."
+                f"{row.name} is labeled {row.category}, but it is labeled {source.category} in "
+                "another study of the database: correct its label, or give another --database."
             )
         elif row.category:
             source.category = row.category

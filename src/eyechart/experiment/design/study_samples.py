@@ -93,9 +93,9 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
             first = clean.setdefault(row.digest, row)
             if first.category != row.category:
                 raise UsageError(
-                    f"{first.name} and {row.name} are the same image, once labeled"
-                    f" {first.category or 'outside the 16'} and once"
-                    f" {row.category or 'outside the 16'}: keep one of them and make the test set"
+                    f"{first.name} and {row.name} are the same image with different labels, "
+                    f"{first.category or 'outside the 16'} and {row.category or 'outside the 16'}: "
+                    "keep one of them and make the test set"
                     " again."
                 )
         elif row.delta_v is not None:

@@ -77,13 +77,13 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
     side, height = size
     if side != height:
         raise UsageError(
-            f"The test set's images must be square, they are {stimulus} px: make it with --stimulus"
+            f"The test set's images must be square, got {stimulus} px: make it with --stimulus"
             f" {max(size)}, which crops, or {max(size)}x{max(size)}, which does not."
         )
     if settings.side not in (None, side):
         raise UsageError(
-            f"side must be that of the test set's images, {side} px, got {settings.side}: leave"
-            " it out."
+            f"side must equal that of the test set's images, {side} px, got {settings.side}: omit "
+            "it."
         )
     return replace(settings, config=replace(settings.config, side=side), side=side)
 
@@ -101,7 +101,7 @@ def _read_settings(path: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} must hold settings of a study, as in 'block: 50'.")
+        raise UsageError(f"{path} must contain settings of a study, such as 'block: 50'.")
     return content
 
 

@@ -115,8 +115,7 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
 def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
     """Return responses to single images as human records.
 
-    They do not say which clean response to compare with, because it always comes from another
-    participant.
+    They have no clean response to compare with, because it always comes from another participant.
     """
     return make_responses(
         len(kept),

@@ -93,7 +93,7 @@ def export(
     if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no responses yet: nothing was written.")
     kept = counted(judged, include_excluded)
-    note = "Responses of sessions that break a rule are included.\n"
+    note = "Responses of sessions that violate a rule are included.\n"
     content = ExportContent(
         config,
         judged,
@@ -119,7 +119,7 @@ def _n_main(judged: Sequence[JudgedSession]) -> int:
 
 
 def check_target(out: Path, config: StudyConfig) -> None:
-    """Raise `UsageError` for a folder that holds anything but an export of the same study."""
+    """Raise `UsageError` if a folder contains anything but an export of the same study."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if not out.exists():
@@ -134,9 +134,9 @@ def check_target(out: Path, config: StudyConfig) -> None:
         strange += [p.name for p in inner.iterdir() if not SUBJECT_FILE.fullmatch(p.name)]
     if strange or (present and not (out / STUDY).is_file()):
         name = strange[0] if strange else present[0].name
-        raise UsageError(f"{out} holds other files ({name}): give an empty folder as --out.")
+        raise UsageError(f"{out} contains other files ({name}): give an empty folder as --out.")
     if present and (name := read_config(out / STUDY).name) != config.name:
-        raise UsageError(f"{out} holds an export of the study {name}: give another --out.")
+        raise UsageError(f"{out} contains an export of the study {name}: give another --out.")
 
 
 def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], list[JudgedSession]]:
@@ -179,7 +179,7 @@ def _write(out: Path, content: ExportContent) -> None:
     else:
         # An earlier export may have had responses, which no longer count.
         (out / RESPONSES).unlink(missing_ok=True)
-    # That of an export by version 1, which this one replaces.
+    # The file of an export by version 1, which this one replaces.
     (out / FORMER_RESPONSES).unlink(missing_ok=True)
 
 

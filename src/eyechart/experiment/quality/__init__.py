@@ -1,1 +1,1 @@
-"""Whose responses count: the rules of each version and their application; nothing is deleted."""
+"""Quality rules by version: they decide whose responses count; nothing is deleted."""

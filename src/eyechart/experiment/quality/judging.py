@@ -133,8 +133,8 @@ def apply_rules(study: OpenStudy) -> int:
 def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     """Store the exclusions of sessions that have ended and return how many were missing.
 
-    An active session may still meet the rules, so nothing is stored until the participant has been
-    inactive for as long as a trial may take. For the study's rule version, the responses of
+    An active session may still satisfy the rules, so nothing is stored until the participant has
+    been inactive for as long as a trial may take. For the study's rule version, the responses of
     excluded sessions are requested from other participants. The write lock is held only for missing
     rows, because participants wait for it.
     """

@@ -15,7 +15,7 @@ ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class BadIds(ValueError):
-    """The ids do not have the site's format; the text says what is wrong."""
+    """The ids do not have the site's format; the message explains the problem."""
 
 
 class Preview(ValueError):
@@ -35,7 +35,7 @@ class Arrival:
 class Departure:
     """A participant who is done: the stored ids, the study's site settings, and a code.
 
-    `failed` says whether the qualification was failed.
+    `failed` is whether the qualification was failed.
     """
 
     ids: Mapping[str, str]
@@ -112,7 +112,7 @@ class Recruiter(ABC):
 def check_id(name: str, value: str) -> None:
     """Raise `BadIds` for an id that is missing or malformed."""
     if not ID.fullmatch(value):
-        raise BadIds(f"{name} is missing or has odd characters.")
+        raise BadIds(f"{name} is missing or has invalid characters.")
 
 
 def origin(url: str) -> str | None:

@@ -152,7 +152,7 @@ async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
                 if len(body) > MAX_BYTES:
                     return _too_large()
     except TimeoutError:
-        return _last(problem(408, "too_slow", "The request did not come to its end."))
+        return _last(problem(408, "too_slow", "The request was incomplete."))
     waiting: list[Message] = [{**message, "body": body, "more_body": False}]
 
     async def again() -> Message:

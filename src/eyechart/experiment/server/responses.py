@@ -65,7 +65,7 @@ def store(
         key = {"public_id": trial_id, "session_id": session.id}
         trial = db.connection().execute(_TRIAL, key).one_or_none()
         if trial is None:
-            raise Rejection(404, "no_trial", "There is no such trial in this session.")
+            raise Rejection(404, "no_trial", "This trial does not exist in this session.")
         if trial.body_hash is None:
             _store(db, study.config, session, trial, response=response, now=now)
         elif trial.body_hash != response.digest:

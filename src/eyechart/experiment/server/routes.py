@@ -75,7 +75,7 @@ _IMAGE = (
 
 @dataclass(frozen=True)
 class Bearer:
-    """The caller according to a signed token; only the database knows whether it is still valid."""
+    """The caller according to a signed token; the database records whether it is still valid."""
 
     session_id: int
     token_hash: str
@@ -168,7 +168,7 @@ def make_app(
 
     @app.get("/s/{name}", responses=_problems() | html, response_class=Response)
     def page(name: Name) -> Response:
-        """Return the page of a study, or a page with status 404 if there is no such study."""
+        """Return the page of a study, or a page with status 404 if the study does not exist."""
         status = 200 if name == config.name else 404
         return Response(_page(), status, media_type="text/html")
 
@@ -182,7 +182,7 @@ def make_app(
 
     @app.get("/api/studies/{name}", responses=_problems(404))
     def study_info(name: Name) -> wire.StudyInfo:
-        """Return what a study requires and what it shows."""
+        """Return a study's requirements and its contents."""
         check_name(name)
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))

@@ -1,4 +1,4 @@
-"""The progress of a session, and so what comes next: counted from its trials, never stored."""
+"""The progress of a session and its next phase, counted from its trials and never stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -214,4 +214,4 @@ class Acknowledgement(Record):
 
 REQUESTS = (JoinRequest, TabClaim, TrialKey, ResponseBody)
 REPLIES = (Problem, StudyInfo, JoinReply, SessionState, NextTrial, Acknowledgement)
-"""Records that the pages send and receive: everything that TypeScript needs to know."""
+"""Records that the pages send and receive: all of them get TypeScript types."""

@@ -13,7 +13,7 @@ GROUP = "Robots"
 class Psychometric:
     """Accuracy of an attentive robot: falls from 1 − lapse to chance around `middle`.
 
-    `tell` is the accuracy in main trials of a same/different study, whatever the Δv.
+    `tell` is the accuracy in main trials of a same/different study at any Δv.
     """
 
     middle: Annotated[

@@ -17,7 +17,7 @@ HESITATION_MS = (450.0, 0.35)
 
 @dataclass(frozen=True)
 class RobotQuestion:
-    """What a robot knows about a trial: the correct response, Δv and the trial's role."""
+    """What a robot is told about a trial: the correct response, Δv and the trial's role."""
 
     truth: str
     delta_v: float

@@ -102,7 +102,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def question_of(database: Database, trial: str) -> RobotQuestion:
-    """Return what a robot must know about a trial, which the page never receives."""
+    """Return what a robot is told about a trial; the page never receives it."""
     with database.reading() as db:
         stimulus = db.scalar(select(StimulusRow).join(TrialRow).where(TrialRow.public_id == trial))
         if stimulus is None:

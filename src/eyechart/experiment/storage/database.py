@@ -179,7 +179,7 @@ def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
             " another database."
         )
     if not heads and not create:
-        raise UsageError("The database holds no study: make one with eyechart experiment new.")
+        raise UsageError("The database has no study: make one with eyechart experiment new.")
     if heads and path is not None:
         _copy(engine, path, heads[0])
     command.upgrade(_config(engine, migrations), "head")
@@ -190,7 +190,9 @@ def _find(path: Path, create: bool) -> None:
     if path.exists():
         return
     if not create:
-        raise UsageError(f"There is no database {path}: make a study with experiment new.")
+        raise UsageError(
+            f"The database {path} does not exist: make a study with eyechart experiment new."
+        )
     if not path.parent.is_dir():
         raise UsageError(f"No such folder: {path.parent}.")
     try:

@@ -212,7 +212,7 @@ class ExposureRow(Base):
 
 
 class TrialRow(Base):
-    """A stimulus handed to a session. `public_id`: the only id that the browser knows.
+    """A stimulus handed to a session. `public_id`: the only id that is sent to the browser.
 
     `number`: counted from 0 within the session, including dropped trials. `key`: the browser's id
     of the request, so that repeating it returns the same trial.

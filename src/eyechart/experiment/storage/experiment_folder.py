@@ -59,7 +59,7 @@ class StudyFolder:
 
 
 def open_study(path: str | os.PathLike[str]) -> StudyFolder:
-    """Return the study in a folder; raise `UsageError` if it holds none."""
+    """Return the study in a folder; raise `UsageError` if there is none."""
     where = Path(path)
     if not where.exists():
         raise UsageError(f"No such folder: {where}.")
@@ -113,13 +113,15 @@ def read_secret(path: Path) -> bytes:
     try:
         text = file.read_text(encoding="ascii").strip()
     except FileNotFoundError:
-        raise UsageError(f"There is no secret {file}: a study has one in its folder.") from None
+        raise UsageError(
+            f"The secret {file} does not exist: give the folder of a study, or its secret file."
+        ) from None
     except OSError as error:
         raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
     except ValueError:
         text = ""
     if not DIGEST.fullmatch(text):
-        raise UsageError(f"{file} is not a secret: it must hold 64 hexadecimal digits.")
+        raise UsageError(f"{file} is not a secret: it must consist of 64 hexadecimal digits.")
     return bytes.fromhex(text)
 
 
@@ -157,7 +159,7 @@ def read_pixels(path: Path, sha256: str, side: int) -> bytes:
     pixels = levels.tobytes()
     is_valid = levels.shape == (side, side, 3) and levels.dtype == np.uint8
     if not is_valid or hashlib.sha256(pixels).hexdigest() != sha256:
-        raise UsageError(f"{path} is damaged, it has other pixels: {REPAIR}.")
+        raise UsageError(f"{path} is damaged (its pixels differ from the original): {REPAIR}.")
     return pixels
 
 

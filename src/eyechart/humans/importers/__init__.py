@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eyechart.humans.import_settings import ImportSettings
 
 Importer = Callable[[Sequence[Path], "ImportSettings"], "HumanResponses"]
-"""Function that returns the responses in files; settings supply what the files lack."""
+"""Function that returns the responses in files; settings supply values that the files lack."""
 
 FORMATS: Registry[Importer] = Registry("format")
 

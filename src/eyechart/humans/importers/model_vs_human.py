@@ -42,7 +42,9 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         name = options.corruption or options.placement or ""
         if not name and "corruption" not in file_rows[0] and "delta_v" in file_rows[0]:
             # A curve belongs to a corruption; a file name is not one.
-            raise UsageError(f"{path} must say what was done: give a placement or a corruption.")
+            raise UsageError(
+                f"{path} must name the corruption of the images: give a placement or a corruption."
+            )
         names += [
             name or row.cells.get("corruption") or experiment_of(path)
             for row in file_rows

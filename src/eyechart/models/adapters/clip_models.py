@@ -135,7 +135,9 @@ def _named(package: ModuleType, name: str) -> tuple[str, str]:
         raise unknown_of_many("open_clip model", base, known, "open_clip.list_models()")
     known = package.list_pretrained_tags_by_model(base)
     if not known:
-        raise UsageError(f"open_clip has no weights for {base}: open_clip.list_pretrained() says.")
+        raise UsageError(
+            f"open_clip has no weights for {base}: choose from open_clip.list_pretrained()."
+        )
     if weights and weights not in known:
         raise unknown_of_many(f"weights of {base}", weights, known, "open_clip.list_pretrained()")
     return base, weights or known[0]

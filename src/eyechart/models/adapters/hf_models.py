@@ -46,7 +46,7 @@ def load_classifier(name: str, prefix: str, request: Request) -> Model:
 
 
 def transformers(prefix: str, *names: str) -> ModuleType:
-    """Return the package with the parts that will be used, or raise how to install it."""
+    """Return the package with the parts that will be used, or raise with how to install it."""
     return need("transformers", prefix, *names)
 
 
@@ -74,7 +74,7 @@ def is_repository(spec: str, name: str) -> bool:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise UsageError(f"{spec} must be a folder with a config.json, which {name} lacks.")
+            raise UsageError(f"{spec} must be a folder with a config.json, but {name} has none.")
         return False
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
         raise UsageError(
@@ -86,8 +86,8 @@ def is_repository(spec: str, name: str) -> bool:
 def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     """Return the preprocessing that a processor applies to a stimulus.
 
-    Every kind of processor has other settings, so it is measured on uniform images: their size, and
-    the two ends of the linear map from gray level to input.
+    The settings differ between kinds of processors, so their effect is measured on uniform images:
+    the size, and the two ends of the linear map from gray level to input.
     """
     black, white, red = (
         _processed(processor, color) for color in ((0, 0, 0), (255, 255, 255), (255, 0, 0))

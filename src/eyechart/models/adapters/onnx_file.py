@@ -69,7 +69,7 @@ class Session:
         self.target = (flat or outputs)[0].name
 
     def __call__(self, images: Tensor) -> object:
-        """Return the scores, (B, K) if the model returns such."""
+        """Return the scores, (B, K) if the model returns class scores."""
         if self.dtype == torch.uint8:
             images = (images * 255).round().clamp(0, 255)
         if self.channels_last:
@@ -101,7 +101,7 @@ def _only_input(path: Path, session: Untyped) -> Untyped:
         shapes = ", ".join(str(tuple(source.shape)) for source in inputs)
         raise UsageError(
             f"{path} must take one batch of images (B, 3, H, W) or (B, H, W, 3), but it takes"
-            f" {shapes}: export it with one such input."
+            f" {shapes}: export it with one input of this shape."
         )
     if inputs[0].type not in NUMBERS:
         raise UsageError(
@@ -124,7 +124,7 @@ def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str |
 
 
 def _identity(path: Path, content: bytes) -> str:
-    """Return the SHA-256 of the file and of the files beside it that hold its weights."""
+    """Return the SHA-256 of the file and of the files beside it that contain its weights."""
     digest = hashlib.sha256(content)
     # Large models keep their weights in other files, which the main file names.
     if b"location" in content:

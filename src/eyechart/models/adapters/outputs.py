@@ -36,7 +36,7 @@ def meaning_of(
 ) -> tuple[LabelMap | None, tuple[str, ...] | None]:
     """Return which outputs to keep, and their names if they are not ImageNet's.
 
-    1,000 outputs are ImageNet's if their labels say so or say nothing (LABEL_0, …). If there is one
+    1,000 outputs are ImageNet's if their labels are, or are generic (LABEL_0, …). If there is one
     more in front, as in models from TensorFlow, it is dropped. If there are more outputs, all
     labeled with WordNet ids, ImageNet's are selected.
     """

@@ -23,7 +23,7 @@ THREATS = ("Linf", "corruptions", "L2")
 
 
 def load(name: str, request: Request) -> Model:
-    """Return the model with this name, whatever its threat model."""
+    """Return the model with this name, for any threat model."""
     utils = package()
     spec = f"robustbench:{name}"
     listed = known_models()
@@ -40,7 +40,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def package() -> ModuleType:
-    """Return the part of RobustBench that loads models, or raise how to install it."""
+    """Return the part of RobustBench that loads models, or raise with how to install it."""
     _stand_in_for_autoattack()
     return need("robustbench.utils", "robustbench")
 

@@ -115,7 +115,7 @@ class Lite:
             self._resize(shape)
 
     def __call__(self, images: Tensor) -> object:
-        """Return the scores, (n, K) if the model returns such."""
+        """Return the scores, (n, K) if the model returns class scores."""
         ready = self.source.write(images.float().permute(0, 2, 3, 1).cpu().numpy())
         if ready.shape != self.shape:
             self._resize(ready.shape)
@@ -178,7 +178,7 @@ def _only_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, .
         shapes = ", ".join(str(tuple(map(int, source["shape"]))) for source in inputs)
         raise UsageError(
             f"{path} must take one batch of images (B, H, W, 3), but it takes {shapes or 'none'}:"
-            " convert it with one such input."
+            " convert it with one input of this shape."
         )
     source = _described(inputs[0])
     if source.dtype.kind in "iu" and not source.is_quantized:

@@ -33,8 +33,8 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
     """Let a zoo load the model `spec`; any failure becomes one UsageError.
 
     Without `request.download` no connection is made: weights must already be on this machine.
-    Without `request.trust` only tensors are unpickled, whatever the zoo asks for. If the name is
-    that of a `repository`, a missing file means that it was not downloaded.
+    Without `request.trust` only tensors are unpickled, even if the zoo requests more. If the name
+    is that of a `repository`, a missing file means that it was not downloaded.
     """
     try:
         unpickling = anything() if request.trust else weights_only()

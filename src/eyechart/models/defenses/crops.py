@@ -21,10 +21,9 @@ def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, in
         small = [size for size in sizes if not _is_larger(size, defense.settings.get("side", 0))]
         if defense.name == TEN_CROP and small:
             return (
-                f"{defense} takes crops of images of {min(small[0])} px, and resizes them; the"
-                " ImageNet-C paper takes its crops from uncropped images. So clean accuracy may"
-                " fall where the paper's rises: --stimulus uncropped gives it images of 256 px,"
-                " where the files have more."
+                f"{defense} resizes crops of {min(small[0])} px images; the ImageNet-C paper takes "
+                "crops from uncropped images. Clean accuracy may therefore fall where the paper's "
+                "rises; use --stimulus uncropped for 256 px images, if the files are larger."
             )
     return ""
 

@@ -63,7 +63,7 @@ def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
 def center_crop(model: Model, side: int = 224) -> Model:
     """Return a model that sees the center `side` × `side` px of larger images.
 
-    It is what ten crops of the same images are compared with.
+    It is the comparison for ten crops of the same images.
     """
     return Defended(model, checked_defense(CENTER_CROP, {"side": side}))
 

@@ -1,4 +1,4 @@
-"""Defenses with their settings, and how they are parsed from what users type."""
+"""Defenses with their settings, and how they are parsed from the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

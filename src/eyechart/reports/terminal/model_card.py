@@ -122,7 +122,7 @@ def _measured(run: Run) -> Iterator[str]:
 
 
 def _stimulus(name: str) -> str:
-    return "as the files hold it" if name == FILES else find_stimulus(name).description
+    return "as in the files" if name == FILES else find_stimulus(name).description
 
 
 def _limits(report: Report) -> Iterator[str]:

@@ -44,7 +44,7 @@ def source_lines(results: Results) -> Iterator[str]:
         return
     order, more = results.config.human_names, ""
     if len(order) > 1:
-        more = f" (precedence: {', '.join(order)}; responses to the corruption itself before transferred ones)"
+        more = f" (precedence: {', '.join(order)}; direct before transferred responses)"
     yield f"Human reference of each corruption{more}:"
     known = {name for names in by_source.values() for name in names}
     without = [name for name in dict(corruptions) if name not in known]

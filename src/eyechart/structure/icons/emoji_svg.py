@@ -55,7 +55,7 @@ def find_emoji(package: Package) -> list[Emoji]:
             raise package.changed(f"{characters} has no slug or no group") from None
         # The slug becomes a file name.
         if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
-            raise package.changed(f"the slug of {characters} is no name")
+            raise package.changed(f"the slug of {characters} is not a name")
         label = class_of(name, group)
         if label is not None:
             emoji.append(Emoji(name, label, code_of(characters)))
@@ -93,7 +93,7 @@ class Style:
                 _bare(code): name for code, name in codes.items() if name in self
             }
         except (AttributeError, TypeError, ValueError):
-            raise package.changed("chars.json does not tell the icons of characters") from None
+            raise package.changed("chars.json does not map characters to icons") from None
 
     def __contains__(self, name: str) -> bool:
         return name in self._icons or name in self._aliases
@@ -114,7 +114,7 @@ class Style:
                 author.get("url", ""),
             )
         except (KeyError, TypeError, AttributeError):
-            raise self.package.changed("info.json says no license and author") from None
+            raise self.package.changed("info.json has no license and author") from None
 
     def svg(self, name: str) -> str:
         """Return an icon as an SVG document."""
@@ -125,14 +125,17 @@ class Style:
         try:
             left, top, width, height = (
                 float(
-                    # The nearest record wins: alias, then icon, then the defaults of the package.
+                    # The most specific record is used: alias, then icon, then the defaults of the
+                    # package.
                     next((record[key] for record in (*records, self._told) if key in record), usual)
                 )
                 for key, usual in (("left", 0), ("top", 0), ("width", SIDE), ("height", SIDE))
             )
             turns = _turns(records)
         except (TypeError, ValueError):
-            raise self.package.changed(f"the frame or the turn of {name} is no number") from None
+            raise self.package.changed(
+                f"the frame or the rotation of {name} is not a number"
+            ) from None
         for turn in turns:
             body = f'<g transform="{_turned(turn, left, top, width, height)}">{body}</g>'
         # Center the drawing on a square.
@@ -156,7 +159,7 @@ class Style:
             name = str(alias["parent"])
         icon = self._icons[name]
         if not isinstance(icon, dict):
-            raise self.package.changed(f"the icon {name} is no record")
+            raise self.package.changed(f"the icon {name} is not a record")
         return [*records, icon]
 
 

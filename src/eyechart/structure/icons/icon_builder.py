@@ -114,7 +114,9 @@ def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> N
         if style not in STYLES:
             raise unknown_name("style", style, STYLES)
     if len(styles) < 2:
-        raise UsageError("Give at least two styles: one is held out, others are trained with.")
+        raise UsageError(
+            "Give at least two styles: one is held out, the others are used for training."
+        )
     check_folder(out, settings)
 
 
@@ -123,7 +125,7 @@ def check_folder(out: Path, settings: Settings) -> None:
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if out.is_dir() and any(out.iterdir()) and not _ours(out):
-        raise UsageError(f"{out} holds something else: choose another --out.")
+        raise UsageError(f"{out} contains other files: choose another --out.")
     check_same(out / RECORD, settings, "other icons")
 
 
@@ -158,12 +160,12 @@ def _draw(
             if len(broken) > MOST_BROKEN * len(wanted):
                 raise UsageError(
                     f"At least {len(broken)} of {len(wanted):,} icons cannot be drawn, more than"
-                    f" 1 %, the last ({style.name}, {name}) because {in_one_line(error)}:"
-                    " fetch the packages again."
+                    f" 1 %, the last ({style.name}, {name}) because {in_one_line(error)}: download "
+                    "the packages again."
                 ) from None
         step(1, "")
     if not icons:
-        raise UsageError("The packages hold no icon of the 50 classes: fetch them again.")
+        raise UsageError("The packages have no icons of the 50 classes: download them again.")
     return icons, looks, broken
 
 

@@ -51,5 +51,5 @@ def _rule(entry: str | Mapping[str, str]) -> Rule:
 
 def class_of(name: str, group: str) -> str | None:
     """Return the class of an emoji; None if it belongs to none."""
-    # Classes are visited in alphabetical order; the first match wins.
+    # Classes are visited in alphabetical order; the first match is used.
     return next((label for label, rule in icon_classes().items() if rule.holds(name, group)), None)

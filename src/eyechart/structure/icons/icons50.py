@@ -47,7 +47,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")
     if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"{source} holds the original images: choose an --out elsewhere.")
+        raise UsageError(f"{source} contains the original images: choose an --out elsewhere.")
     step = progress.begin(
         "reading icons", len(list(find_image_files([source]))) if source.is_dir() else 1
     )
@@ -60,14 +60,17 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
         for name in (icon.label, icon.style, icon.subclass, icon.rendition):
             if "/" in name or "\\" in name or name.startswith("."):
                 raise UsageError(
-                    f"{source} has the name {name!r}, which no file can have: rename it."
+                    f"{source} has the name {name!r}, which is not a valid file name: rename it."
                 )
         icons.append(icon)
         step(1 if source.is_dir() else 0, "")
     paths = Counter(icon.path for icon in icons)
     twice = [path for path, count in paths.items() if count > 1]
     if twice:
-        raise UsageError(f"{source} has two images that would both be {twice[0]}: rename one.")
+        raise UsageError(
+            f"{source} has two images that would be written to the same file, {twice[0]}: rename "
+            "one."
+        )
     write_icons(icons, out, LICENSE, SETTINGS, progress)
     return len(icons)
 
@@ -91,14 +94,17 @@ def read_icons50(source: Path) -> Iterator[Icon]:
         parts = file.relative.parts
         if len(parts) < 2:
             raise UsageError(
-                f"{file.path} is in no class folder: give the folder above those of the classes."
+                f"{file.path} is not in a class folder: give the folder that contains the class "
+                "folders."
             )
         style, rendition, subclass = read_name(Path(parts[-1]).stem, file.path)
         pixels = np.asarray(read_image(file.path).convert("RGB"))
         has_icons = True
         yield Icon(parts[0], style, subclass, partial(_same, pixels), rendition)
     if not has_icons:
-        raise UsageError(f"{source} holds no images: give the folder above those of the classes.")
+        raise UsageError(
+            f"{source} has no images: give the folder that contains the class folders."
+        )
 
 
 def read_name(stem: str, path: Path) -> tuple[str, str, str]:
@@ -118,8 +124,8 @@ def read_name(stem: str, path: Path) -> tuple[str, str, str]:
         if words:
             return style, rendition, "_".join(words)
     raise UsageError(
-        f"{path} does not say its style and subclass by its name, as"
-        " microsoft_2_small_airplane.png does: rename it, or list all images in a CSV file with"
+        f"The name of {path} must contain style and subclass, such as "
+        "microsoft_2_small_airplane.png: rename it, or list all images in a CSV file with"
         " the columns path, label, style and subclass."
     )
 
@@ -130,11 +136,11 @@ def _of_array(path: Path) -> Iterator[Icon]:
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, _, kind = read(file)
-        # The .npy file holds a pickled dictionary; it is read without executing code.
+        # The .npy file contains a pickled dictionary; it is read without executing code.
         held = read_pickle(file.read(), "latin1") if kind.hasobject and shape == () else None
         content = held.item() if isinstance(held, np.ndarray) else held
         if not isinstance(content, dict):
-            raise ValueError("it holds no dictionary")
+            raise ValueError("it is not a dictionary")
         missing = [key for key in KEYS if key not in content]
         if missing:
             raise ValueError(f"it has no {missing[0]}")
@@ -150,8 +156,8 @@ def _of_array(path: Path) -> Iterator[Icon]:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError as error:
         raise UsageError(
-            f"{path} is no ICONS-50 in NumPy's format ({error}): give the file as it was"
-            " published, or the folder of its class folders."
+            f"{path} is not ICONS-50 in NumPy's format ({error}): give the published file, or the "
+            "folder of its class folders."
         ) from None
     for label, style, subclass, rendition, one in zip(*names, pixels, strict=True):
         yield Icon(label, style, subclass, partial(_same, one), rendition)

@@ -50,11 +50,11 @@ class Package:
             text = self._text(file)
             return {} if text is None and not needed else json.loads(text or "")
         except (ValueError, UnicodeDecodeError):
-            raise self.changed(f"{file} is missing, cut short or no JSON") from None
+            raise self.changed(f"{file} is missing, truncated or not JSON") from None
         except DAMAGED as error:
             why = getattr(error, "strerror", None) or "it is damaged"
             raise UsageError(
-                f"Cannot read {self.path}: {why}; remove it, fetch it again."
+                f"Cannot read {self.path}: {why}; delete it and download it again."
             ) from None
 
     def _text(self, file: str) -> str | None:
@@ -73,16 +73,16 @@ class Package:
         return None
 
     def changed(self, problem: str) -> UsageError:
-        """Return an error that says that the package has an unexpected format."""
+        """Return the error for a package with an unexpected format."""
         version = f" {self.version}" if self.version else ""
         return UsageError(
-            f"The package {self.name}{version} has another format than this eyechart reads"
-            f" ({problem}): fetch it again, or give an older version with --from."
+            f"The package {self.name}{version} has a format that is not supported ({problem}): "
+            "download it again, or give an older version with --from."
         )
 
     @property
     def version(self) -> str:
-        """Version; "" if the package does not say."""
+        """Version; "" if it is unknown."""
         try:
             metadata = json.loads(self._text("package.json") or "{}")
         except (ValueError, *DAMAGED):
@@ -104,8 +104,8 @@ def find_package(name: str, folder: Path) -> Package:
             packages.append(path)
     if not packages:
         raise UsageError(
-            f"{folder} has no package {name}: get it with npm pack {name} where there is a"
-            " network, and put it there."
+            f"{folder} has no package {name}: run npm pack {name} on a machine with a network, and "
+            "copy the file to this folder."
         )
     return max((Package(name, path) for path in packages), key=lambda one: _order(one.version))
 
@@ -131,7 +131,8 @@ def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
     program = shutil.which("npm")
     if program is None:
         raise UsageError(
-            "Icons are fetched with npm, which is not here: install it, or give --from a folder"
+            "Icons are downloaded with npm, which is not installed: install it, or give --from a "
+            "folder"
             " with the packages, made with npm pack elsewhere."
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +153,7 @@ def _fetch(program: str, name: str, folder: Path) -> None:
             return
         why = _reason(done.stderr or done.stdout) or f"npm ended with {done.returncode}"
     raise UsageError(
-        f"Cannot fetch {name} ({why}): without a network give --from a folder with the packages,"
+        f"Cannot download {name} ({why}): without a network give --from a folder with the packages,"
         " made with npm pack elsewhere."
     )
 

@@ -16,7 +16,7 @@ def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
 
     A variance that may be rounding error only is set to zero.
     """
-    # E[x²] − E[x]² cancels in flat regions, which float32 cannot hold
+    # E[x²] − E[x]² cancels in flat regions, which float32 cannot represent
     exact = bands.to(torch.float64)
     mean = _averaged(exact, window)
     variance = _averaged(exact * exact, window) - mean * mean

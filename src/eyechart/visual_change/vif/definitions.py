@@ -19,8 +19,8 @@ class Definition:
             a weight in proportion to its blocks (sums).
         stabilizer: added to the information of each subband.
         sample_covariance: whether covariances are divided by N − 1 instead of N.
-        summed_noise: whether sums over the window, not means, decide what is flat and are the noise
-            if the channel has no gain, as in the first published code.
+        summed_noise: whether sums over the window, not means, decide which windows are flat, and
+            are the noise if the channel has no gain, as in the first published code.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Definition:
 
 
 def share(kept: Tensor, total: Tensor) -> Tensor:
-    """Return kept / total; 1 if the total is 0, because then nothing can be lost."""
+    """Return kept / total; 1 if the total is 0, because nothing can be lost then."""
     is_positive = total > 0
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 

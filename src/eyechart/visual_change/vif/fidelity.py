@@ -17,7 +17,7 @@ from eyechart.visual_change.vif.pyramid import count_scales, subbands
 from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
 
 CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
-"""Number of pixels processed at once: what fits a CPU's cache, and what fills a GPU."""
+"""Number of pixels processed at once, chosen to fit a CPU's cache or to fill a GPU."""
 
 MAX_IMAGES = 16_384
 """Maximum number of images at once, however small: a CUDA grid is limited in its second axis."""

@@ -45,7 +45,7 @@ def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
     height, width = bands.shape[-2:]
     products = bands.new_zeros((*bands.shape[:2], COEFFICIENTS, COEFFICIENTS), dtype=torch.float64)
     sums = bands.new_zeros((*bands.shape[:2], COEFFICIENTS), dtype=torch.float64)
-    # strips overlap by two rows, so that every block lies in exactly one of them
+    # strips overlap by two rows, so that every block is in exactly one of them
     rows = max(1, STRIP // width)
     for top in range(0, height - 2, rows):
         strip = bands[..., top : top + rows + 2, :].to(torch.float64)

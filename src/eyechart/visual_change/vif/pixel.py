@@ -131,7 +131,7 @@ def _without_flat(variance: Tensor) -> Tensor:
 
 
 def _smooth(planes: Tensor, window: int) -> Tensor:
-    """Return weighted means over the windows that lie entirely inside."""
+    """Return weighted means over the windows that are entirely inside."""
     rows, columns = (_weights(side, window, planes.device) for side in planes.shape[1:])
     return rows @ planes @ columns.T
 

@@ -112,7 +112,8 @@ class CleanStatistics:
     @property
     def measurable(self) -> Tensor:
         """Which images contain enough information for their loss to be defined."""
-        # the denominator of VIF is no guide: a slope has a large one, though nothing in it varies
+        # the denominator of VIF is not a criterion: it is large for a slope, although nothing
+        # varies there
         return (self.information >= INFORMATION_FLOOR) & (self.condition < SINGULAR)
 
     @property
