@@ -469,11 +469,11 @@ def test_images_of_several_sizes_are_rejected(make, run, tmp_path):
     image_file(mixed / "cat" / "odd.png", 1, (24, 30))
     draw_testset(mixed, tmp_path / "t.parquet", 100, corruptions=TWO[1:])
     result = make(images=mixed, testset=tmp_path / "t.parquet")
-    assert_rejected(result, "squares", "cat/odd.png", "30 × 24", "--stimulus 224")
+    assert_rejected(result, "square", "cat/odd.png", "30 × 24", "--stimulus 224")
     image_file(mixed / "cat" / "odd.png", 1, (24, 24))
     draw_testset(mixed, tmp_path / "u.parquet", 100, corruptions=TWO[1:])
     result = make(images=mixed, testset=tmp_path / "u.parquet")
-    assert_rejected(result, "one size", "32 px", "--stimulus 224")
+    assert_rejected(result, "the same size", "32 px", "--stimulus 224")
     assert not (tmp_path / "study").exists()
 
 
