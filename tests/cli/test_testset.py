@@ -290,7 +290,7 @@ def test_beginnings_of_another_test_set_are_rejected_and_kept(run, folder, tmp_p
     assert len(stopped.err.strip().splitlines()) == 1 and "to resume" in stopped.err
     assert not path.exists()
     other = run("testset", "make", "--images", folder, "--out", path, *SMALL, "--seed", 8)
-    assert_rejected(other, "another test set")
+    assert_rejected(other, "an unfinished test set")
     assert run("testset", "make", "--images", folder, "--out", path, *SMALL).status == 0
     drawn = ec.sample_testset(
         folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native"
