@@ -364,7 +364,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         if self.testset is None and plan.n < need:
             raise UsageError(
                 f"n = {plan.n} is too small for curves: two bins of {min_per_bin:g} samples"
-                f" need at least {need}; give a larger n or a smaller least."
+                f" need at least {need}; give a larger n or a smaller min_per_bin."
             )
 
 
