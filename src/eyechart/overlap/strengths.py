@@ -74,7 +74,7 @@ class StrengthScale:
         return {parameter.name: self._value(parameter, strength) for parameter in self.moved}
 
     def step(self, strength: float) -> SettledValues:
-        """Return what images at this strength depend on."""
+        """Return the parameters that determine the images at this strength."""
         if self.by_severity:
             return (_rounded(strength),)
         values = self.values(strength)

@@ -103,7 +103,7 @@ class SpaceScorer:
 
     @property
     def _is_uneven(self) -> bool:
-        """Whether the 16 categories are unbalanced, as images were sampled by other classes."""
+        """Whether the 16 categories are unbalanced because sampling balanced other classes."""
         return self._is_in_categories and self.run.task.plan.labels != ENTRY16
 
     @property

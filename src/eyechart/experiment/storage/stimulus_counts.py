@@ -48,7 +48,7 @@ def count(db: Db, stimulus_id: int, change: int) -> None:
 
 
 def take_again(db: Db, stimulus_id: int) -> bool:
-    """Take a stimulus again for a late response; return False if it is full by now."""
+    """Reserve a stimulus again for a late response; return False if it has enough responses."""
     result = db.execute(
         update(StimulusRow)
         .where(

@@ -25,7 +25,7 @@ _hooked = False
 
 
 class OfflineError(ConnectionError):
-    """A zoo tried to use the network without permission."""
+    """A model zoo tried to access the internet, which was not allowed."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, suite_title
 
 ROW, MORE, AROUND = 0.19, 0.05, 0.55
-"""Height of a corruption, of each further model in it, and of the axis, in inches."""
+"""Height in inches of a corruption's row, of each further model in it, and of the axis."""
 
 APART, SPREAD = 4, 0.6
 """Maximum number of models drawn side by side, and the share of a row that they take."""

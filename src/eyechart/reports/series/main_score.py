@@ -158,7 +158,7 @@ def main_score(part: Part) -> MainScore:
 
 
 def _under(part: Part, space: str, names: Sequence[str]) -> Score | None:
-    """Return the first of some scores that any corruption has."""
+    """Return the first of these scores that at least one corruption has."""
     for score in (SCORES[name] for name in names):
         # A score of the whole test has no value under a corruption.
         if not score.of_test and any(
