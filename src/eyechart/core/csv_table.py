@@ -180,7 +180,14 @@ def read_cells(path: Path, content: str) -> list[list[str]]:
 
 
 def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
-    """Return mappings with the same keys as CSV with a header; None becomes an empty cell."""
+    """Return mappings with the same keys as CSV with a header; None becomes an empty cell.
+
+    Example:
+        >>> print(csv_text([{"model": "a", "mce": 71.2}, {"model": "b", "mce": None}]), end="")
+        model,mce
+        a,71.2
+        b,
+    """
     rows = list(lines)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
@@ -206,5 +213,12 @@ def check_width(path: Path, row: Sequence[str], width: int) -> None:
 
 
 def first_duplicate(names: Sequence[str]) -> str | None:
-    """Return the first name that occurs a second time, or None."""
+    """Return the first name that occurs a second time, or None.
+
+    Example:
+        >>> first_duplicate(["fog", "snow", "fog"])
+        'fog'
+        >>> first_duplicate(["fog", "snow"]) is None
+        True
+    """
     return next((name for index, name in enumerate(names) if name in names[:index]), None)

@@ -1,6 +1,6 @@
 """Progress of long work: the callback type, and objects that follow it.
 
-Progress bars are drawn by the command line, not here.
+Progress bars, with rate and time left, are drawn by `cli/shared/progress.py`.
 """
 
 from collections.abc import Callable, Iterator

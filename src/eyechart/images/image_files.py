@@ -18,6 +18,9 @@ from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 
+READERS = 8
+"""Number of threads that read and decode files."""
+
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 UNREAD = (
     *(".avif", ".avifs", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jxl", ".pbm", ".pgm", ".pnm"),

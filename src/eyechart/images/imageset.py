@@ -15,12 +15,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
 from eyechart.images.identity import file_digest, named_keys
-from eyechart.images.image_files import read_image, unread_notes
+from eyechart.images.image_files import READERS, read_image, unread_notes
 from eyechart.images.image_list import ListedImage, find_images
 from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 
-READERS = 8
 MOST_DAMAGED = 0.01
 """Largest fraction of images that may be unreadable; more indicate a problem with the dataset."""
 

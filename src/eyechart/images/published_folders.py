@@ -17,7 +17,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
-from eyechart.images.image_files import IMAGE_SUFFIXES, read_image
+from eyechart.images.image_files import IMAGE_SUFFIXES, READERS, read_image
 from eyechart.images.image_list import ListedImage, printable
 from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import STIMULI
@@ -26,7 +26,6 @@ GROUPS = ("noise", "blur", "weather", "digital", "extra")
 """The folders that the published tar files add above the corruptions."""
 
 LEVELS = tuple(str(severity) for severity in SEVERITIES)
-READERS = 8
 TRIED = 20
 """Number of files that are tried to determine the common image size."""
 

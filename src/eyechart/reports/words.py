@@ -31,7 +31,14 @@ NO_REFERENCE = "no human reference"
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """Return names that fit into a table: files without folder and suffix, if they still differ."""
+    """Return names that fit into a table: files without folder and suffix, if they still differ.
+
+    Example:
+        >>> short_names(["models/resnet50.pt", "efficientnet_lite0"])
+        ['resnet50', 'efficientnet_lite0']
+        >>> short_names(["a/net.pt", "b/net.pt"])
+        ['a/net.pt', 'b/net.pt']
+    """
     short = [_short(name) for name in models]
     return short if len(set(short)) == len(short) else list(models)
 
@@ -43,19 +50,38 @@ def _short(name: str) -> str:
 
 
 def corruption_title(name: str) -> str:
-    """Return the title of a corruption: "Motion blur" for `vcr/motion_blur`."""
+    """Return the title of a corruption.
+
+    Example:
+        >>> corruption_title("vcr/motion_blur")
+        'Motion blur'
+    """
     text = corruption_words(name)
     return text[:1].upper() + text[1:]
 
 
 def corruption_words(name: str) -> str:
-    """Return the name of a corruption in a sentence: "motion blur", "Gaussian noise"."""
+    """Return the name of a corruption in a sentence.
+
+    Example:
+        >>> corruption_words("vcr/motion_blur")
+        'motion blur'
+        >>> corruption_words("gaussian_noise")
+        'Gaussian noise'
+    """
     words = name.rsplit("/", 1)[-1].replace("-", "_").split("_")
     return " ".join(PROPER.get(word.lower(), word) for word in words if word) or name
 
 
 def suite_title(name: str) -> str:
-    """Return the title of a suite; a custom one is named after its file."""
+    """Return the title of a suite; a custom one is named after its file.
+
+    Example:
+        >>> suite_title("imagenet-c")
+        'ImageNet-C'
+        >>> suite_title("suites/mine.yaml")
+        'mine.yaml'
+    """
     plain, variant = split_variant(name)
     title = SUITES.get(plain, plain.replace("\\", "/").rsplit("/", 1)[-1])
     return title if variant is None else f"{title} ({variant} variant)"
@@ -105,12 +131,24 @@ def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> s
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return "a, b and c"."""
+    """Return "a, b and c".
+
+    Example:
+        >>> listed(["fog", "snow", "frost"])
+        'fog, snow and frost'
+    """
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
 def plural(number: int, word: str) -> str:
-    """Return a word in the plural if the number is not 1."""
+    """Return a word in the plural if the number is not 1.
+
+    Example:
+        >>> plural(2, "category")
+        'categories'
+        >>> plural(1, "image")
+        'image'
+    """
     if number == 1:
         return word
     if word.endswith("y"):

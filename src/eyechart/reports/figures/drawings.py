@@ -79,7 +79,12 @@ def file_stems(drawings: Iterable[Drawing]) -> list[str]:
 
 
 def safe_name(text: str) -> str:
-    """Return a text with only letters, digits, dots, hyphens and underscores."""
+    """Return a text with only letters, digits, dots, hyphens and underscores.
+
+    Example:
+        >>> safe_name("curves of vcr/fog")
+        'curves-of-vcr-fog'
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
     return re.sub(r"-{2,}", "-", plain)[:LONGEST].strip("-.") or "figure"
 

@@ -93,7 +93,12 @@ def escape(text: str) -> str:
 
 
 def slug(*words: object) -> str:
-    """Return words as one valid element id."""
+    """Return words as one valid element id.
+
+    Example:
+        >>> slug("curves", 0, "vcr/fog")
+        'curves-0-vcr-fog'
+    """
     text = "-".join(str(word) for word in words if word != "").lower()
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-") or "chart"
 
