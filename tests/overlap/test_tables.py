@@ -121,7 +121,7 @@ def test_files_that_cannot_be_read_are_rejected(tmp_path):
     "models, values, words",
     [
         (("fog", "standard"), np.ones((2, 2)), "'standard', then all"),
-        (("standard", "fog"), np.ones((2, 3)), "got shape (1, 2, 3)"),
+        (("standard", "fog"), np.ones((2, 3)), "got (1, 2, 3)"),
     ],
 )
 def test_tables_that_are_made_are_checked(models, values, words):

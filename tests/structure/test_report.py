@@ -149,7 +149,7 @@ def test_networks_that_only_guess_are_told(study):
     thin = replace(results.folds[1], guessing=0.87)
     write_results(replace(results, folds=(results.folds[0], thin)), study)
     note = str(structure_views([study])[0].table.note)
-    assert "trained without thin is correct" in note and "(87 %)" in note
+    assert "Networks trained without thin are hardly more accurate" in note and "(87 %)" in note
     assert "more than one fold" not in note
     twice = replace(results, folds=(thin, replace(thin, guessing=0.0)))
     assert "1 of 1 styles, such as thin" in notes_on(twice)[1]
