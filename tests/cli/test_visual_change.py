@@ -208,7 +208,7 @@ def test_maps_are_drawn_for_images_and_for_folders(run, folders, tmp_path):
         (["clean", "empty"], "No images"),
         (["clean", "strangers"], "name"),
         (["tiny.png", "tiny.png"], "18 px"),
-        (["clean", "noisy", "--ruler", "vrc"], "Unknown ruler"),
+        (["clean", "noisy", "--ruler", "vfi"], "Did you mean"),
         (["clean", "noisy", "--dtype", "float16"], "float32 or float64"),
         (["clean", "noisy", "--device", "tpu"], "cpu or cuda"),
         (["clean", "noisy", "--ruler", "pixel", "--map", "x"], "--map"),

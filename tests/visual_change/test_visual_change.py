@@ -207,7 +207,7 @@ def test_what_cannot_be_compared_is_rejected_in_one_sentence(
     ("clean", "options", "sentence"),
     [
         ([CLEAN[0], CLEAN[1, :40]], {}, "the same size"),
-        (CLEAN, {"ruler": "vrc"}, "Known: pixel, sheikh2006, vif"),
+        (CLEAN, {"ruler": "vfi"}, "Did you mean 'vif'"),
         (CLEAN, {"dtype": "double"}, "dtype must be float32 or float64"),
         (CLEAN[0, :17], {}, "at least 18 px"),
         ([], {}, "clean is empty"),

@@ -17,7 +17,7 @@ from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import Interval
 
 MODELS, TESTS, RESULTS = "models", "tests", "results.json"
-SCHEMA: Literal[1] = 1
+SCHEMA: Literal[2] = 2
 SUPERCLASS: Literal["superclass"] = "superclass"
 
 
@@ -98,7 +98,7 @@ class HoldoutResults(Record):
     """Unit of resampling: subclasses with all their images, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()
     """Sentences on what was held out."""
-    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
+    schema_version: Literal[2] = Field(default=SCHEMA, alias="schema")
 
 
 class SuperclassScore(Record):
@@ -153,7 +153,7 @@ class SuperclassResults(Record):
     models: tuple[SuperclassModelScore, ...]
     notes: tuple[str, ...]
     kind: Literal["superclass"] = SUPERCLASS
-    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
+    schema_version: Literal[2] = Field(default=SCHEMA, alias="schema")
 
 
 StudyResults = TypeVar("StudyResults", HoldoutResults, SuperclassResults)
