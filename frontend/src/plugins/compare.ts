@@ -22,7 +22,7 @@ const info = {
     question: { type: ParameterType.STRING, default: "Were these two changed in the same way?" },
     /** Width and height of an image in pixels. */
     side: { type: ParameterType.INT, default: 224 },
-    fixation_ms: { type: ParameterType.FLOAT, default: 300 },
+    fixation_ms: { type: ParameterType.FLOAT, default: undefined },
     /** 0: the images stay until the response. */
     show_ms: { type: ParameterType.FLOAT, default: 0 },
     /** Time to respond after the images disappear; no limit if 0 or if the images stay. */
