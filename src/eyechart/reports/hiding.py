@@ -44,6 +44,8 @@ CORRUPTIONS = ("corruptions", "means_over")
 LOCAL = re.compile(r"~?[/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
 """The beginning of a path on this machine; hf:org/model has none."""
 
+# The lookbehind spares vcr/fog and 1/2 (a word before the slash), https:// (a colon or a slash) and
+# closing tags ("<").
 ABSOLUTE = re.compile(
     r"(?<![\w.:/\\<~])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^\s'\"/\\,;:()<>]+[/\\])*"
     r"([^\s'\"/\\,;:()<>]+)"
@@ -79,6 +81,7 @@ def hide_in_runs(
     changed = list(runs)
     if IMAGES in kinds:
         changed = [_with(run, examples=()) for run in changed]
+    # Before paths: without their folders two images could have the same name, and so one number.
     if NAMES in kinds:
         numbered = _numbered(changed)
         rewrite = _rewriter(numbered, _in_sentences(numbered))
@@ -167,6 +170,7 @@ def _without_folder(name: str) -> str:
     # A Windows drive is not a prefix.
     kind, path = (prefix + colon, rest) if colon and len(prefix) > 1 else ("", bare)
     is_file = PurePath(path).suffix.lower() in (*FILES, *CARD_SUFFIXES)
+    # Names on hubs are org/model, with one slash. That is a path only if it exists here.
     is_local = LOCAL.match(path) or "\\" in path or path.count("/") > 1
     if not is_file and not is_local and not ("/" in path and Path(path).exists()):
         return name
@@ -176,6 +180,7 @@ def _without_folder(name: str) -> str:
 def _without_paths(run: "Run", models: Mapping[str, str]) -> "Run":
     images, provenance = run.results.images, run.results.provenance
     secrets = dict(models)
+    # Notes may contain a folder as it was given or in full.
     for place in (images.source, str(Path(images.source).absolute()), *_folders(run)):
         if re.search(r"[/\\]", place):
             secrets[place] = "…"
@@ -231,6 +236,7 @@ def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
 
 
 def _rewritten_run(run: "Run", rewrite: Rewrite) -> "Run":
+    # Keys of scores begin with the model, whose name must stay the one in the results.
     scores = {(rewrite(key[0]), *key[1:]): number for key, number in run.scores.items()}
     return replace(run, results=_rewritten(run.results, rewrite), scores=scores)
 
@@ -251,6 +257,7 @@ def _rewritten(value: Value, rewrite: Rewrite) -> Value:
         changed = {
             _rewritten(key, rewrite): _rewritten(item, rewrite) for key, item in value.items()
         }
+    # Curves are long lists of numbers, in part None, that contain no strings to search for.
     elif isinstance(value, tuple | list) and not (value and isinstance(value[0], float | None)):
         changed = type(value)(_rewritten(item, rewrite) for item in value)
     return changed  # type: ignore[return-value]

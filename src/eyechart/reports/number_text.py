@@ -51,6 +51,7 @@ def with_unit(value: float, score: "Score") -> str:
 
 def percent_text(share: float, decimals: int = 0) -> str:
     """Return a share in percent that is not a score: a confidence, an error on an axis."""
+    # "z": a small negative number that rounds to zero is shown without a minus sign.
     return f"{100 * share:z.{decimals}f} %"
 
 

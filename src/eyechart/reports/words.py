@@ -93,6 +93,7 @@ def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[st
     Corruptions whose group is unknown are under "".
     """
     try:
+        # The file of a custom suite may be gone; its corruptions are then shown without groups.
         known = {entry.name: entry.group for entry in load_suite(suite)}
     except UsageError:
         known = {}

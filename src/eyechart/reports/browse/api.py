@@ -81,7 +81,10 @@ def describe_samples(
     named = recorded.predictions(corruption, model, space)
     predictions, samples = named.predictions, recorded.samples[corruption]
     rows = samples["row"].to_numpy()
+    # The last key counts first: Δv, then severity. The row number settles ties, so that the order
+    # is the same in every reply.
     order = np.lexsort((rows, _last(predictions.severity), _last(predictions.delta_v)))
+    # A name is repeated for every draw; as indices into one list the reply stays small.
     images = samples["image"].combine_chunks().dictionary_encode()
     return {
         "space": named.space,
@@ -127,6 +130,7 @@ def describe_sample(
     (values,) = table.select(columns).to_pylist()
     predictions = list(_predictions(recorded, part, sample, space))
     truth = next((truth for _, truth in predictions if truth), "")
+    # An image outside the 16 categories has no label there, but its native label is still known.
     if not truth and space == ENTRY16:
         native = _predictions(recorded, part, sample, "native")
         native_truth = next((truth for _, truth in native if truth), "")
@@ -210,6 +214,7 @@ def _last(values: FloatArray) -> FloatArray:
 
 
 def _nulls(values: FloatArray) -> list[float | None]:
+    # Only NaN differs from itself. JSON has no NaN, so it becomes null.
     return [None if value != value else value for value in values.tolist()]
 
 

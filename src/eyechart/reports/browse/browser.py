@@ -74,6 +74,8 @@ class Browser:
         self.report = report
         self.recorded = {index: RecordedPredictions(run) for index, run in enumerate(report.runs)}
         self._clean_images = images
+        # One per run, so that none is ever dropped: each keeps the list of clean images, which
+        # takes long to search for.
         self._makers: LastUsed[int, ImageMaker] = LastUsed(self._maker, max(1, len(report.runs)))
         self._images: LastUsed[tuple[int, int, bool], bytes] = LastUsed(self._draw, KEPT)
         self._lock = Lock()
@@ -93,6 +95,8 @@ class Browser:
             text = _template(name)
             return Reply(200, kind, (_colors() + text if name == STYLE else text).encode())
         if path == "/":
+            # From Python 3.12 on, `cached_property` has no lock: two requests would both render the
+            # page.
             with self._lock:
                 return Reply(200, HTML, self._page, is_report=True)
         if path == "/api/runs":
@@ -202,6 +206,8 @@ class _Query:
 
     def whole(self, name: str) -> int:
         text = self.text(name)
+        # Up to 18 digits fit into int64, the type of row numbers. `isdecimal` alone is true for the
+        # digits of other scripts, too.
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
             raise RequestError(400, f"{name} must be a whole number, got {text!r}.")
         return int(text)
@@ -221,4 +227,5 @@ def _template(name: str) -> str:
 
 def _colors() -> str:
     """Return the start of the report's style sheet, which defines the color variables."""
+    # The first blank line of the file ends the definitions of the variables.
     return _template("report.css").partition("\n\n")[0] + "\n"

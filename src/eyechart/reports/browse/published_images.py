@@ -36,6 +36,7 @@ class PublishedImages:
             raise UsageError(f"{self._published.root} no longer has {corruption}: {WHERE}.")
         if self._published.is_arrays:
             array = open_images(path)
+            # The array has all images at severity 1, then the same images at severity 2, and so on.
             index = (severity - 1) * (len(array) // 5) + int(name)
             if index >= len(array):
                 raise UsageError(f"{path} no longer has the image {name}: {WHERE}.")
@@ -46,6 +47,8 @@ class PublishedImages:
     def clean(self, row: pa.Table) -> Tensor:
         """Return the clean image as models saw it."""
         name, digest = row["image"][0].as_py(), row["digest"][0].as_py()
+        # --images may also be the new location of the corrupted images, which contain no clean
+        # ones.
         if self.images is None or find_published(self.images) is not None:
             raise UsageError(
                 "The clean images of this run are not stored with the corrupted ones: start"
@@ -57,6 +60,8 @@ class PublishedImages:
             if not len(pixels) or hashlib.sha256(pixels[0].tobytes()).hexdigest() != digest:
                 raise UsageError(f"{self.images} has other clean images: {WHERE}.")
             return checked(to_planes(pixels)[0], row)
+        # Clean and corrupted files may differ in folder and suffix. Several files can share a stem;
+        # the digest decides.
         stem = PurePosixPath(name).stem
         for image in self._clean.get(stem, ()):
             if file_digest(image.path) == digest:
@@ -66,6 +71,8 @@ class PublishedImages:
 
     @cached_property
     def _published(self) -> Published:
+        # --images may name the clean images; then the corrupted ones are still at the recorded
+        # place.
         for source in (self.images, Path(self.run.results.images.source)):
             published = None if source is None else find_published(source)
             if published is not None:
@@ -87,6 +94,7 @@ class PublishedImages:
 def _with_any_suffix(folder: Path, name: str) -> Path:
     """Return the file of an image, which may have another format than the recorded one."""
     named = PurePosixPath(name)
+    # The name comes from a file that may be from elsewhere: it must not lead out of the folder.
     if named.is_absolute() or ".." in named.parts:
         raise UsageError(f"{name} is not the name of an image.")
     endings = (named.suffix, *IMAGE_SUFFIXES, *map(str.upper, IMAGE_SUFFIXES))

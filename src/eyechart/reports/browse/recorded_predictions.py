@@ -52,6 +52,7 @@ class LastUsed(Generic[Key, Value]):
         self._lock = RLock()
 
     def __getitem__(self, key: Key) -> Value:
+        # Also held while a value is made: two images at once would need twice the memory.
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = self._make(key)
@@ -86,8 +87,10 @@ class RecordedPredictions:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.parts = Parts(run.folder / PREDICTIONS)
+        # One more than corruptions, because the clean samples are needed beside any of them.
         self.samples: LastUsed[str, pa.Table] = LastUsed(self._read_samples, KEPT + 1)
         self._tables: LastUsed[str, Tables] = LastUsed(self._read, KEPT)
+        # A model has at most two label spaces, native and entry16.
         self._named: LastUsed[tuple[str, str, str], NamedPredictions] = LastUsed(
             self._name, KEPT * 2 * len(run.models)
         )
@@ -145,6 +148,8 @@ class RecordedPredictions:
     def _row_numbers(self) -> dict[str, IntArray]:
         """The sample numbers of each corruption, ascending."""
         return {
+            # Every row is stored once per model. `np.unique` also sorts, as `searchsorted`
+            # requires.
             name: np.unique(self._rows(name, ["row", "image"])["row"].to_numpy())
             for name in self.corruptions
         }
@@ -170,6 +175,7 @@ class RecordedPredictions:
         return without(self.parts.read(name, columns, only), self._left_out)
 
     def _read_samples(self, corruption: str) -> pa.Table:
+        # The test set's columns are repeated for every model, so one model has all samples.
         first = ("model", self.run.models[0])
         table = self._rows(corruption, [*SCHEMA.names, "model"], only=first)
         return table.drop_columns(["model"]).combine_chunks()

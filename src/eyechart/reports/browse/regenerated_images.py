@@ -62,6 +62,7 @@ class RegeneratedImages:
     def __init__(self, run: Run, images: Path | None) -> None:
         recorded = run.results.images
         self.stimulus, self.plan = recorded.stimulus, run.config.plan
+        # Images that were not moved are still found where the run read them.
         sources = [recorded.source] if images is None else [str(images), recorded.source]
         self.sources = [CleanImageSource(source, run.folder) for source in sources]
 
@@ -100,11 +101,13 @@ class RegeneratedImages:
                 is_other = image is not None
                 reason = "has changed since the run" if is_other else "is missing"
                 problems.append(f"{name} in {source.source} {reason}")
+        # The first source is the one that was given with --images, if any.
         raise UsageError(f"{problems[0]}: {WHERE}.")
 
 
 def checked(image: Tensor, row: pa.Table) -> Tensor:
     """Return the image, uint8 (3, H, W), if its pixels match the row's digest."""
+    # Keys are int64 on the device and recorded as uint64, with the same bits.
     digest = content_keys(image[None]).numpy().view(np.uint64)[0]
     if int(digest) != row["pixels"][0].as_py():
         raise UsageError(

@@ -65,8 +65,11 @@ class Handler(BaseHTTPRequestHandler):
     """Handles one connection."""
 
     server: Server
+    # The default, HTTP/1.0, opens a connection for every image. Version 1.1 keeps it open, which
+    # requires a Content-Length in every reply.
     protocol_version = "HTTP/1.1"
     server_version = f"eyechart/{__version__}"
+    # Otherwise the Server header names the version of Python.
     sys_version = ""
     timeout = QUIET_S
 
@@ -98,6 +101,7 @@ class Handler(BaseHTTPRequestHandler):
             return plain_reply({"error": "This is not a valid address."}, 400)
         try:
             return self.server.browser.reply(parts.path, parts.query)
+        # The client is gone, so that no reply can be sent; `handle_error` ignores it.
         except ConnectionError:
             raise
         except Exception as error:
@@ -108,6 +112,7 @@ class Handler(BaseHTTPRequestHandler):
     def _is_for_us(self) -> bool:
         hosts = self.headers.get_all("Host", [])
         allowed = [f"{name}:{self.server.server_port}" for name in NAMES]
+        # Browsers leave the default port out of the header.
         if self.server.server_port == 80:
             allowed += NAMES
         return len(hosts) == 1 and hosts[0].strip().lower() in allowed

@@ -82,6 +82,8 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     lower = [min(pair) for pair in zip(human, model, strict=True)]
     axes.fill_between(change, lower, color=AREA_TINTS["both"], linewidth=0)
     for side, top, bottom in (("humans", human, model), ("model", model, human)):
+        # Without `interpolate` a fill ends at the last grid point before a crossing and leaves a
+        # gap.
         axes.fill_between(
             change, bottom, top, where=top >= bottom, interpolate=True, facecolor=AREA_TINTS[side],
             edgecolor=AREAS[side][1], hatch=HATCHES[side], linewidth=0,
@@ -90,6 +92,7 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)
     rows = (*panel.areas, *panel.scores)
     names, numbers = zip(*rows, strict=True)
+    # Text has no tab stops: the labels are a second block, behind the widest number.
     for texts, shift in ((numbers, 0.0), (names, DIGIT * max(map(len, numbers)))):
         axes.annotate(
             "\n".join(texts), (0.04, 0.03), (shift, 0), xycoords="axes fraction",

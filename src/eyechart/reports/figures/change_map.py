@@ -65,6 +65,7 @@ def _fitting(pen: ImageDraw.ImageDraw, name: str, width: int) -> str:
     """Return as much of the name as fits, in characters that the font has."""
     text = "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
     while pen.textlength(text, font(CAPTION)) > width:
+        # Three dots replace four characters, so that every round shortens the text by one.
         text = text[: len(text) // 2 - 2] + "..." + text[len(text) // 2 + 2 :]
     return text
 

@@ -117,6 +117,8 @@ def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], ban
             draw_line(
                 axes, curve.line, color=look.color, observed=curve.score.observed, band=band,
                 dash=STYLES[panel.letter] if both else look.dash,
+                # A marker every 24 points (`EVERY`), shifted by 8 per model: three models never
+                # coincide.
                 marks=(look.marker, 4 + 8 * order.index(curve.model.name)) if both else None,
             )  # fmt: skip
     if not any(panel.curves for panel in series):

@@ -112,6 +112,7 @@ def _figure(
     rows = -(-len(series) // columns)
     width = max(4.6, 3.1 * columns + 0.4)
     figure = Figure(figsize=(width, 2.6 * rows + 1.1), layout="constrained")
+    # A canvas without pyplot: no display is needed, and no global list keeps the figure alive.
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for spare in grid.flat[len(series) :]:
@@ -120,6 +121,7 @@ def _figure(
         _draw_panel(axes, panels, min_per_bin)
         if index + columns >= len(series):
             axes.set_xlabel("visual change Δv")
+            # `sharex` labels the last row only, where this panel may have an empty cell below it.
             axes.tick_params(labelbottom=True)
         if index % columns == 0:
             axes.set_ylabel("share")
@@ -140,6 +142,7 @@ def _figure(
 
 def _title(results: Results, model: ModelEntry, space: str) -> str:
     fit, scores = results.config.fit, model.results.spaces[space]
+    # The published index formula leaves one bin fewer than the setting says.
     bins = fit.bins - (fit.binning == "paper")
     return (
         f"{results.config.suite}: {scores.n_images} images, {short_space(space)}, {bins} bins of"

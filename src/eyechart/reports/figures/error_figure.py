@@ -134,6 +134,7 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
     # Slightly apart, so that no interval hides another.
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
+    # Autoscaling ignores what is drawn with a transformation other than `transData`.
     axes.update_datalim([(clean, end) for end in (*ends, value)])
     axes.plot([clean, clean], ends, color=look.color, linewidth=0.8, transform=where)
     axes.plot(
@@ -273,6 +274,7 @@ def _group_lines(groups: Sequence[tuple[str, int]]) -> list[str]:
     """Return the row of group names and the rules below it; empty if there are no groups."""
     if not any(group for group, _ in groups):
         return []
+    # Model, error and mean precede the groups; LaTeX counts columns from 1.
     cells, rules, start = ["", "", ""], [], 4
     for group, count in groups:
         end = start + count - 1

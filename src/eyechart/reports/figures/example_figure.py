@@ -72,9 +72,11 @@ def draw_examples(models: Sequence[ModelEntry], strip: ImageStrip) -> Figure:
     rows = [top + SIDE + (2.1 + 2.5 * index) * LINE for index in range(len(models))]
     height = rows[-1] + 1.9 * LINE
     figure = Figure(figsize=(PAGE, height))
+    # The style's constrained layout would move what is placed by absolute positions.
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
+    # One unit is an inch on both axes, and y grows downward.
     axes.set(xlim=(0, PAGE), ylim=(height, 0))
     _text(axes, 0.02, LINE, r"visual change $\Delta_v$", color=INK)
     _text(axes, 0.02, top + SIDE + 0.75 * LINE, "shown", color=MUTED, style="italic")
@@ -107,6 +109,7 @@ def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
             levels, extent=(left, left + across, upper + down, upper), aspect="auto",
             interpolation="none",
         )  # fmt: skip
+        # `imshow` sets the limits to the extent of the image.
         axes.set(xlim=(0, PAGE), ylim=(axes.get_ylim()[0], 0))
     truth = drawable(image.example.truth or "–", FITS + 1)
     middle = x + SIDE / 2

@@ -158,6 +158,7 @@ def _write(drawing: Drawing, paths: Sequence[Path]) -> None:
 
 def save(figure: Figure, path: Path, kind: str, caption: str) -> None:
     """Write a figure as "svg", "pdf" or "png" in `paper_style`, with its caption and no date."""
+    # `drawable` escapes "$" for math text, which metadata do not have.
     words = drawable(caption, 400).replace(r"\$", "$")
     FigureCanvasAgg(figure)
     if kind == "png":

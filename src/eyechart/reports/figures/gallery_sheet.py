@@ -33,6 +33,8 @@ class _Sheet:
         columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
         self.right = MARGIN + (columns + 1) * self.side + columns * GAP
         self.top = MARGIN
+        # Pillow draws shapes without antialiasing: the mask is drawn four times as large, then
+        # shrunk.
         rounded = Image.new("L", (4 * self.side, 4 * self.side), 0)
         box = (0, 0, 4 * self.side - 1, 4 * self.side - 1)
         ImageDraw.Draw(rounded).rounded_rectangle(box, 4 * CORNER, fill=255)
@@ -51,6 +53,8 @@ class _Sheet:
         return self.sheet
 
     def _height(self) -> int:
+        # The sheet is allocated before anything is drawn, so these must be the steps of `top` in
+        # `draw`, `_group` and `_row`.
         groups = self.gallery.groups
         rows = sum(len(group.rows) for group in groups)
         head = MARGIN + TITLE + 18 + SUBTITLE + 34

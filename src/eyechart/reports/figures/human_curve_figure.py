@@ -118,6 +118,7 @@ def _draw_points(
             middle,
             point.rate,
             xerr=[[middle - start], [end - middle]] if with_range else None,
+            # matplotlib raises an error for negative lengths.
             yerr=[[max(0.0, point.rate - low)], [max(0.0, high - point.rate)]],
             fmt=marker,
             markersize=3.5 if with_range else 2.6,

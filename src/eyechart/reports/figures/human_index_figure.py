@@ -140,7 +140,9 @@ def _draw_bars(
     values = real([bar.value for bar in bars])
     low = real([bar.interval95[0] for bar in bars])
     high = real([bar.interval95[1] for bar in bars])
+    # A missing score keeps its row: a bar of length 0, labeled with a dash.
     draw_bars(axes, in_order, np.nan_to_num(values), (low, high), [bar.text for bar in bars])
+    # 0.05 gives the axis a width where MRSI is 0 or missing for every model.
     top = np.nanmax(np.r_[high, values, 0.05])
     axes.set_xlim(0, 1 if is_share else min(1, 1.25 * top))
     axes.tick_params(axis="y", pad=26)

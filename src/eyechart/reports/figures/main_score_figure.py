@@ -43,6 +43,7 @@ def draw_main_scores(main: MainScore) -> Figure:
     height = (ROW + MORE * (len(main.models) - 1 if is_apart else 0)) * len(rows) + AROUND
     figure = Figure(figsize=(COLUMN, height))
     axes = figure.subplots()
+    # The inner points of an even division: a single model is on the row itself.
     offsets = np.linspace(-0.5, 0.5, len(main.models) + 2)[1:-1] * SPREAD * is_apart
     for model, offset in zip(main.models, offsets, strict=True):
         look = looks[model.name]

@@ -143,6 +143,7 @@ def say(axes: Axes, text: str) -> None:
         0.5, 0.5, textwrap.fill(text, 24), transform=axes.transAxes, ha="center", va="center",
         color=MUTED, fontsize=SMALL,
     )  # fmt: skip
+    # Constrained layout would shrink all panels to make room for a long note.
     message.set_in_layout(False)
 
 

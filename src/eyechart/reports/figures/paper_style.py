@@ -82,6 +82,7 @@ SETTINGS: dict[Any, Any] = {
     "image.composite_image": False,
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
+    # Ids in an SVG are hashed with this salt; by default it is random, and no two files are equal.
     "svg.hashsalt": "eyechart",
 }
 
@@ -122,6 +123,7 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
             # Indexed over the whole report, so that a model looks the same in every figure.
             color = model.color
             index = COLORS.index(color) if color in COLORS else 0
+            # Colors repeat after ten models; those that share one still differ in dash and marker.
             index += sum(other.color == color for other in before)
         dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
         hatch = _hatch(model.category) if by_category else ""
@@ -166,6 +168,7 @@ def drawable(text: str, longest: int = LONGEST) -> str:
     if len(plain) > longest:
         end = (longest - 1) // 2
         plain = f"{plain[: longest - 1 - end]}…{plain[len(plain) - end :]}"
+    # Last, because shortening could cut between a backslash and its "$".
     return plain.replace("$", r"\$")
 
 

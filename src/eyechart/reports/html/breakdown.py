@@ -47,6 +47,7 @@ def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 def _table(
     numbers: Numbers, model: ModelEntry, space: str, classes: Sequence[ClassResults], most: int
 ) -> Table:
+    # Positions among all classes, because these are what a path in results.json counts.
     present = [number for number, row in enumerate(classes) if row.n_images >= ENOUGH]
     order = sorted(present, key=lambda number: _right(classes[number]))
     rows = tuple(
@@ -61,6 +62,7 @@ def _table(
 
 
 def _right(row: ClassResults) -> float:
+    # 2 is above every accuracy: unknown classes come last.
     return row.corrupted.value if row.corrupted.is_known else 2.0
 
 

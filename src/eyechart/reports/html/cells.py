@@ -178,6 +178,7 @@ def counted(number: int) -> NumberCell:
 
 
 def _inside(value: Any, key: str | int) -> Any:
+    # Mappings first: a model or a corruption may have the name of an attribute, such as "items".
     if isinstance(value, Mapping) or isinstance(key, int):
         return value[key]
     return getattr(value, key)

@@ -99,6 +99,7 @@ def coverage_table(report: Report) -> Table | None:
         columns += [Column(title, group=group) for title, _, _ in fields]
         numbers = Numbers(report.runs.index(part.runs[0]), part.runs[0].results)
         for name in part.runs[0].coverage:
+            # By title, because suites have different names for one corruption: fog and vcr/fog.
             cells.setdefault(corruption_title(name), {})[index] = [
                 numbers.cell(style, "coverage", name, field) for _, style, field in fields
             ]
@@ -122,6 +123,8 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
         for model in part.models:
             scores = model.space(space)
             if scores is not None and scores.similar:
+                # The position in results.json is kept: pointers need it also if only some pairs are
+                # shown.
                 pairs = dict(enumerate(scores.similar))
                 if len(part.models) > MANY:
                     pairs = {number: pair for number, pair in pairs.items() if _is_clear(pair)}

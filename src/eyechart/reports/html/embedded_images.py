@@ -24,12 +24,14 @@ def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[
     """
     opened = {}
     for key in dict.fromkeys(wanted):
+        # The name alone: a results.json from elsewhere must not lead out of the folder.
         image = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
         if image is not None:
             opened[key] = image
     collected: dict[Key, str] = {}
     for side, quality in SIDES:
         collected = {key: _uri(image, side, quality) for key, image in opened.items()}
+        # Data URIs are ASCII, so that characters are bytes.
         if sum(map(len, collected.values())) <= most:
             break
     return collected

@@ -49,6 +49,7 @@ def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
     """Yield tables of the bounds of scores, for any curve outside the observed ranges."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
+        # With many models the page keeps the bounds of accuracy only, to stay small.
         if len(part.models) > MANY and score.letter != "a":
             continue
         for space in part.spaces:

@@ -19,6 +19,8 @@ from eyechart.reports.series.gallery import Gallery
 GENERATOR = '<meta name="generator" content="eyechart report '
 """Start of every page that eyechart writes."""
 
+# Scripts are allowed by hash. Hashes do not cover style attributes, which swatches and shaded cells
+# have, so that inline styles are allowed.
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {};"
     " base-uri 'none'; form-action 'none'"

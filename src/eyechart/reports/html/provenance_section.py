@@ -196,6 +196,7 @@ def _reasons(run: Run) -> Iterator[str]:
                         title = corruption_title(name)
                         names += [] if title in names else [title]
     for (reason, space), by_property in collected.items():
+        # A reason that holds for both properties and the same corruptions is given once.
         alike = (
             len(by_property) == len(PROPERTIES) and len(set(map(tuple, by_property.values()))) == 1
         )

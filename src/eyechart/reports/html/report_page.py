@@ -65,6 +65,7 @@ def _render(
     structure: Sequence[View],
 ) -> str:
     placing = Placing(charts)
+    # Studies show their charts themselves; left here, they would appear again among the others.
     placing.take("structure")
     views = [part_view(report, index, placing, images) for index in range(len(report.parts))]
     return render_page(

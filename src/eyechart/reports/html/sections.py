@@ -74,6 +74,8 @@ class PartView:
 def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
     """Return the content of the page for a part."""
     part = report.parts[index]
+    # Arguments are evaluated in order, and a chart is taken once: the panels of corruptions get
+    # their severity charts before the section on errors takes the rest.
     return PartView(
         index,
         suite_title(part.suite),

@@ -326,6 +326,7 @@ def _farthest_behind(compared: Compared, letter: str) -> Markup:
     """Return where humans are farthest ahead, within ranges where they significantly are."""
     if not _n_ahead(compared, "humans") and not _n_ahead(compared, "model"):
         return Markup("; under none of them is the difference significant")
+    # Only where the test finds humans ahead: elsewhere the largest difference may be noise.
     gaps = [
         (human - model, scores, index)
         for scores in compared

@@ -107,6 +107,8 @@ def severities(entry: Entry, columns: int) -> Values:
 def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) -> GalleryRow:
     levels = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
     batch = torch.from_numpy(levels.copy()).expand(columns, *levels.shape)
+    # One key for all columns: random numbers do not depend on severity, so that along a row only
+    # the strength changes.
     keys = named_keys([key] * columns, columns)
     severity = severities(entry, columns)
     random = draw_random(entry, keys, seed, 0, keys.device)

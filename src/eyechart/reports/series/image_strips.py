@@ -106,6 +106,7 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
             StripImage(
                 run,
                 index,
+                # The name alone: a results.json from elsewhere must not lead out of the folder.
                 folder / Path(examples[index].file).name,
                 examples[index],
                 _predictions(report, part, examples[index], run, index),

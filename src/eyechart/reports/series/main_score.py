@@ -35,6 +35,7 @@ class CorruptionScore:
     @property
     def at(self) -> str:
         """The location of its value in the report's results."""
+        # The first two steps lead to the model, which its pointer already contains.
         return self.model.pointer(*self.path[2:], "value")
 
 

@@ -237,6 +237,7 @@ def _severity_line(model: ModelEntry, space: str, corruption: str) -> SeverityLi
     scores = model.space(space)
     score = None if scores is None else scores.corruptions.get(corruption)
     errors = {} if score is None else score.error_by_severity
+    # Keys of JSON objects are text; as text, "10" precedes "2".
     levels = sorted(errors, key=float)
     steps = ("spaces", space, "corruptions", corruption, "error_by_severity")
     return SeverityLine(

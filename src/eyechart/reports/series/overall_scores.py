@@ -18,6 +18,7 @@ def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
     """Return the corruptions that an overall score averages; none for clean accuracy."""
     counted, score = run.config.means_over, SCORES[name]
     if score.of_test:
+        # mCE is one score of the whole test, but still a mean over the counted corruptions.
         return counted if BASELINE in score.needs else ()
     return tuple(name for name in counted if find(space, score.path(name)) is not None)
 

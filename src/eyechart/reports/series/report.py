@@ -135,6 +135,7 @@ def models_of(results: Results) -> tuple[ModelEntry, ...]:
 
 def pointer(run: int, *steps: object) -> str:
     """Return the location of a value: the run's index in the report, then a path as in RFC 6901."""
+    # In this order: the "~" of "~1" must not be escaped again.
     escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
     return "/".join((str(run), *escaped))
 
@@ -170,6 +171,7 @@ def make_report(
     for name in categories or {}:
         if name not in names:
             raise UsageError(f"There is no model named {name}; the models are {', '.join(names)}.")
+    # By position among all models of the report, so that a model has one color in every part.
     looks = {
         name: (short, COLORS[index % len(COLORS)])
         for index, (name, short) in enumerate(zip(names, short_names(names), strict=True))
@@ -178,6 +180,7 @@ def make_report(
     parts = tuple(_part(board, runs, looks, categories or {}) for board in boards)
     discrete, benchmarks = None, []
     try:
+        # Boards that cannot be compared are still shown, each alone, with a note.
         discrete = fixed_against_continuous(boards)
         benchmarks = two_benchmarks(boards)
     except UsageError as error:

@@ -34,6 +34,8 @@ class Spread(OfCorruption):
     @property
     def percentages(self) -> list[float]:
         """The percentage of the samples in each bin of visual change."""
+        # Of all samples, also of those without a measurable visual change: the sum may be below
+        # 100.
         return [100 * count / max(1, self.coverage.rows) for count in self.coverage.histogram]
 
     def pointer(self, name: str) -> str:

@@ -48,6 +48,7 @@ def _groups(head: Sequence[str], rows: Rows, kept: int, width: int) -> list[list
     """Return which columns after the first `kept` are in the same table."""
     from rich.text import Text
 
+    # Cells may contain markup, which takes no width on the terminal.
     sizes = [
         max(Text.from_markup(text).cell_len for text in (title, *(row[index] for row in rows)))
         + PADDING

@@ -73,6 +73,7 @@ def _title(score: Score) -> str:
 
 def _number(text: str) -> str:
     """Return a number or an interval with the dashes of LaTeX."""
+    # The sign for a missing number and the dash of an interval are both an en dash.
     return text.replace(MISSING, "--")
 
 

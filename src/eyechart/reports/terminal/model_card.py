@@ -22,6 +22,8 @@ from eyechart.scores.registry import OVERALL
 
 TAGS = ("eyechart", "robustness", "image-classification")
 
+# `is_card` recognizes a card by this, so that `tags` must stay the first key of its header and the
+# package the first tag.
 START = f"---\ntags:\n- {TAGS[0]}\n"
 INTERVALS = "In brackets: 95 % confidence interval, by bootstrap over images."
 
@@ -184,8 +186,10 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
     for score in space.corruptions[corruption].properties.values():
         if score.curve is None:
             continue
+        # Observed ranges are in order: their ends, shifted by one, are the ends of the gaps.
         edges = [0.0, *(end for both in score.observed for end in both), 1.0]
         pairs = zip(edges[::2], edges[1::2], strict=True)
+        # With two decimals, a shorter gap would be shown with two equal ends.
         collected += [
             interval_text(ends, delta_v_text) for ends in pairs if ends[1] - ends[0] > 0.005
         ]

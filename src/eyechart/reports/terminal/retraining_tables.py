@@ -161,6 +161,8 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
         p_value, difference = float(line["p_corrected"]), float(line["difference"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{path} must be a table that eyechart train retrain wrote.") from None
+    # The curve scores that are shown are all better if higher. A note means insufficient data, for
+    # which no claim is made.
     return BeforeAfter(
         before, after, p_value < SIGNIFICANT and difference > 0 and not line.get("note")
     )

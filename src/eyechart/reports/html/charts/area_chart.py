@@ -71,6 +71,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
             "at": panel.model.pointer(*panel.at, "line", "values"),
         }
         line = line_trace("Humans", human.delta_v, human.values, look, meta)
+        # Usually all models are compared with one human curve, which is stored once per chart.
         if number and human == panels[0].comparison.line:
             del line["y"]
             meta["same"] = 0
@@ -99,6 +100,7 @@ def _significant(panel: AreaPanel) -> Iterator[Spec]:
                 "mode": "lines",
                 "name": name,
                 "legendgroup": name,
+                # None interrupts the line between two ranges.
                 "x": [x for start, end in ranges for x in (*numbers((start, end)), None)],
                 "y": [y for _ in ranges for y in (SURE, SURE, None)],
                 "line": {"color": AREAS[side][1], "width": 6},
@@ -137,6 +139,7 @@ def _layout(panels: Sequence[AreaPanel], letter: str) -> Spec:
 
 def _slot(index: int, count: int, between: float) -> list[float | None]:
     """Return the interval of [0, 1] of one of `count` slots, with gaps of size `between`."""
+    # No gap follows the last slot, so that all slots with their gaps fill [0, 1].
     size = 1 / (count - between) if count > 1 else 1
     return numbers((index * size, min(1.0, index * size + size * (1 - between))))
 

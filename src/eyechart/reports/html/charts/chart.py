@@ -181,4 +181,5 @@ def shortened(text: str) -> str:
     """Return a text with its middle omitted if it is long."""
     if len(text) <= LONGEST:
         return text
+    # 13 letters, the ellipsis and 12 letters are LONGEST.
     return f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 + 1 :]}"

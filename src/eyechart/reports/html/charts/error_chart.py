@@ -96,6 +96,7 @@ def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:
     def label(name: Mean) -> str:
         return f"{MEANS[name]}, % of {baseline}'s"
 
+    # 0.01 keeps a width if no model has an error on clean images.
     wide = rounded(max(highest, 0.01) * 1.06)
     layout: Spec = {
         "height": 400,
