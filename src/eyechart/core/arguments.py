@@ -27,6 +27,7 @@ def as_number(value: object, name: str) -> float:
             # float("3") and float(True) would succeed, but neither was meant as a number
             raise TypeError
         return float(value)  # type: ignore[arg-type]
+    # an int beyond float's range raises OverflowError, a tensor with several elements RuntimeError
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise UsageError(f"{name} must be a number, got {brief(value)}.") from None
 
@@ -111,6 +112,7 @@ def as_path(value: object, name: str, expected: str = "a name or a path") -> Fil
         text = os.fspath(value)
         if not isinstance(text, str) or "\0" in text:
             raise ValueError
+        # raises for surrogates that do not stand for the bytes of a file name
         os.fsencode(text)
         # raises for what the operating system rejects, such as a name that is too long
         Path(text).exists()

@@ -20,6 +20,7 @@ from eyechart.core.files import atomic_file
 class Dialect(csv.excel):
     """The CSV dialect of all tables that users provide."""
 
+    # without it, a quote that is never closed makes the rest of the file one cell
     strict = True
 
 
@@ -70,6 +71,7 @@ class CsvRow:
             value = float(text)
         except ValueError:
             value = -1.0
+        # NaN fails the comparison, and infinity is not an integer
         if not (value >= 0 and value.is_integer()):
             raise self.rejection(f"{column} must be a whole number, got '{text}'")
         return int(value)
@@ -103,6 +105,7 @@ def read_rows(
     Raises:
         UsageError: the file cannot be read, lacks a column, or has no rows.
     """
+    # newline="" leaves line breaks inside quoted cells to the csv module
     lines = csv.reader(io.StringIO(read_text(path), newline=""), Dialect)
     count = 0
     try:

@@ -31,6 +31,7 @@ def find_device(name: str | torch.device) -> torch.device:
     return device
 
 
+# find_spec searches the import path, and every draw of random numbers asks
 @cache
 def has_triton(device: torch.device) -> bool:
     """Return whether Triton kernels can run on the device."""

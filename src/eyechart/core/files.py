@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
 
+# only names that `atomic_file` can have written: other programs leave .tmp files as well
 LEFTOVER = re.compile(
     r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)\.(\d{1,9})\.tmp", re.IGNORECASE
 )
@@ -38,6 +39,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         WriteError: the file cannot be written.
     """
     # in the same folder, because os.replace is atomic only within one file system
+    # the process id keeps two writers of one file apart, and tells `remove_leftovers` who left it
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary

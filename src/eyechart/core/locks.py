@@ -21,6 +21,7 @@ LOCK = ".lock"
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
     """Yield whether this process could lock the file; hold the lock until the block ends."""
+    # a separate file: os.replace gives `path` a new inode, which a lock on the old one misses
     with _locked(path.with_name(f".{path.name}{LOCK}")) as is_free:
         yield is_free
 
@@ -55,6 +56,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if is_new:
+                # before the lock, so that it runs after it: until then the folder holds the lock
+                # file
                 stack.callback(_remove_empty, folder)
             is_free = stack.enter_context(_locked(folder / LOCK))
         except OSError as error:

@@ -145,6 +145,7 @@ def takes_fields_of(
 
     def decorate(function: Callable[[Given], Returned]) -> Callable[Settings, Returned]:
         def call(*arguments: Settings.args, **keywords: Settings.kwargs) -> Returned:
+            # Python's own error would name the record's constructor, which the caller never saw
             for name in keywords:
                 if name not in known:
                     raise unknown_name("argument", name, known)

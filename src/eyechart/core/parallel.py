@@ -23,6 +23,8 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
         for part in parts:
             work(part)
         return
+    # always the full pool, whatever the number of parts, so that threads are started once;
+    # consuming the results raises the first error of a part
     for _ in _pool(torch.get_num_threads(), os.getpid()).map(work, parts):
         pass
 
@@ -45,4 +47,5 @@ def _use_one_thread() -> None:
     to be parallelized, so that one is run here.
     """
     torch.set_num_threads(1)
+    # torch uses threads for more than 32,768 elements
     torch.ones(1 << 17).exp_()

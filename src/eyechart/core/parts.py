@@ -23,6 +23,7 @@ ROW = "row"
 BETWEEN = "--"
 """The separator between the name of a part file and its number."""
 
+# seven digits or more: `write` pads to seven, and the ranges of later writers need more
 NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
 """The stem of a file with some of the rows of a name."""
 

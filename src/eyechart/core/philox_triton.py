@@ -18,6 +18,7 @@ def _random_words(  # type: ignore[no-untyped-def]
     image = tl.program_id(0)
     position = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     key, salt = tl.load(keys + image), tl.load(salts + image)
+    # keys and salts are signed: the sign bits that >> copies are cut off by the conversion
     k0, k1 = key.to(tl.uint32), (key >> 32).to(tl.uint32)
     c0 = position.to(tl.uint32)
     # as tensors rather than scalars, because the rounds below mix all four
@@ -25,12 +26,14 @@ def _random_words(  # type: ignore[no-untyped-def]
     c1 = zero + tl.load(stream).to(tl.uint32)
     c2, c3 = zero + salt.to(tl.uint32), zero + (salt >> 32).to(tl.uint32)
     for _ in tl.static_range(10):
+        # literals, since a kernel cannot read the module's global variables; see randomness.py
         low0, low2 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
         high0, high2 = tl.umulhi(c0, 0xD2511F53), tl.umulhi(c2, 0xCD9E8D57)
         c0, c1, c2, c3 = high2 ^ c1 ^ k0, low2, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + 0x9E3779B9, k1 + 0xBB67AE85
     inside = position < quads
     if HALVES:
+        # in the order of `ImageRandom.halves`: all low halves first, then all high halves
         row = out + image * quads * 8 + position
         tl.store(row, (c0 & 0xFFFF).to(tl.int64), mask=inside)
         tl.store(row + quads, (c1 & 0xFFFF).to(tl.int64), mask=inside)

@@ -58,4 +58,5 @@ def counted_to(total: int, advance: Advance) -> Iterator[Advance]:
         advance(n_done, message)
 
     yield count
+    # not in a finally block: a job that failed is not done
     advance(total - n_counted, "")

@@ -42,6 +42,7 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
         return _rounds_in_torch([word.clone() for word in words], *key)
     out = [torch.empty(shape, dtype=torch.int64) for _ in range(4)]
     rows = int(np.prod(shape[:-1]))
+    # unsigned, so that products of two 32-bit words fit; words below 2³² are the same in both types
     parts = [word.reshape(rows, -1).numpy().view(np.uint64) for word in words]
     keys = [
         part.expand(*shape[:-1], part.shape[-1]).reshape(rows, -1).numpy().view(np.uint64)
@@ -50,6 +51,7 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
     targets = [word.view(rows, -1).numpy().view(np.uint64) for word in out]
     # row by row, so that the working set of one image stays in the cache
     for row in range(rows):
+        # a copy, since the rounds work in place and expanded rows share their memory
         counters = [part[row].copy() for part in parts]
         for target, result in zip(
             targets, _rounds_in_numpy(counters, keys[0][row], keys[1][row]), strict=True
@@ -119,6 +121,7 @@ def hash64(*parts: str | int) -> int:
         >>> hash64("noise", 3) == hash64("noise", 3), hash64("noise", 3) == hash64("noise", 4)
         (True, False)
     """
+    # with a separator, so that ("ab", "c") and ("a", "bc") differ
     text = "\x1f".join(str(part) for part in parts)
     # file names may contain bytes that are not valid text
     data = text.encode(errors="surrogatepass")
@@ -278,6 +281,7 @@ def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.floa
     """Find the counts by binary search in one sequence: row number in the high bits, CDF below."""
     distinct, inverse = np.unique(photons, return_inverse=True)
     thresholds = _poisson_thresholds(torch.from_numpy(distinct).to(levels.device)).flatten(0, 1)
+    # 17 bits, since a threshold can be 65,536 itself
     rows = torch.arange(thresholds.shape[0], device=levels.device)[:, None] << 17
     image = torch.from_numpy(inverse).to(levels.device).reshape(-1, *[1] * (levels.ndim - 1))
     row = image * 256 + levels.to(torch.int64)

@@ -52,6 +52,7 @@ def open_run_folder(
     try:
         # the record first, so that a process that starts at the same time recognizes this work
         out.mkdir(parents=True, exist_ok=True)
+        # also when work resumes, since growing settings may have changed
         write_settings(record, {**settings, **(growing or {})})
         for name in folders:
             (out / name).mkdir(exist_ok=True)

@@ -20,11 +20,13 @@ class _BoundedLoader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # PyYAML recurses: without a limit, deep nesting ends in a RecursionError
         if self._depth >= MAX_DEPTH:
             raise yaml.YAMLError(f"it is nested more than {MAX_DEPTH} levels deep")
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
+        # ids stay unique, because all nodes are alive until the whole text is composed
         if node is not None and id(node) not in self._sizes:
             # an alias is the same node again, so its full size counts each time
             size = 1 + sum(self._sizes.get(id(child), 1) for child in _inside(node))

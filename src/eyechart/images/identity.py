@@ -50,6 +50,7 @@ def content_keys(levels: Tensor) -> Tensor:
     mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
     mixed.bitwise_xor_(mixed >> 32)
     # The shape is part of the key: the same bytes may be an image of another height and width.
+    # Halved, because hash64 is unsigned and the sum is a signed 64-bit number.
     total = mixed.sum(dim=1) + (hash64("shape", *levels.shape[1:]) >> 1)
     total = (total ^ (total >> 31)) * MIX[1]
     return total ^ ((total >> 29) & 0x7FFFFFFFF)  # >> is arithmetic: mask the copied sign bits

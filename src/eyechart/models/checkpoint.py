@@ -143,6 +143,7 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
             model.label_map, model.published_accuracy = None, None
         _fill(model.module, checkpoint, name)
         model.name = name
+        # Before the conversion, so that the identity does not depend on the precision.
         model.identity = identity_of(model.module)
         model.use_precision(request.dtype)
     model.trained_on = checkpoint.trained_on

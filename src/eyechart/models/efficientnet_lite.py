@@ -197,6 +197,7 @@ def find_weights(name: str) -> Path:
 def folded(network: EfficientNetLite) -> EfficientNetLite:
     """Return the network with batch normalizations folded into convolutions, which is faster."""
     network.eval()
+    # A list, since parts are replaced while the loop runs.
     for part in list(network.modules()):
         if isinstance(part, nn.Sequential):
             conv, norm = part[0], part[1] if len(part) > 1 else None

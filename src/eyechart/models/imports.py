@@ -63,6 +63,7 @@ def _module(name: str) -> ModuleType:
             f"There is no module '{missing}': it must be a file in the current directory"
             " or an installed package."
         ) from None
+    # SystemExit is not an Exception: it would end the command without a message.
     except (Exception, SystemExit) as error:
         raise UsageError(f"Importing '{name}' failed: {in_one_line(error)}.") from error
 

@@ -54,6 +54,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
         )
     # With a softmax at the end, the layer found would not compute what training needs.
     reject_probabilities(scores)
+    # The network itself has the name "" and no parent in which it could be replaced.
     candidates = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
     if not candidates:
         raise UsageError(
@@ -80,6 +81,7 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
     """
     old = module.get_submodule(name)
     new: nn.Module
+    # The layer is built on the CPU, so the random states of GPUs need not be saved.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(hash64("last layer", seed) >> 1)
         if isinstance(old, nn.Linear):

@@ -231,6 +231,7 @@ class _WideBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the features after the block."""
         ready = self.before(x)
+        # Where the shape changes, the skip takes normalized features, as in the authors' code.
         beside: Tensor = x if self.skip is None else self.skip(ready)
         added: Tensor = self.body(ready) + beside
         return added

@@ -221,6 +221,7 @@ class Batches:
     def __call__(self, images: Tensor) -> object:
         """Return the scores of any number of images, (B, K)."""
         results = []
+        # torch.split rejects parts of size 0.
         for part in torch.split(images, self.max_batch or max(len(images), 1)):
             # Fill up a small batch with copies of the last image, whose scores are dropped again.
             missing = max(self.min_batch - len(part), 0)
@@ -246,6 +247,7 @@ def _quiet_logging(name: str) -> Iterator[None]:
 @contextmanager
 def weights_only() -> Iterator[None]:
     """Make every `torch.load` read only tensors, regardless of its arguments."""
+    # An environment variable, because zoos call `torch.load` themselves.
     with _forced(FORCE):
         yield
 

@@ -29,6 +29,7 @@ MIN_VALUES = 100_000
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 """Added to a gray level before its fraction is truncated."""
 
+# a color image of 2048 × 2048 px
 LARGEST_SHARED = 3 << 22
 """Images with more values are processed one after the other, to limit the memory."""
 
@@ -111,6 +112,7 @@ def corrupt(
     if not images:
         raise UsageError("images is empty: give at least one image.")
     if keys is not None:
+        # only for its checks: each group of one size hashes the keys of its own images below
         named_keys(keys, len(images))
     strengths = _strengths(entry, severity, parameters, len(images))
     # images of a list may differ in size: those of one size are corrupted together

@@ -115,6 +115,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
     files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
     begun = {name: existing for name, path in files.items() if (existing := _begun(path))}
+    # `claim` looks at targets only; an array has no single source
     claim(out, common_settings(parts, out, begun), [Job(path, path) for path in files.values()])
     with lock_folder(out):
         try:

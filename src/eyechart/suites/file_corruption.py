@@ -102,6 +102,7 @@ def corrupt_files(
     done = Tally() if done is None else done
     prepare = partial(
         _prepare,
+        # without sharing every image is read once, so there is nothing to cache
         sources=Sources(settings.stimulus, 1) if sources is None else sources,
         settings=settings,
         overwrite=overwrite,
@@ -109,6 +110,7 @@ def corrupt_files(
     )
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         held: list[_LoadedImage] = []
+        # a few files at a time, because pool.map submits its whole input at once
         for start in range(0, len(jobs), READ_AT_ONCE):
             for prepared in pool.map(prepare, jobs[start : start + READ_AT_ONCE]):
                 if isinstance(prepared, FileOutcome):

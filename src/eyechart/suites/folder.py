@@ -187,6 +187,7 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
     try:
         out.mkdir(parents=True, exist_ok=True)
         remove_leftovers({out, *(job.target.parent for job in jobs)})
+        # before any image, so that a stopped run is recognized when it is started again
         _write_record(out, settings, replacing)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror}.") from None

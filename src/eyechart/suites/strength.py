@@ -107,6 +107,7 @@ def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
 
 def _draw(entry: Entry, parameter: Parameter, random: ImageRandom) -> Values:
     low, high = entry.domain.get(parameter.name, (parameter.low, parameter.high))
+    # the stream is named after the parameter: renaming a parameter changes pixels
     return parameter.sample(random.scalar(f"parameter {parameter.name}"), low, high)
 
 

@@ -95,6 +95,7 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
     field = _field(statistics, number)
     # histogram matching by rank: the field's values are mapped to the original's percentiles
     ranks = np.empty(field.size)
+    # stable, so that equal values get the same ranks on every machine
     ranks[np.argsort(field, axis=None, kind="stable")] = (np.arange(field.size) + 0.5) / field.size
     gray = np.interp(ranks * 100, PERCENTILES, _ends(statistics.gray))
     shade = ((gray - gray.mean()) / gray.std()).reshape(statistics.size)
@@ -117,6 +118,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width))
 
     def blur(sigma: float) -> NDArray[np.float64]:
+        # the Fourier transform of a Gaussian; frequencies are in cycles per px
         return np.asarray(np.exp(-2 * (np.pi * sigma * frequency) ** 2))
 
     def shaped(stream: str, gain: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -125,6 +127,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
         return np.asarray(field - field.mean())
 
     gain = np.zeros_like(frequency)
+    # WIDTHS has one number more than there are octaves between them
     for strength, fine, coarse in zip(statistics.octaves, WIDTHS, WIDTHS[1:], strict=False):
         # white noise has less power in a coarser octave, which `coarse` compensates
         gain += strength * coarse * (blur(fine) - blur(coarse))

@@ -74,6 +74,7 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
         "ruler": [plan.ruler] * count,
         "scales": np.full(count, measured.scales, dtype=np.int8),
         "delta_v": _null_for_nan(measured.delta_v),
+        # The same 64 bits: torch computes the digests as signed numbers.
         "pixels": measured.pixels.view(np.uint64),
     }
     arrays = [
@@ -155,6 +156,7 @@ def _to_samples(
         )
     keys = list(zip(digests, table["image"].to_pylist(), strict=True))
     maps = table["parameters"]
+    # All samples of a corruption have the same parameters, so that one row names them.
     names = [name for name, _ in maps[0].as_py()]
     return Samples(
         entry,

@@ -59,6 +59,7 @@ class Published:
                 corruptions that the folder lacks.
         """
         for name in ("sampling", "delta_v", "jpeg"):
+            # A dataclass keeps the defaults of its fields as class attributes.
             if getattr(plan, name) != getattr(Plan, name):
                 raise UsageError(
                     f"{name} applies only to images that are corrupted here, but those in "
@@ -146,6 +147,7 @@ def load_published(
     if clean is None:
         image_set = _without_clean(str(published.root), files.take(places))
     elif published.is_arrays:
+        # The array of clean images has all of them in order, so the subset is taken afterwards.
         image_set = _beside_array(str(published.root), files, clean).take(places)
     else:
         advance = begin(len(places))

@@ -132,6 +132,7 @@ def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
     def order(position: int) -> tuple[int, str]:
         name = images[position].name
         # Without folder and suffix, so that copies in other layouts give the same subset.
+        # Do not reword "picture": another word would choose other images for the same seed.
         return hash64(plan.seed, "picture", _stem(name)), name
 
     members: dict[str, list[int]] = {}
@@ -277,6 +278,7 @@ def _from_severity(
     # Strengths in px depend on the side of the image: resolve them once per side.
     values: dict[str, FloatArray] = {}
     for side in np.unique(sides):
+        # `random` belongs to the whole list, so all samples are resolved and some are kept.
         resolved = resolve(entry, samples.severity, {}, int(side), random)
         for name, value in resolved.items():
             values[name] = np.where(sides == side, value, values.get(name, value))

@@ -286,6 +286,7 @@ def keep_testset(
     """
     testset = make_testset(images, plan, device, folder, step)
     testset.save(target)
+    # Only once the manifest is on disk: a run that is killed before resumes from its parts.
     remove_parts(folder, testset.table["corruption"].unique().to_pylist())
     return testset
 
@@ -383,5 +384,6 @@ def count_steps(images: ImageSet, plan: Plan) -> int:
     for samples in plan_samples(images, plan):
         total += len(samples)
         if is_uniform(samples.entry, plan):
+            # Candidates are counted above; n of them get a strength, and n are measured with it.
             total += 2 * plan.n
     return total

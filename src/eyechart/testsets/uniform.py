@@ -85,6 +85,7 @@ def choose_levels(
     The counterpart of `draw_targets` for strengths with only a few levels.
     """
     chosen = np.full(delta_v.shape[1], -1)
+    # Δv is NaN where it is undefined; such samples are in no bin.
     with np.errstate(invalid="ignore"):
         inside = (delta_v >= edges[0]) & (delta_v <= edges[-1])
     place_of = np.where(inside, np.searchsorted(edges[1:-1], delta_v, side="right"), -1)

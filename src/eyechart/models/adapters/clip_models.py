@@ -119,11 +119,13 @@ def _from_open_clip(
         model = package.create_model(
             base, pretrained=weights, device="cpu", weights_only=not request.trust
         )
+        # In full precision while texts are encoded; `finished` converts the image encoder.
         model = model.float().eval().to(request.device)
         tokenizer = package.get_tokenizer(base)
         encoded = _encode(texts, lambda some: model.encode_text(tokenizer(some).to(request.device)))
     steps = _open_clip_steps(spec, model.visual.preprocess_cfg)
     module = ZeroShot(model.visual, encoded, _scale(model))
+    # Scores depend on the texts and on the text encoder too, so both are part of the identity.
     return finished(spec, module, request, steps, labels=names, also=repr(texts), network=model)
 
 

@@ -101,6 +101,7 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     if reverse:
         # Mean and deviation are applied before the channels are swapped.
         low, high = low[::-1], high[::-1]
+    # low = (0 − mean) / std and high = (1 − mean) / std, so their difference is 1 / std.
     spread = 1 / (high - low)
     return Preprocessing(
         side=square(spec, height, width),

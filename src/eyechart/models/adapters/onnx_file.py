@@ -82,6 +82,7 @@ class Session:
 def _open(runtime: ModuleType, path: Path, device: torch.device) -> Untyped:
     options = runtime.SessionOptions()
     options.log_severity_level = QUIET
+    # onnxruntime would otherwise ignore the limit on threads that was set for torch.
     options.intra_op_num_threads = torch.get_num_threads()
     providers: list[str | tuple[str, dict[str, int]]] = ["CPUExecutionProvider"]
     if device.type == "cuda" and "CUDAExecutionProvider" in runtime.get_available_providers():

@@ -50,6 +50,7 @@ def meaning_of(
 
 
 def _say_nothing(labels: Sequence[str]) -> bool:
+    # LABEL_0, LABEL_1, … is what transformers writes for classes without names.
     return all(re.fullmatch(r"(LABEL_)?\d*", label) for label in labels)
 
 

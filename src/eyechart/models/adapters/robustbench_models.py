@@ -61,6 +61,7 @@ def steps_for(name: str, threat: str) -> Preprocessing:
     )
     side, how = None, "bilinear"
     for step in transforms.transforms:
+        # The last size counts: the crop follows the resize, and is what the model takes.
         size = getattr(step, "size", None)
         if size is not None:
             side = size if isinstance(size, int) else size[0]

@@ -143,6 +143,7 @@ def _normalized(scores: Numbers) -> Numbers:
 def _silent() -> Iterator[None]:
     """Silence what the library prints to stderr from C++, such as the name of its delegate."""
     try:
+        # C++ writes to the file descriptor, which contextlib.redirect_stderr does not redirect.
         kept = os.dup(2)
     except OSError:
         # There is no stderr at all.
@@ -205,6 +206,7 @@ def with_logits(content: bytes) -> bytes:
     changed, and the file keeps its length.
     """
     schema: Untyped = import_module("ai_edge_litert.schema_py_generated")
+    # Mutable, because the last step writes into it through a view.
     held = bytearray(content)
     model = schema.Model.GetRootAs(held, 0)
     graph = model.Subgraphs(0)

@@ -18,6 +18,7 @@ def load(name: str, request: Request) -> Model:
     """Return a timm model: `resnet50`, `resnet50.a1_in1k`, `hf-hub:REPO` or `local-dir:FOLDER`."""
     timm = need("timm", "timm")
     spec = f"timm:{name}"
+    # Names with a prefix (hf-hub:, local-dir:) are not in timm's lists.
     if ":" not in name:
         _check(timm, name)
     with zoo(spec, request):

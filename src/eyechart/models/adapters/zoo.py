@@ -20,6 +20,7 @@ from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
 from eyechart.models.request import Request
 from eyechart.models.torch_files import anything, weights_only
 
+# A context variable, so that only the thread that loads a model is kept offline.
 _offline = ContextVar("_offline", default=False)
 _hooked = False
 

@@ -43,6 +43,7 @@ def equalize_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor
 
 def mirrored(places: Tensor, length: int) -> Tensor:
     """Return positions outside 0 … length − 1 reflected at the first and last pixel."""
+    # A single pixel would have a period of 0.
     turn = max(2 * (length - 1), 1)
     around = places.remainder(turn)
     return torch.minimum(around, turn - around)
@@ -89,6 +90,7 @@ def _neighbors(
     length: int, side: int, tiles: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tiles before and after each pixel of a line, and the weight of the second."""
+    # OpenCV multiplies by the reciprocal as well; a division would round differently.
     position = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
     before = position.floor()
     behind = (before + 1).clamp_(max=tiles - 1)

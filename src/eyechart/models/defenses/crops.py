@@ -43,6 +43,7 @@ def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]
         for top, left in corners:
             view = images[..., top : top + height, left : left + width]
             if not is_larger:
+                # Bicubic weights overshoot at edges: without the clamp, the cast would wrap around.
                 grown = interpolate(view.float(), size, mode="bicubic", antialias=True)
                 view = grown.round_().clamp_(0, 255).to(torch.uint8)
             yield view.flip(3) if mirrored else view.contiguous()

@@ -31,6 +31,7 @@ def to_lab(images: Tensor) -> Tensor:
     light = linear[images.int()].unbind(1)
     x, y, z = (roots[_whole(_mixed(light, row), SHARE)] for row in _matrix())
     # L = 116 y − 16, in units of 100/255.
+    # The factor is rounded to an integer (296), as OpenCV does.
     level = round(116 * 2.55) * y - round(16 * 2.55 * 2**ROOT)
     middle = MIDDLE << ROOT
     planes = (level, 500 * (x - y) + middle, 200 * (y - z) + middle)

@@ -63,9 +63,11 @@ def denoise(images: Tensor, strength: float = 0.8, patch: int = 5, window: int =
     for down, along in product(range(window), repeat=2):
         other = _part(levels, down, along, height + 2 * half, width + 2 * half)
         square = _summed((center - other).square_().sum(dim=1, keepdim=True), patch)
+        # Two noisy versions of the same patch differ by 2σ² on average.
         excess = square / (channels * patch**2) - 2 * variance
         weight = excess.div_(scale).clamp_(0, FARTHEST).neg_().exp_()
         total.addcmul_(weight, _part(other, half, half, height, width))
+        # Not in place: the first sum broadcasts (B, 1, 1, 1) to the size of the images.
         weights = weights + weight
     return (total / weights).round_().to(torch.uint8)
 
