@@ -221,6 +221,7 @@ def _share(path: Path, model: str, cell: str) -> float:
     try:
         value = float(cell)
     except ValueError:
+        # NaN fails the comparison below, so that text gets the same message as an invalid number.
         value = math.nan
     if not 0 <= value <= 1:
         hint = ": divide percent by 100" if 1 < value <= 100 else ""

@@ -54,6 +54,8 @@ class BenchmarkCoverage:
     @property
     def uncovered(self) -> tuple[str, ...]:
         """Corruptions without a known overlap above the minimum."""
+        # NaN is neither above nor at most the minimum: undetermined corruptions are in a separate
+        # list.
         return tuple(cover.corruption for cover in self.covers if cover.score <= self.min_overlap)
 
     @property

@@ -217,6 +217,7 @@ class _RangeSearch:
         )
         if below is None:
             return None
+        # There is one: strength 0 has an R of 1, which is above every target.
         above = places[places.index(below) - 1]
         # The budget counts evaluations, not halvings: known strengths are free.
         most = self.count + self.steps

@@ -95,6 +95,7 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
             best = members
         order, colors = _colored(candidates, apart)
         for node, color in zip(reversed(order), reversed(colors), strict=True):
+            # Colors only decrease from here, so that the remaining nodes cannot improve either.
             if len(best) >= at_most or len(members) + color <= len(best):
                 return
             expand((*members, node), candidates & allowed[node])
@@ -126,6 +127,7 @@ class _CliqueSearch:
             ],
             dtype=bool,
         )
+        # Infinite where a pair is not allowed, so that a lower bound never relies on it.
         self.between: FloatArray = np.where(together, self.costs, np.inf)
 
     def expand(self, members: list[int], candidates: int, sum_: float, added: FloatArray) -> None:
@@ -146,6 +148,7 @@ class _CliqueSearch:
             rest = candidates & self.allowed[node]
             if rest.bit_count() >= missing - 1:
                 self.expand([*members, node], rest, sum_ + added[node], added + self.costs[node])
+            # Every set with this node has been visited.
             candidates ^= 1 << node
 
     @property
@@ -168,6 +171,7 @@ class _CliqueSearch:
         ]
         cost = added[places]
         if missing > 1:
+            # The cheapest partner of each color: a set has one member per color at most.
             near = np.minimum.reduceat(self.between[places[:, None], places], starts, axis=1)
             pairs = np.partition(near, missing - 2, axis=1)[:, : missing - 1]
             cost = cost + pairs.sum(axis=1) / 2

@@ -39,6 +39,7 @@ class StudyErrors:
         # Numerator and denominator use the same images, so that common variation cancels.
         if baseline.name == STANDARD:
             return error_ratios(errors, self._of(STANDARD, names, relative))
+        # A published baseline is a constant: its uncertainty is not known.
         below = np.array([baseline.errors[name] for name in names])
         return error_ratios(errors, below - (baseline.clean or 0.0) if relative else below)
 

@@ -82,6 +82,7 @@ class OverlapMatrix:
     def undetermined(self) -> tuple[str, ...]:
         """Corruptions without any determined overlap with another."""
         known = ~np.isnan(self.scores)
+        # The overlap with itself is 1 by definition and says nothing about others.
         if len(self) > 1:
             known &= ~np.eye(len(self), dtype=bool)
         return tuple(name for name, row in zip(self.names, known, strict=True) if not row.any())

@@ -104,6 +104,7 @@ def _score(path: Path, name: str, cell: str) -> float:
     try:
         value = float(cell or "nan")
     except ValueError:
+        # Outside the valid range, so that text gets the same message as an invalid number.
         value = -1.0
     if cell and not 0 <= value < math.inf:
         raise UsageError(

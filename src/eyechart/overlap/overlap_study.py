@@ -190,6 +190,7 @@ class Trainer:
     def _start(self, seed: int) -> Start:
         if self.study.network:
             if self.steps is None:
+                # Once for all networks: the statistics read up to 10,000 images.
                 self.steps = Preprocessing(None, *mean_and_deviation(self.data))
             return new_network(self.study.network, self.data, seed, self.steps)
         if self.begun is None:
@@ -261,6 +262,7 @@ class Tester:
         hits = dict(zip(wanted, right, strict=True))
         old = {name: known[name] for name in known.column_names}
         path.parent.mkdir(parents=True, exist_ok=True)
+        # The digests in the header tell later runs which network each column belongs to.
         table = pa.table({**old, **hits}).replace_schema_metadata({**header, **self.marks})
         write_parquet(table, path)
         step(len(wanted), "")
@@ -273,6 +275,7 @@ class Tester:
         jobs = [job for job in self.study.jobs() if job.seed == seed]
         self.paths = {job.name: job.path(self.out) for job in jobs}
         self.marks = {
+            # Mapped, because reading the weights of every network would take long.
             name: f"{hash64(repr(read_checkpoint(path, mapped=True).recipe)):016x}"
             for name, path in self.paths.items()
         }

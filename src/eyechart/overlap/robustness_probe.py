@@ -124,6 +124,7 @@ class RobustnessProbe:
 
     def _check_clean(self) -> None:
         """Raise a UsageError if the model's clean accuracy may be chance."""
+        # An unknown number of classes counts as two, for which guessing is most often correct.
         count, chance = len(self.images), 1 / (self.model.classes or 2)
         # Three standard deviations above the expected number of lucky guesses.
         luck = chance * count + 3 * sqrt(count * chance * (1 - chance))

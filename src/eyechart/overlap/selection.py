@@ -161,6 +161,7 @@ def _all_steps(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
             return tuple(reversed(steps))
         high, size = low, len(selection)
         # Selections change only at values of the scores, so that these are all thresholds to try.
+        # There is one, because `low` is above the lowest score.
         threshold = float(known[known < low][-1])
 
 

@@ -64,7 +64,9 @@ def run_study(
             raise UsageError(f"{out} contains the images: choose another --out.")
     train_data, test_data = _load(sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)
+    # Before the folder is created: a network that cannot be loaded leaves nothing behind.
     trainer.begin()
+    # From here on with the benchmarks that an earlier command added to the study.
     study = open_study(out, study, study.settings(train_data, test_data))
     trainer.study = study
     _check_finished(trainer)
@@ -199,6 +201,7 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
             worker.join(timeout=60)
             if worker.is_alive():
                 worker.terminate()
+    # A process may have failed after the last look at the queue.
     if not errors.empty():
         raise UsageError(errors.get())
     missing = [path for path in paths if not path.exists()]
