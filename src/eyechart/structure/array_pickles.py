@@ -8,11 +8,13 @@ ALLOWED = frozenset(
     {
         ("numpy", "ndarray"),
         ("numpy", "dtype"),
+        # NumPy 2 renamed numpy.core to numpy._core; there are files of both.
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy.core.multiarray", "scalar"),
         ("numpy._core.multiarray", "scalar"),
         ("numpy._core.numeric", "_frombuffer"),
+        # Protocols before 3 store bytes as text, which this function converts back.
         ("_codecs", "encode"),
     }
 )

@@ -123,6 +123,7 @@ def _part(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     content = _read(path)
     try:
+        # A row of the file has all red values of an image, then the green and the blue ones.
         pixels = np.asarray(content[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
         kinds = np.asarray(content[b"fine_labels"], dtype=np.int64)
         groups = np.asarray(content[b"coarse_labels"], dtype=np.int64)

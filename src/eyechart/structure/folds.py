@@ -96,6 +96,8 @@ def subclass_folds(
         of_class = {label: list(names) for label, names in zip(of_class, order, strict=True)}
     else:
         of_class = {
+            # Ordered by a hash instead of shuffled: other subclasses do not change the order of
+            # these.
             label: sorted(names, key=lambda name: hash64("subclass", seed, name))
             for label, names in of_class.items()
         }
@@ -186,6 +188,7 @@ def _fold(
     kinds: HoldoutImages, name: str, held: tuple[str, ...], is_held: NDArray[np.bool_], seed: int
 ) -> Fold:
     split = bool(kinds.to_test.any())
+    # Held-out images outside a dataset's test set are neither trained on nor tested.
     held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
     copies = np.zeros(len(is_held), dtype=bool)
     # Training must not contain near-duplicates of any test image.

@@ -46,6 +46,7 @@ def read_names(entries: Sequence[str]) -> list[str]:
         path = Path(text)
         if path.is_file():
             names += _names_in(path)
+        # A missing file must not be taken for the name of a subclass.
         elif path.suffix == ".txt":
             raise UsageError(f"No such file: {text}.")
         else:

@@ -85,6 +85,7 @@ def _score(
     fold: Fold, tables: Sequence[pa.Table], kinds: HoldoutImages, groups: IntArray, number: int
 ) -> tuple[FoldScore, tuple[Estimate, Estimate]]:
     names = kinds.data.class_names
+    # All networks of a fold are tested on the same images in the same order.
     places = tables[0]["place"].to_numpy()
     held = tables[0]["held_out"].to_numpy(zero_copy_only=False)
     labels = tables[0]["label"].to_numpy()
@@ -204,6 +205,7 @@ def count_confusions(
                     label=names[label],
                     prediction=names[prediction],
                     share=float(table[label, prediction] / counts[label]),
+                    # The counts have every image once for each network.
                     n_images=int(counts[label] // len(predictions)),
                 )
             )

@@ -31,6 +31,7 @@ class Hypernyms:
 
     def below(self, synset: str) -> dict[str, int]:
         """Return all hyponyms of a synset with their distance; its own distance is 0."""
+        # Shortest, because a synset may be below another along several paths.
         return dict(nx.single_source_shortest_path_length(self.graph, synset))
 
 

@@ -306,6 +306,7 @@ class SuperclassSettings:
         """Given accuracies on ImageNet-1K by model."""
         by_model: dict[str, float] = {}
         for text in self.imagenet_accuracy:
+            # At the last "=", because the name of a model may contain one.
             name, equals, number = text.rpartition("=")
             try:
                 accuracy = float(number) if equals else math.nan
@@ -323,6 +324,7 @@ class SuperclassSettings:
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
+        # Evaluated for its errors only.
         _ = self.accuracies
         for path in (self.images, self.seen_images):
             if path is not None and self.out.exists() and self.out.resolve() == path.resolve():

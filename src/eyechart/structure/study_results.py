@@ -193,6 +193,7 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
             f"{folder} has no finished study ({RESULTS} is missing): run the command that started "
             "it again."
         ) from None
+    # A `ValidationError` and a `UnicodeDecodeError` are both a `ValueError`.
     except (OSError, ValueError) as error:
         problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(

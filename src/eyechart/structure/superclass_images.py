@@ -50,6 +50,7 @@ def load_split(
     listed = (*chosen.seen, *chosen.unseen)
     is_seen = {item.name for item in chosen.seen}
     images = load_listed(listed, source, stimulus, progress.begin("images", len(listed)))
+    # By name: damaged images were left out, so that positions have shifted.
     seen, unseen = (
         images.take(
             [p for p, item in enumerate(images.listed) if (item.name in is_seen) == is_wanted]

@@ -38,6 +38,7 @@ def score_superclasses(
     Models fine-tuned by an earlier command in the same study stay in the results.
     """
     # A second command may add models to a study.
+    # The settings of the folder ensure that the earlier scores are of the same images and recipe.
     scores = {score.name: score for score in _earlier_scores(out)}
     for spec in specs:
         predictions = predictions_in(spec, out).read(PREDICTIONS)["prediction"].to_numpy()

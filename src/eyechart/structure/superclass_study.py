@@ -94,6 +94,7 @@ def run_superclasses(
             # Predictions of a checkpoint that has been deleted since are not valid for a new one.
             parts.drop(PREDICTIONS)
         train(Training(start, data.train, recipe), device, path, progress)
+        # A finished training returns at once and leaves the module with its first weights.
         start.module.load_state_dict(dict(read_checkpoint(path).weights))
         tuned = Model(
             spec,
@@ -144,6 +145,7 @@ def _predict(
     done = np.isin(np.arange(total), parts.done())
     step = progress.begin(f"testing {model.name}", total)
     step(int(done.sum()), " ".join(parts.notes()))
+    # Rows number the seen images first and then the unseen ones, as `score_model` expects.
     first = 0
     for part in (data.seen, data.unseen):
         left = np.flatnonzero(~done[first : first + len(part)])

@@ -150,6 +150,7 @@ class Style:
         """Return the chain of aliases of a name, with the icon itself last."""
         records: list[Mapping[str, Any]] = []
         seen = set()
+        # Aliases of a damaged package may form a cycle.
         while name not in self._icons:
             alias = self._aliases.get(name)
             if name in seen or not isinstance(alias, dict) or "parent" not in alias:
@@ -219,6 +220,7 @@ def rasterize(svg: str, side: int) -> NDArray[np.uint8]:
     import resvg_py
 
     try:
+        # Without system fonts: icons with text would otherwise differ from machine to machine.
         png = resvg_py.svg_to_bytes(
             svg_string=svg, width=side, height=side, background="#ffffff", skip_system_fonts=True
         )

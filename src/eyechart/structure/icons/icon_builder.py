@@ -217,6 +217,7 @@ def write_icons(
                 with atomic_file(path) as temporary:
                     temporary.write_bytes(content)
             step(1, "")
+        # Last, so that the list never names an icon that is missing.
         with (
             atomic_file(out / LIST) as temporary,
             temporary.open("w", newline="", encoding="utf-8") as file,

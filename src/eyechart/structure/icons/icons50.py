@@ -63,6 +63,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
                     f"{source} has the name {name!r}, which is not a valid file name: rename it."
                 )
         icons.append(icon)
+        # A single file was counted as one step, whatever its number of icons.
         step(1 if source.is_dir() else 0, "")
     paths = Counter(icon.path for icon in icons)
     twice = [path for path, count in paths.items() if count > 1]

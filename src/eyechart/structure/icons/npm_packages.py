@@ -143,6 +143,7 @@ def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
 
 
 def _fetch(program: str, name: str, folder: Path) -> None:
+    # An absolute path, because npm runs inside the folder.
     words = [program, "pack", name, "--loglevel=error", "--pack-destination", str(folder.resolve())]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=folder)
