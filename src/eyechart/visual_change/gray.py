@@ -46,5 +46,6 @@ def to_gray_with_gradient(batch: Tensor) -> Tensor:
     levels = batch.to(torch.float64) * 255
     if levels.shape[1] == 1:
         return levels[:, 0]
+    # the same weights as above, without the rounding, which has no gradient
     weights = torch.tensor(WEIGHTS, dtype=torch.float64, device=batch.device) / (1 << SHIFT)
     return torch.einsum("bchw,c->bhw", levels, weights)

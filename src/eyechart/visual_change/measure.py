@@ -267,6 +267,7 @@ def _measure(
         return _in_kind(_compare_list(before, after, chosen, band_dtype), corrupted)
     if isinstance(before, Statistics):
         return _in_kind(_compare(before, after[0], chosen, band_dtype), corrupted)
+    # before they are joined, because torch's message on unequal sizes would not name the images
     for gray in before:
         check_pair(gray, after[0], chosen)
     return _in_kind(_compare(torch.cat(before), after[0], chosen, band_dtype), corrupted)
@@ -318,6 +319,7 @@ def _compare_list(
     order = np.argsort([index for group in indices.values() for index in group])
     return Change(
         *(
+            # on the CPU, because the images of a list may be on different devices
             torch.cat([getattr(change, field.name).cpu() for change in changes])[order]
             for field in fields(Change)
         )

@@ -84,6 +84,7 @@ def _by_name(images: Sequence[ImageFile]) -> dict[str, Path]:
     for image in images:
         name = image.relative.with_suffix("").as_posix()
         other = paths.setdefault(name, image.path)
+        # `setdefault` returns this very path if the name is new
         if other is not image.path:
             raise UsageError(f"{other} and {image.path} differ only in the suffix: rename one.")
     return paths
@@ -102,6 +103,7 @@ def measure_pairs(
         return _prepare(pair, settings, (known or {}).get(pair.name))
 
     with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
+        # in blocks: `pool.map` over all pairs would read the whole folder ahead
         for start in range(0, len(pairs), READ_AT_ONCE):
             held: list[_LoadedPair] = []
             for prepared in pool.map(prepare, pairs[start : start + READ_AT_ONCE]):

@@ -152,8 +152,10 @@ def _parse(line: list[str]) -> Row | None:
             float(cells["vif"]),
             float(cells["information"]),
             int(cells["scales"]),
+            # flags are written by `str`, and `bool` of any text is true
             cells["measurable"] == "True",
             cells["ill_conditioned"] == "True",
+            # from `ruler` on, all columns are text
             *(cells[name] for name in COLUMNS[7:]),
         )
     except ValueError:

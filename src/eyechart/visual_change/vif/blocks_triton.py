@@ -27,6 +27,7 @@ def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constex
 
     The table has ten columns: nine for the products, one for the sum of the coefficient alone.
     """
+    # int64, because an offset in the bands of a large batch may exceed 2³¹
     plane = tl.program_id(1).to(tl.int64)
     one, row_of_three = tl.program_id(0) // 3, tl.program_id(0) % 3
     # the other products follow by symmetry
@@ -172,6 +173,8 @@ def sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
     table = torch.zeros((*bands.shape[:2], 9, 10), dtype=torch.float64, device=bands.device)
     line = min(LONGEST_LINE, triton.next_power_of_2(width))
     _products[(27, planes)](bands, table, height, width, LINE=line, LINES=LINES)
+    # the kernel computes rows of three, which are in part below the diagonal: only the upper
+    # triangle is complete
     upper = table[..., :9].triu()
     products = upper + upper.triu(1).transpose(-1, -2)
     return products, table[..., 9], (height - 2) * (width - 2)

@@ -47,6 +47,8 @@ class Definition:
 
 def share(kept: Tensor, total: Tensor) -> Tensor:
     """Return kept / total; 1 if the total is 0, because nothing can be lost then."""
+    # the inner `where` keeps 0 / 0 out of the gradient, which would be NaN although it is not
+    # selected
     is_positive = total > 0
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 

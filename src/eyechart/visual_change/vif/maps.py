@@ -38,6 +38,7 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
         )
         # the loss of a block counts as its subband is pooled
         weight = 1 if clean.definition.equal_bands else scale.blocks
+        # an image without information has a total of 0
         total = clean.total[:, None, None].clamp_min(torch.finfo(torch.float64).tiny)
         losses.append(lost.sum(dim=1) * weight / total)
     return losses

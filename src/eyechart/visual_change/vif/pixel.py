@@ -88,6 +88,7 @@ def describe_pixels(gray: Tensor, definition: Definition) -> PixelStatistics:
         window = window_of(level)
         planes = _smooth(planes, window)[:, ::2, ::2] if level else planes
         mean = _smooth(planes, window)
+        # the difference may be slightly negative by rounding
         variance = (_smooth(planes * planes, window) - mean * mean).clamp_min(0)
         terms = torch.log1p(_without_flat(variance) / definition.noise_variance)
         scales.append(PixelScale(planes, mean, variance))

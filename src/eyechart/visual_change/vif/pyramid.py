@@ -27,6 +27,8 @@ def count_scales(height: int, width: int) -> int:
 
     A scale fits if the 9 × 9 low-pass filter does.
     """
+    # each scale halves the side: `bit_length` is the number of halvings for which the filter still
+    # fits, plus one
     fitting = (min(height, width) // len(LOW)).bit_length()
     return min(MOST_SCALES, fitting)
 

@@ -93,6 +93,7 @@ def _filtered(source: Tensor, weights: Tensor, side: int, step: int) -> Tensor:
 
 
 def _grid(images: int, high: int, wide: int) -> tuple[int, int]:
+    # rows are on the first axis, where CUDA allows 2³¹ − 1 programs; on the others 65,535
     return images * high, triton.cdiv(wide, LINE)
 
 

@@ -129,6 +129,7 @@ class PixelRuler(VifRuler):
 
 def lost(vif: Tensor, measurable: Tensor) -> Tensor:
     """Return Δv = max(0, 1 − VIF), NaN where the clean image is not measurable."""
+    # raised contrast gives a VIF above 1, which counts as no change
     return torch.where(measurable, (1 - vif).clamp_min(0), torch.nan)
 
 
