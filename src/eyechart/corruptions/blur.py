@@ -177,6 +177,7 @@ def motion_blur(
 def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
     """Return the images filtered with ImageMagick's one-sided motion kernel, edges replicated."""
     step = np.arange(int(2 * radius.max() + 1))
+    # σ = 0 puts all weight on the first step, without a division by zero
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
     # the batch shares one length; shorter trails are cut here
     weights[step > 2 * radius[:, None]] = 0
@@ -256,6 +257,7 @@ def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values
     pairs = np.stack((zoom, step), axis=1)
     for pair in np.unique(pairs, axis=0):
         chosen = torch.from_numpy(np.flatnonzero((pairs == pair).all(axis=1))).to(images.device)
+        # indexing copies, which a batch of one strength does not need
         clean = fine_levels(images if len(chosen) == len(images) else images[chosen])
         # np.arange in floating point, as published: it includes 1.11 for zoom 1.11, step 0.01
         factors = np.arange(1, pair[0], pair[1])

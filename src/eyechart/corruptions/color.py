@@ -34,6 +34,8 @@ def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
     turn = (hue - torch.floor(hue)) * 6
     chroma = value * saturation
     channels = []
+    # V − V·S·max(0, min(k, 4 − k, 1)) with k = (n + hue / 60°) mod 6 and n = 5, 3, 1 for red, green
+    # and blue: no case distinction by sector
     for offset in (5.0, 3.0, 1.0):
         k = turn + offset
         k = torch.where(k >= 6, k - 6, k)

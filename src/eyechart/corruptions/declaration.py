@@ -72,6 +72,7 @@ class Parameter:
             bad = values[~np.isin(values, self.choices)]
             allowed = " or ".join(f"{choice:g}" for choice in self.choices)
         else:
+            # written so that NaN, for which every comparison is false, is rejected
             bad = values[~((values >= self.low) & (values <= self.high))]
             allowed = f"in [{self.low:g}, {self.high:g}]"
         if bad.size:
@@ -116,6 +117,7 @@ class Parameter:
     def sample(self, uniform: Values, low: float, high: float) -> Values:
         """Return values uniform on low … high (both ends included for integers)."""
         if self.choices is not None:
+            # uniform numbers are below 1, so that the index is valid
             return np.asarray(np.array(self.choices)[(uniform * len(self.choices)).astype(int)])
         if self.odd:
             return low + 2 * np.floor(uniform * ((high - low) // 2 + 1))

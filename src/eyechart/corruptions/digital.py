@@ -61,6 +61,7 @@ def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) ->
 def through_jpeg(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     """Return an image (H, W, 3) or (H, W) after a round trip through JPEG."""
     file = BytesIO()
+    # 4:2:0 chroma by Pillow's default, which `jpeg_torch` reproduces
     Image.fromarray(pixels).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file))
 

@@ -20,6 +20,7 @@ def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Return the pixels at integer `rows`, `columns` (broadcast to B, H, W); black outside."""
     batch, channels, height, width = images.shape
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    # clamped to a valid index; what is outside becomes black below
     index = rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)
     index = index.expand(batch, height, width).reshape(batch, 1, -1).expand(-1, channels, -1)
     gathered = images.flatten(2).gather(2, index).reshape(images.shape)
@@ -32,6 +33,7 @@ def _nearest(images: Tensor, matrix: tuple[Values, Values, Values, Values]) -> T
     device = images.device
     # output coordinates are mapped to source coordinates
     a, b, c, d = (torch.from_numpy(entry).to(device).reshape(-1, 1, 1) for entry in matrix)
+    # centers of pixels, relative to the center of the image
     x = torch.arange(width, device=device, dtype=torch.float64) + 0.5 - width / 2
     y = (torch.arange(height, device=device, dtype=torch.float64) + 0.5 - height / 2)[:, None]
     columns, rows = a * x + b * y + width / 2, c * x + d * y + height / 2

@@ -62,6 +62,7 @@ def _shot_noise_by_parts(
         if is_poisson[index]:
             parts.append(shot_noise(one, image_random, photons=count))
         else:
+            # a Poisson count has its mean as variance: relative to full white, image / photons
             spread = torch.sqrt(one / per_image(count, one))
             parts.append(image_random.normal("noise", one.shape[1:]).mul_(spread).add_(one))
     return torch.cat(parts)

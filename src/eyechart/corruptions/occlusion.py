@@ -132,6 +132,7 @@ def present(count: Values, device: torch.device) -> Tensor:
     return numbers < torch.from_numpy(count).to(device)[:, None]
 
 
+# float32 holds every k / 2²⁴ below 1 exactly
 GRAYS = 2**24
 
 
@@ -305,6 +306,7 @@ def obstruction(
     height, width = images.shape[-2:]
     # the square always fits
     side = np.minimum(side, min(height, width))
+    # `top` and `left` may be exactly 1 if the user gives them
     first_row = np.minimum(np.floor(top * (height - side + 1)), height - side)
     first_column = np.minimum(np.floor(left * (width - side + 1)), width - side)
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)

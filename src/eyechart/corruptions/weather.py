@@ -138,6 +138,7 @@ def vcr_frost(
 
 def _number(share: float, count: int) -> int:
     """Return the index in a list of `count` for a number in [0, 1]."""
+    # a share of exactly 1 is the last one
     return min(int(share * count), count - 1)
 
 
@@ -281,6 +282,7 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
     The torus is a square of the longer side; for elongated images, a row of squares.
     """
     rounds, tiles = cloud_grid(height, width)
+    # a point of the first grid becomes 4^rounds points, of which all but itself are new
     shifts = random.uniform16("cloud", (int(np.prod(tiles)) * (4**rounds - 1),)).mul_(2).sub_(1)
     reach = torch.from_numpy((100 / decay[:, None] ** np.arange(rounds)) ** 2).to(shifts)
     grid = torch.zeros(len(random), *tiles, device=random.device)

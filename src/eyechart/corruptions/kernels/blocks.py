@@ -61,6 +61,7 @@ def enlarge(levels: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the images enlarged to (height, width) by nearest neighbor."""
     for dim, after in ((3, size[1]), (2, size[0])):
         before = levels.shape[dim]
+        # ⌊(i + ½) · before / after⌋ in integers, without rounding error
         source = ((np.arange(after) * 2 + 1) * before) // (2 * after)
         if levels.device.type == "cpu":
             levels = torch.from_numpy(levels.numpy().take(source, axis=dim))

@@ -190,6 +190,7 @@ def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int,
     """Return the kernel without its empty margins, and the position (x, y) of its center."""
     center = (kernel.shape[0] // 2, kernel.shape[1] // 2)
     rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
+    # the center stays inside, because OpenCV requires the anchor to be within the kernel
     top, bottom = min(rows[0], center[0]), max(rows[-1], center[0])
     left, right = min(columns[0], center[1]), max(columns[-1], center[1])
     anchor = (int(center[1] - left), int(center[0] - top))
@@ -210,6 +211,7 @@ def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Te
         part = slice(start, start + FFT_IMAGES)
         padded = images[part].to(torch.float64).index_select(2, rows).index_select(3, columns)
         spectrum = torch.fft.rfft2(padded, s=size)
+        # the conjugate gives a correlation, whose kernel is not flipped; its wrap-around is cut off
         spectrum *= torch.fft.rfft2(kernels[part].to(torch.float64), s=size).conj_physical_()[
             :, None
         ]

@@ -148,5 +148,6 @@ def _between(levels: Tensor, places: NDArray[np.float64], dim: int) -> Tensor:
     share = share.reshape((-1, 1) if dim == 2 else (1, -1))
     index = torch.from_numpy(before.astype(np.int64)).to(levels.device)
     nearer = levels.index_select(dim, index)
+    # at the last pixel the weight of its neighbor is 0; the index only has to be valid
     farther = levels.index_select(dim, (index + 1).clamp(max=levels.shape[dim] - 1))
     return nearer.lerp_(farther, share)

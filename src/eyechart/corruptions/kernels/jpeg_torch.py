@@ -58,6 +58,7 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
         (red * factors[0] + green * factors[1] + blue * factors[2] + offset) >> 16
         for factors, offset in (
             (TO_GRAY, HALF),
+            # slightly less than one half, as in libjpeg: 255.5 must not round to 256
             (TO_BLUE, (128 << 16) + HALF - 1),
             (TO_RED, (128 << 16) + HALF - 1),
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 def opencv() -> Any:
     """Return the cv2 module, or None if it is not installed."""
     try:
+        # cached, because Python would search for a missing module again at every call
         import cv2
     except ImportError:
         return None

@@ -54,6 +54,7 @@ def bilinear_matrix(
     distance = (column + 0.5 - (row + 0.5) * scale).abs_().div_(scale.clamp(min=1))
     weights = (1 - distance).clamp_(min=0)
     weights *= (column >= 0) & (column < length) & (row < wanted)
+    # rows from `target` on have no weights: 0 / 1e-9 keeps them zero
     return weights / weights.sum(dim=2, keepdim=True).clamp_(min=1e-9)
 
 

@@ -147,6 +147,7 @@ def _jittered_order(
     random: ImageRandom, stream: str, reach: Values, size: torch.Size, dim: int
 ) -> Tensor:
     height, width = size
+    # in 1/256 px: integers sort alike on every device
     limit = np.round(_widest_shift(reach) * 256).astype(np.int64)
     spread = torch.from_numpy(limit).to(random.device).reshape(-1, 1, 1, 1)
     halves = random.halves(stream, height * width).reshape(-1, 1, height, width)

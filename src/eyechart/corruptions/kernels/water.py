@@ -126,6 +126,7 @@ def _shifted(images: Tensor, down: int, across: int, fill: int) -> Tensor:
 
 
 def _mirrored(images: Tensor) -> Tensor:
+    # torch mirrors floating-point tensors only; float64 holds every int32
     return pad(images.to(torch.float64), (1, 1, 1, 1), mode="reflect").to(images.dtype)
 
 

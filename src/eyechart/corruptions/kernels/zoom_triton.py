@@ -26,6 +26,7 @@ def _add_zooms(levels, total, rows, columns, factors, height, width, BLOCK: tl.c
         place_down = tl.load(rows + number * height + y)
         place_across = tl.load(columns + number * width + x, mask=inside, other=0)
         top, left = place_down >> 5, place_across >> 5
+        # beyond the last row or column the weight is 0; the index only has to be valid
         bottom = tl.minimum(top + 1, height - 1)
         right = tl.minimum(left + 1, width - 1)
         down = (place_down & 31).to(tl.float32) * 0.03125
