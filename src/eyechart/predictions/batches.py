@@ -77,6 +77,7 @@ def predict_batches(
         try:
             images, known = stimuli.make(start, stop)
             records = tuple(keep(model, model(images, wait=False), known) for model in models)
+        # The CPU allocator and TorchScript raise a plain RuntimeError when memory runs out.
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

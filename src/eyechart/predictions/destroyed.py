@@ -27,6 +27,7 @@ def destroyed_images(height: int, width: int) -> Tensor:
     # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
     gray = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
+    # Fixed keys: every model of every run gets the same noise.
     random = ImageRandom(torch.arange(half), [hash64(DESTROYED)] * half, torch.device("cpu"))
     noise = random.integers("pixels", (3, height, width), 256).to(torch.uint8)
     return torch.cat([gray, noise])

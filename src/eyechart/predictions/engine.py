@@ -51,6 +51,7 @@ IN_PROCESS_ENGINE = InProcess()
 def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
     """Predict every sample that is not yet in `folder`; `advance` counts those on disk."""
     runner = ENGINES[engine]
+    # Two runs in one folder would predict the same samples and merge each other's part files.
     with lock_folder(folder):
         parts = part_files(task, folder)
         for note in parts.notes():

@@ -135,6 +135,7 @@ class PredictionTask:
         ]
         rows = np.concatenate([samples.row for samples in left])
         image = np.concatenate([samples.image for samples in left])
+        # Only images with samples left get a block; the others are never looked up.
         block = np.empty(len(self.images), dtype=np.int64)
         for number, places in enumerate(group_by_size(self.images, np.unique(image), self.device)):
             block[places] = number
@@ -158,6 +159,7 @@ class PredictionTask:
             # searchsorted gives len(rows) for rows beyond the last one.
             nearest = np.minimum(np.searchsorted(rows, samples.row), len(rows) - 1)
             number = np.where(rows[nearest] == samples.row, numbers[nearest], -1)
+            # Samples of no item have −1 and come before those of the first item.
             by_item = np.argsort(number, kind="stable")
             starts = np.searchsorted(number[by_item], np.arange(len(items) + 1))
             for item_samples, start, stop in zip(
@@ -280,6 +282,7 @@ class _Loop:
     def _wait(self) -> None:
         if self.written is not None:
             written, self.written = self.written, None
+            # `result` raises the error of a failed write here, in the thread of the loop.
             self.advance(written.result(), "")
 
     def _store(self, computed: _ComputedBatch) -> int:

@@ -124,6 +124,7 @@ class PredictionReader:
             nothing = np.full(len(table), np.nan)
             same, right, lost_same = nothing, nothing, nothing
         else:
+            # `image` indexes the rows of the clean table, one for each image.
             clean_prediction = self._predictions(clean)[image]
             same = (prediction == clean_prediction).astype(np.float64)
             right, lost_same = _equal(clean_prediction, label), _shares(lost, clean_prediction)
@@ -145,6 +146,7 @@ class PredictionReader:
 
     def _read(self, name: str, model: str) -> pa.Table:
         columns = ["row", "image", "delta_v", "severity", "model", "prediction", "confidence"]
+        # Category scores are 32 numbers per row, which are read only where a rule needs them.
         columns += ["rank"] if self.rule is None else ["category_max", "category_sum"]
         table = self.shared.get((name, model))
         if table is None:
@@ -214,6 +216,7 @@ class _RecordedCategories:
 
 def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
     """Return a column of lists of 16 numbers as an array (N, 16)."""
+    # `flatten` respects the offset of a slice; `values` would return the whole buffer.
     parts = [chunk.flatten().to_numpy() for chunk in column.chunks]
     flat: NDArray[np.float32] = np.concatenate(parts)
     return flat.reshape(-1, len(CATEGORIES))

@@ -71,6 +71,7 @@ def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
     # The first of equal scores, which topk does not guarantee.
     best_class = logs.argmax(dim=1, keepdim=True)
     columns = [
+        # float32 holds every class index below 2²⁴ exactly.
         best_class.to(torch.float32),
         best[:, :1] - best[:, 1:],
         best[:, :1].exp(),
@@ -113,6 +114,7 @@ def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Tab
         pa.array(numbers[:, 0].astype(np.int32)),
         pa.array(numbers[:, 1]),
         pa.array(numbers[:, 2]),
+        # Rank 0 means no label and is stored as null.
         pa.array(numbers[:, 3].astype(np.int32), mask=numbers[:, 3] == 0),
     ]
     for kind in range(2):

@@ -38,6 +38,7 @@ class LeftOut:
         names = [self.images.listed[position].name for position in samples.image]
         columns = (samples.row, names, [samples.name] * len(samples), samples.severity, loaded.why)
         arrays = [pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)]
+        # By name: an image with several unreadable files counts once.
         self.damaged.update(zip(names, loaded.why, strict=True))
         return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
