@@ -63,6 +63,7 @@ class RequestError(Exception):
 
 def plain_reply(value: object, status: int = 200) -> Reply:
     """Return plain values as JSON."""
+    # Browsers cannot parse NaN, which Python would write by default.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Reply(status, JSON, text.encode())
 

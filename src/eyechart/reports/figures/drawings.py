@@ -86,6 +86,7 @@ def safe_name(text: str) -> str:
         'curves-of-vcr-fog'
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
+    # Stripped after cutting, which may leave a separator at the end.
     return re.sub(r"-{2,}", "-", plain)[:LONGEST].strip("-.") or "figure"
 
 

@@ -70,6 +70,7 @@ def _mean_title(is_relative: bool) -> str:
 def _errors_row(
     model: str, clean: float, errors: Mapping[str, float], mean: float
 ) -> Sequence[str]:
+    # all:BENCHMARK names a benchmark, not a corruption.
     title = model if ":" in model or model == "standard" else corruption_title(model)
     cells = (_percent(value, 0) for value in errors.values())
     return [tex(title), f"{clean:.3f}", *cells, _percent(mean, 0)]

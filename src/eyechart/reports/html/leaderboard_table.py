@@ -35,6 +35,7 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
     main, standings = main_score(part), part.standings
     # Ranks in another label space would contradict the scores beside them.
     is_ranked = len(part.models) > 1 and main.space == standings.space
+    # Without duplicates: the main score may be one of the others.
     names = dict.fromkeys(("clean_accuracy", main.overall.name, "hmri_a"))
     scores = [SCORES[name] for name in names if any(_has(own, main, name) for own in part.models)]
     has_worst = any(main.worst(model) is not None for model in part.models)

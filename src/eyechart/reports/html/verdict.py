@@ -90,6 +90,8 @@ class HumanScores:
 
     def is_ahead(self, side: str) -> bool:
         """Return whether "humans" or "model" is significantly ahead, Holm-corrected."""
+        # Ranges are from the test of one corruption; only the p-value is corrected for their
+        # number.
         p_value = self.humans.p_humans if side == "humans" else self.humans.p_model
         return p_value < SIGNIFICANT and any(lead.who == side for lead in self.humans.tested)
 

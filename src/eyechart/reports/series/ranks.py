@@ -118,4 +118,5 @@ def rank_panel(report: Report, rankings: Rankings) -> RankPanel:
     changed = frozenset(name for is_sure, pair in pairs if is_sure for name in pair)
     moved = frozenset(name for _, pair in pairs for name in pair)
     order = tuple(models[name] for name in sorted(first, key=lambda name: first[name]))
+    # A model with both kinds of change counts as significant.
     return RankPanel(rankings, order, changed, moved - changed)

@@ -109,6 +109,7 @@ def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, st
         if not all(name in overall_scores(space) for _, space in models):
             continue
         over = {averaged(report.runs[model.run], space, name) for model, space in models}
+        # Means over different corruptions are not comparable within one column.
         if len(over) == 1:
             wanted = len(report.runs[models[0][0].run].config.means_over)
             count = len(over.pop())

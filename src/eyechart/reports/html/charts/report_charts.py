@@ -24,6 +24,7 @@ def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Char
 
 
 def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
+    # By position among the models of all runs, so that a model has one dash pattern in every chart.
     dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
     for index, part in enumerate(report.parts):
         yield from main_score_charts(part, index)
