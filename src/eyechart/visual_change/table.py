@@ -152,7 +152,7 @@ def _parse(line: list[str]) -> Row | None:
             float(cells["vif"]),
             float(cells["information"]),
             int(cells["scales"]),
-            # flags are written by `str`, and `bool` of any text is true
+            # flags are written by `str`, and `bool("False")` would be true
             cells["measurable"] == "True",
             cells["ill_conditioned"] == "True",
             # from `ruler` on, all columns are text
