@@ -262,6 +262,7 @@ class ModelResults(Scored):
     @property
     def primary(self) -> SpaceResults:
         """Scores in the primary label space: the dataset's classes, if they are scored."""
+        # The order of `spaces` is that of the file, in which the primary one comes first.
         return next(iter(self.spaces.values()))
 
     @property

@@ -173,6 +173,7 @@ def _load(entry: TableEntry) -> PublishedTable:
 def _of_printed(entry: TableEntry) -> Iterator[PublishedModel]:
     """Yield the rows of tables of corruption errors, plain and relative ones side by side."""
     forms = {form: _rows(entry[form]) for form in ("ce", "relative_ce") if form in entry}
+    # Both forms list the same models; the clean error is read from the first.
     for model, first in next(iter(forms.values())).items():
         scores = {}
         if first["clean_error"]:

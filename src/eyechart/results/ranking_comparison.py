@@ -109,6 +109,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
                 if HUMANS not in score.needs
             },
         }
+        # True: higher is better, also for errors, which `_of` converts to accuracy.
         known = {way: (estimates, True) for way, estimates in ways.items() if estimates}
         # A single ranking has nothing to be compared with.
         if len(known) > 1:

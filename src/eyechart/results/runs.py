@@ -92,6 +92,8 @@ class Run:
 
     def identity(self, model: str) -> str:
         """Return an identifier of a model's weights and precision, "" if unknown."""
+        # A model without a digest of its weights is stored with its precision alone, without a
+        # space.
         weights, _, precision = self.config.models.get(model, "").rpartition(" ")
         # The same weights in another precision are another model: predictions differ.
         return f"{weights} {precision}" if weights else ""

@@ -293,6 +293,7 @@ class Results(Record):
         names = ", ".join(model.name for model in self.models)
         return f"<Results of {names} on {self.images.source}>"
 
+    # pydantic's `__str__` would print every field, with all points of all curves.
     __str__ = __repr__
 
     def _repr_html_(self) -> str:

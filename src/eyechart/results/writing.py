@@ -25,6 +25,7 @@ CSV_FILE = "results.csv"
 Cell: TypeAlias = str | int | float
 """Cell of results.csv; an undetermined number is NaN."""
 
+# "n", "u" and "l" are the letters of null.
 NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
 """List of numbers over several lines; JSON strings contain no line breaks."""
 
@@ -52,6 +53,7 @@ def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
     """
     check_results(results)
     folder = as_folder(out, "out")
+    # Both texts are complete before the first file is written: an error leaves the old files.
     texts = {
         RESULTS_FILE: to_json(results),
         CSV_FILE: to_csv(results),
