@@ -337,7 +337,7 @@ def test_runs_of_different_images_are_compared_with_a_note(run, folder, runs, tm
     evaluate(folder, tmp_path / "out", *chosen, "--max-images", 40)
     found = run("compare", runs / "imagenet-c", tmp_path / "out")
     assert found.status == 0
-    assert "48 images and vcr on 40, 40 of them the same" in found.out
+    assert "48 images and vcr on 40, 40 of them shared" in found.out
 
 
 def test_extras_are_no_part_of_the_means_of_imagenet_c(folder, tmp_path):

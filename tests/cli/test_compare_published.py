@@ -120,7 +120,7 @@ def test_a_model_called_as_the_table_is_no_table(small_run, tmp_path):
 def test_published_results_are_shown_without_any_run(run, tmp_path):
     told = run("compare", "--published", "imagenet-3dcc", "--published", "vcr", "--markdown")
     assert told.status == 0, told.err
-    assert "RobustBench's 5,000 of ImageNet's validation images" in told.out
+    assert "the 5,000 ImageNet validation images used by RobustBench" in told.out
     assert "| Standard_R50           |         0.7672 | 0.5288 |  73.16 |" in told.out
     assert "baseline robustbench-alexnet-3dcc" in told.out
     assert "human area_a" in told.out and "0.838" in told.out

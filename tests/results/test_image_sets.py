@@ -35,11 +35,11 @@ def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_
 @pytest.mark.parametrize(
     ("words", "changes"),
     [
-        ("50,000 images .* these are 970", {"names": ["a.JPEG"] * 970}),
+        ("50,000 images .* 970 images were given", {"names": ["a.JPEG"] * 970}),
         ("these have other names", {"names": ["a.JPEG"] * 50_000}),
         ("these have others", {"labels_per_class": {"n0": 50_000}}),
         ("other labels", {"labels_per_class": dict.fromkeys(range(1000), 49)}),
-        ("at 224 px, and these have 299 px", {"side": 299}),
+        ("at 224 px, but these images have 299 px", {"side": 299}),
         ("never saved as JPEG", {"published_files": False}),
         ("have JPEG quality 75", {"published_files": False, "jpeg": 75}),
         ("these are corruptions of vcr", {"suite": "vcr"}),
@@ -51,7 +51,7 @@ def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
 ):
     sentence = holds("alexnet", **{**validation_set, **changes})
     assert sentence.startswith("The table 'alexnet' is valid ")
-    assert sentence.endswith("name a baseline model with --baseline, or read plain error.")
+    assert sentence.endswith("name a baseline model with --baseline, or use the plain error rate.")
     with pytest.raises(ValueError, match=words):
         raise ValueError(sentence)
 
@@ -84,7 +84,7 @@ def test_the_table_of_robustbench_holds_for_its_5000_images_and_no_others(valida
     own["labels_per_class"] = {wnid: 5 for wnid in wordnet_ids()[:997]}
     assert holds("robustbench-alexnet", **own) == ""
     assert "RobustBench's 5,000" in holds("alexnet", **own)
-    assert "50,000 with other names" in holds("robustbench-alexnet", **validation_set)
+    assert "50,000 images with other names" in holds("robustbench-alexnet", **validation_set)
     assert "but these have others" in holds(
         "robustbench-alexnet", **{**own, "labels_per_class": {"cat": 5000}}
     )

@@ -224,7 +224,7 @@ HEAD = "model,corruption,severity,accuracy\n"
         (HEAD + "m,fog,6,0.5\n", "severity must be in 1 to 5, got 6"),
         (HEAD + "m,fog,1,0.5\nm,fog,1,0.5\n", "severity 1 of fog appears twice"),
         (HEAD + "m,fog,1,0.5\n", "no severity 2 of fog for m"),
-        (HEAD + "m,clean,,0.5\n", "clean ones only"),
+        (HEAD + "m,clean,,0.5\n", "only clean ones"),
         (HEAD + "m,clean,,0.5\nm,clean,,0.6\n", "twice"),
         (HEAD + "".join(f"m,fog,{s},0.5\n" for s in range(1, 6)), "15 corruptions, but m has no"),
         (HEAD + "".join(f"m,fogg,{s},0.5\n" for s in range(1, 6)), "Did you mean 'fog'"),

@@ -136,7 +136,7 @@ def test_results_without_a_folder_have_a_report_without_example_images(results, 
 def test_results_without_replicates_have_no_report(results, tmp_path):
     results.save(tmp_path)
     (tmp_path / "scores.parquet").unlink()
-    with pytest.raises(UsageError, match="lack their replicates"):
+    with pytest.raises(UsageError, match="lack bootstrap replicates"):
         ec.load(tmp_path).report(tmp_path / "report.html")
 
 

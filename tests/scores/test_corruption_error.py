@@ -226,7 +226,7 @@ ONE = {"fog": 0.4}
 @pytest.mark.parametrize(
     ("words", "call"),
     [
-        ("fog' must be a share .* got 76.7: divide percent", lambda: share({"fog": 76.7})),
+        ("fog' must be between 0 and 1, got 76.7: divide percent", lambda: share({"fog": 76.7})),
         ("share between 0 and 1, got nan", lambda: share({"fog": float("nan")})),
         ("share between 0 and 1, got -0.1", lambda: share({"fog": -0.1})),
         ("must be a number, got 'x'", lambda: share({"fog": "x"})),
@@ -243,7 +243,7 @@ ONE = {"fog": 0.4}
         ),
         ("15 corruptions; missing: gauss", lambda: ec.mean_corruption_error(ONE, "alexnet")),
         ("need the model's error on clean", lambda: share(ONE, relative=True)),
-        ("clean must be a share", lambda: share(ONE, clean=24.0, relative=True)),
+        ("clean must be between 0 and 1", lambda: share(ONE, clean=24.0, relative=True)),
         (
             "need baseline 'given errors' with its error on clean",
             lambda: ec.corruption_error(ONE, {"fog": 0.5}, clean=0.2, relative=True),
@@ -440,7 +440,7 @@ def test_relative_errors_of_few_images_have_bounded_intervals_or_none(images):
         ("same number of replicates", {"baseline_errors": {"fog": np.full(3, 0.5)}}),
         ("same number of replicates", {"relative": True, "clean": np.full(3, 0.2)}),
         ("'fog' is missing", {"baseline_errors": {"frost": np.full(4, 0.5)}}),
-        ("row of shares", {"baseline_errors": {"fog": np.full(4, 50.0)}}),
+        ("1-D array of values", {"baseline_errors": {"fog": np.full(4, 50.0)}}),
         ("the model's error on clean", {"relative": True}),
         (
             "the baseline's resampled error on clean",

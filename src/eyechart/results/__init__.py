@@ -1,4 +1,4 @@
-"""results.json (`schema.py`) and its files, comparison of finished runs, published results.
+"""results.json and its companion files, comparison of finished runs, and published results.
 
-No scores are computed and nothing is drawn here.
+Records are declared in `schema`. Other packages compute the scores and draw them.
 """

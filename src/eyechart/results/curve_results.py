@@ -1,6 +1,6 @@
-"""Records of curves in results.json: of models and humans, sampled, with bands.
+"""Records for curves in results.json: sampled model and human curves with their bands.
 
-The scores derived from them are in `model_results` and `schema`.
+Scores derived from curves are in `model_results` and `schema`.
 """
 
 from functools import lru_cache
@@ -18,35 +18,35 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 CURVE_POINTS = 101
 DIGITS = 6
-"""Decimals of curves and bands in the file."""
+"""Number of decimals of curve and band values in the file."""
 
 Ends = tuple[Real, Real]
 Numbers = tuple[Known, ...]
 
 
 class SampledCurve(Record):
-    """A curve over visual change Δv with its pointwise bands, at 101 points."""
+    """A curve over visual change Δv with its pointwise bands, sampled at 101 points."""
 
     delta_v: Numbers
     """Visual changes at which the curve was sampled."""
     values: Numbers
     """Values of the curve, in [0, 1]."""
     low95: Numbers
-    """Lower end of the 95 % band."""
+    """Lower limit of the 95 % band."""
     high95: Numbers
-    """Upper end of the 95 % band."""
+    """Upper limit of the 95 % band."""
     low83: Numbers
-    """Lower end of the 83 % band."""
+    """Lower limit of the 83 % band."""
     high83: Numbers
-    """Upper end of the 83 % band."""
+    """Upper limit of the 83 % band."""
 
     _fitted: Curve | None = PrivateAttr(default=None)
 
     @property
     def fitted(self) -> Curve:
-        """The fitted curve with its bootstrap replicates; files do not contain it."""
+        """The fitted curve with its bootstrap replicates; it is not stored in files."""
         if self._fitted is None:
-            raise UsageError("Results that were read from a file have no fitted curves.")
+            raise UsageError("Results read from a file have no fitted curves.")
         return self._fitted
 
 
@@ -54,17 +54,17 @@ class ModelCurve(SampledCurve):
     """A model's curve, and the bins it was fitted to."""
 
     bin_edges: Numbers
-    """Edges of the bins of visual change, one more than there are bins."""
+    """Edges of the visual change bins, one more than the number of bins."""
     bin_counts: Numbers
-    """Weight of the samples in each bin: their number, unless classes were weighted."""
+    """Total weight of the samples in each bin: their count, unless classes were weighted."""
     bin_rates: Numbers
-    """Share of correct (or consistent) predictions in each bin; null in empty ones."""
+    """Fraction of correct (or consistent) predictions in each bin; null for empty bins."""
     smoothing: Known
     """Smoothing parameter of the spline."""
     left_anchor: Known
-    """Value of the curve at Δv 0, null for none."""
+    """Fixed value of the curve at Δv = 0; null if it is not fixed."""
     right_anchor: Known
-    """Value of the curve at Δv 1, null for none."""
+    """Fixed value of the curve at Δv = 1; null if it is not fixed."""
 
     @classmethod
     def of(cls, curve: Curve) -> "ModelCurve":
@@ -82,7 +82,7 @@ class ModelCurve(SampledCurve):
         return record
 
 
-# The same human curve appears in the results of every model: it is sampled once.
+# The same human curve appears in the results of every model, so it is sampled only once.
 @lru_cache(maxsize=64)
 def sample_curve(curve: Curve) -> SampledCurve:
     """Return the record of a fitted curve: values and bands at evenly spaced visual changes."""
@@ -110,47 +110,47 @@ class HumanComparison(Record):
     """A model's curve compared with the human curve of the same corruption."""
 
     about: str
-    """The human reference in words: who responded, how many, direct or transferred."""
+    """Description of the human reference: who responded, how many, direct or transferred."""
     kind: str
     """Whether humans saw this corruption ("direct") or a similar one ("transferred")."""
     hmri: Estimate
-    """Human-relative model robustness index: the share of the human area that the model reaches."""
+    """Human-relative model robustness index: fraction of the human area that the model reaches."""
     hmri_bounds: Ends
-    """Bounds of HMRI for any course of the model's curve outside the observed ranges."""
+    """Bounds of HMRI over all possible shapes of the model's curve outside the observed ranges."""
     mrsi: Estimate
-    """Model robustness superiority index: the share of the model's area above the human curve."""
+    """Model robustness superiority index: fraction of the model's area above the human curve."""
     scenario: str
-    """Who is ahead by a bootstrap test along both curves, or that there is insufficient data."""
+    """Who is ahead according to a bootstrap test along both curves, or insufficient data."""
     corrected_for_chance: bool
     """Whether both curves are corrected for chance."""
     areas: Areas
-    """The areas that both indices are ratios of."""
+    """The areas from which both indices are computed."""
     leads: tuple[Lead, ...]
-    """Ranges of Δv in which either curve is above the other."""
+    """Ranges of Δv in which one curve is above the other."""
     significant: tuple[Lead, ...]
-    """Ranges in which the 83 % bands do not overlap (the published rule)."""
+    """Ranges of Δv in which the 83 % bands do not overlap (the published rule)."""
     tested: tuple[Lead, ...]
-    """Ranges in which one is ahead by the test of `scenario`."""
+    """Ranges of Δv in which one curve is ahead according to the test behind `scenario`."""
     p_humans: float
-    """P-value of humans being ahead anywhere, corrected for the number of corruptions."""
+    """P-value for humans being ahead at any Δv, corrected for the number of corruptions."""
     p_model: float
-    """P-value of the model being ahead anywhere, corrected for the number of corruptions."""
+    """P-value for the model being ahead at any Δv, corrected for the number of corruptions."""
     line: SampledCurve
     """The human curve."""
     model_line: SampledCurve
-    """The model's curve on the same scale: corrected for chance where the human curve is."""
+    """The model's curve on the same scale: corrected for chance if the human curve is."""
     human_bins: int | None = None
-    """Number of bins that the human curve was fitted to."""
+    """Number of bins to which the human curve was fitted."""
     human_left_anchor: Known = None
-    """Value of the human curve at Δv 0, null for none."""
+    """Fixed value of the human curve at Δv = 0; null if it is not fixed."""
     human_right_anchor: Known = None
-    """Value of the human curve at Δv 1, null for none."""
+    """Fixed value of the human curve at Δv = 1; null if it is not fixed."""
     reference: str = ""
     """Name of the human reference."""
     experiment: str = ""
     """Name of the experiment in that reference."""
     observers: int = 0
-    """Number of humans that the curve is based on, 0 if unknown."""
+    """Number of humans whose responses the curve is based on; 0 if unknown."""
 
 
 class HumanPoint(Record):
@@ -161,7 +161,7 @@ class HumanPoint(Record):
     n_responses: int
     """Number of responses."""
     rate: float
-    """Share of correct (or consistent) responses."""
+    """Fraction of correct (or consistent) responses."""
     interval95: tuple[float, float]
     """95 % interval of the rate."""
     interval83: tuple[float, float]
@@ -174,4 +174,4 @@ class HumanCurve(Record):
     line: SampledCurve
     """The curve."""
     points: tuple[HumanPoint, ...]
-    """Rates by condition or bin; none if the curve is corrected for chance."""
+    """Rates by condition or bin; empty if the curve is corrected for chance."""

@@ -1,6 +1,7 @@
-"""Note on the packaged human reference, to be read before calling a model ahead of humans.
+"""Caution about the packaged human reference, shown where a model may seem ahead of humans.
 
-It has few observers and greyscale images, and is lower than the humans of the VCR paper.
+The reference has few observers, who saw grayscale images and were less accurate than the
+participants of the VCR paper.
 """
 
 from collections.abc import Mapping
@@ -13,10 +14,10 @@ from eyechart.scores.registry import SCORES
 
 TABLE = "vcr-table3"
 WHO = (
-    "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, greyscale images,"
-    " other images)"
+    "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, grayscale images,"
+    " different images)"
 )
-MEANING = "HMRI and MRSI against that crowd would usually be lower"
+MEANING = "HMRI and MRSI relative to those participants would usually be lower"
 
 
 def is_packaged(reference: str) -> bool:
@@ -26,23 +27,23 @@ def is_packaged(reference: str) -> bool:
 
 @cache
 def implied_areas(letter: str = "a") -> dict[str, float]:
-    """Return the areas under the human curves that the VCR paper's Table 3 implies, by bare name.
+    """Return the areas under the human curves that the VCR paper's Table 3 implies, by corruption.
 
     Each model's scores imply the area up to rounding; this is the mean over models. `letter` is "a"
     for accuracy, "p" for consistency.
     """
-    # A name of a table (not of a suite) finds exactly one.
+    # The name of a table, unlike the name of a suite, matches exactly one table.
     (table,) = find_published(TABLE)
     areas: dict[str, list[float]] = {}
     for row in table.models:
-        # Every row of the table implies the area once for each model; they differ by rounding only.
+        # Every row implies the area; values for the same corruption differ by rounding only.
         areas.setdefault(bare_name(row.corruption), []).append(row.scores[f"human_area_{letter}"])
     return {name: sum(of_models) / len(of_models) for name, of_models in areas.items()}
 
 
 @cache
 def packaged_areas() -> dict[str, float]:
-    """Return the packaged reference's areas with default settings, where the paper implies one."""
+    """Return the packaged reference's areas with default settings, for corruptions in the paper."""
     reference = find_reference(PACKAGED[0])
     # Only the areas are needed, no intervals.
     curves = {name: reference.curve(name, n_bootstrap=1) for name in implied_areas()}
@@ -52,8 +53,8 @@ def packaged_areas() -> dict[str, float]:
 def packaged_caution(areas: Mapping[str, float]) -> str:
     """Return a sentence that compares the packaged reference's areas with the paper's.
 
-    `areas` has the areas of accuracy by corruption in a run; if the paper implies none of them,
-    those of the default settings are used.
+    `areas` has the human accuracy areas of a run by corruption. If none of these corruptions is in
+    the paper, areas with default settings are used.
     """
     implied, text = implied_areas(), SCORES["r_a"].text
     measured = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}
@@ -62,7 +63,7 @@ def packaged_caution(areas: Mapping[str, float]) -> str:
         for name, area in (measured or packaged_areas()).items()
     )
     return (
-        f"{WHO} is lower than the crowd that the VCR paper's Table 3 implies (area below the human"
-        f" accuracy curve: {compared}): {MEANING}, and a model that is ahead of the reference need "
-        "not be ahead of the crowd."
+        f"{WHO} is less accurate than the participants of the VCR paper, as implied by its Table 3"
+        f" (area under the human accuracy curve: {compared}). {MEANING}, and a model that is ahead"
+        " of the reference may not be ahead of those participants."
     )

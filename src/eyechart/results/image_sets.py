@@ -1,6 +1,6 @@
 """Image sets that published results were measured on, and how they are recognized.
 
-They decide whether a baseline table is valid for given images.
+The image set determines whether a baseline table is valid for given images.
 """
 
 import re
@@ -14,7 +14,7 @@ from eyechart.scores.baseline_tables import IMAGENET, ROBUSTBENCH, Baseline, fin
 IMAGENET_100 = "imagenet-100-val"
 IMAGE_SETS = {
     IMAGENET: "ImageNet's 50,000 validation images",
-    ROBUSTBENCH: "RobustBench's 5,000 of ImageNet's validation images",
+    ROBUSTBENCH: "the 5,000 ImageNet validation images used by RobustBench",
     IMAGENET_100: "ImageNet-100: the validation images of every tenth ImageNet class",
     "vcr-sample": "ImageNet images sampled by the authors of VCR, in 16 categories",
 }
@@ -26,7 +26,7 @@ N_IMAGES, N_CLASSES = 50_000, 1_000
 SIDE, QUALITY = 224, 85
 """Side in pixels and JPEG quality of ImageNet-C's files."""
 
-INSTEAD = "name a baseline model with --baseline, or read plain error"
+INSTEAD = "name a baseline model with --baseline, or use the plain error rate"
 
 NAME = re.compile(r"(?:.*[/\\])?ILSVRC2012_val_(\d{8})(?:\.\w+)?")
 
@@ -70,9 +70,9 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
         return _why_not_robustbench(names, labels_per_class)
     condition = f"for the {N_IMAGES:,} images of ImageNet's validation set"
     if are_robustbench_images(names):
-        return f"{condition}, but these are RobustBench's 5,000"
+        return f"{condition}, but these are RobustBench's 5,000 images"
     if len(names) != N_IMAGES:
-        return f"{condition}, and these are {len(names):,}"
+        return f"{condition}, but {len(names):,} images were given"
     if not are_imagenet_images(names):
         return f"{condition}, ILSVRC2012_val_00000001 to {N_IMAGES:08d}, but these have other names"
     classes: set[object] = set(labels_per_class)
@@ -87,7 +87,7 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
 def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
     condition = "for RobustBench's 5,000 images of ImageNet's validation set"
     if not are_robustbench_images(names):
-        return f"{condition}, but these are {len(names):,} with other names"
+        return f"{condition}, but these are {len(names):,} images with other names"
     classes: set[object] = set(labels_per_class)
     # The 5,000 images need not contain every class.
     if not (classes <= set(wordnet_ids()) or classes <= set(range(N_CLASSES))):
@@ -117,8 +117,8 @@ def holds(
         names: File names of the clean images.
         labels_per_class: Number of images per class, by WordNet id or index.
         side: Side of the corrupted images in pixels.
-        published_files: Whether they were read from the benchmark's published files.
-        jpeg: JPEG quality they were saved with otherwise; None if not saved.
+        published_files: Whether these images were read from the benchmark's published files.
+        jpeg: JPEG quality with which other images were saved; None if they were not saved.
     """
     table = find_baseline(baseline) if isinstance(baseline, str) else baseline
     # Measured by the user, who is responsible for the images.
@@ -128,7 +128,7 @@ def holds(
     reason = (
         _suite_reason(table, suite, corruptions)
         or why_not(table.images, names, labels_per_class)
-        or ("" if side == SIDE else f"at {SIDE} px, and these have {side} px")
+        or ("" if side == SIDE else f"at {SIDE} px, but these images have {side} px")
         or _file_reason(table, published_files, jpeg)
     )
     return f"The table '{table.name}' is valid {reason}: {INSTEAD}." if reason else ""
@@ -148,7 +148,7 @@ def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> st
         return "for images that were never saved, but these were saved as JPEG"
     if published_files or jpeg == QUALITY:
         return ""
-    # Corruptions in memory have other errors than the published JPEG files:
+    # Corruptions in memory give different errors from the published JPEG files:
     # hendrycks/robustness#14.
     how = "were never saved as JPEG" if jpeg is None else f"have JPEG quality {jpeg}"
     return f"for files of JPEG quality {QUALITY} (--jpeg {QUALITY}), but these {how}"

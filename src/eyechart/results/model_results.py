@@ -19,27 +19,27 @@ class PropertyResults(Record):
     """Accuracy or consistency of one model under one corruption, in one label space."""
 
     rate: Estimate
-    """Share of correct (or consistent) predictions over all samples."""
+    """Fraction of correct (or consistent) predictions over all samples."""
     n_samples: int
     """Number of samples."""
     robustness: Estimate | None = None
     """Area below the curve, R_a or R_p; null where there is no curve."""
     bounds: Ends | None = None
-    """Bounds of the area for any course of the curve outside the observed ranges."""
+    """Bounds of the area over all possible shapes of the curve outside the observed ranges."""
     observed: tuple[tuple[float, float], ...] = ()
     """Ranges of Δv with enough samples."""
     note: str = ""
-    """Why there is no curve, "" if there is one."""
+    """Why there is no curve; "" if there is one."""
     humans: HumanComparison | None = None
     """The comparison with humans; null where there is none."""
     human_note: str = ""
-    """Why there is no comparison with humans, "" if there is one."""
+    """Why there is no comparison with humans; "" if there is one."""
     curve: ModelCurve | None = None
     """The curve over visual change; null where there is none."""
 
 
 class Scored(Record):
-    """A record with scores as attributes, by the names declared in `scores.registry`."""
+    """A record with scores as attributes, named as declared in `scores.registry`."""
 
     @property
     def scores(self) -> dict[str, Estimate]:
@@ -78,15 +78,15 @@ class CorruptionResults(Scored):
     error: Estimate | None
     """Error rate over all samples; null without labels."""
     clean_error: Estimate | None
-    """Error rate on the clean images, each counted as often as it is among the samples."""
+    """Error rate on the clean images, each weighted by its number of samples."""
     computed_scores: Mapping[str, Estimate] = Field(default_factory=dict)
     """Scores that the registry computes from the predictions, by name: top5_accuracy, ece."""
     error_by_severity: Mapping[str, float]
     """Error rate at each published severity, if the corruption has them."""
     accuracy: PropertyResults | None
-    """Whether predictions are correct; null without labels."""
+    """Results for the accuracy of predictions; null without labels."""
     consistency: PropertyResults | None
-    """Whether predictions are those for the clean image; null without clean images."""
+    """Results for agreement with the clean image's prediction; null without clean images."""
 
     @property
     def properties(self) -> dict[str, PropertyResults]:
@@ -121,19 +121,19 @@ class NormalizedErrors(Record):
     baseline: str
     """Name of the baseline."""
     ce: Mapping[str, Estimate]
-    """Corruption error of each corruption that the baseline has."""
+    """Corruption error of each corruption for which the baseline has an error rate."""
     mce: Estimate | None
     """Mean CE over all corruptions of the suite; null where one is missing."""
     relative_ce: Mapping[str, Estimate]
-    """Relative CE of each corruption: the errors that it adds to the clean error."""
+    """Relative CE of each corruption, computed from the increase over the clean error."""
     relative_mce: Estimate | None
     """Mean relative CE over all corruptions of the suite; null where one is missing."""
     note: str = ""
-    """Why a mean is missing, "" if none is."""
+    """Why a mean is missing; "" if none is missing."""
 
     @property
     def tables(self) -> dict[str, Mapping[str, Estimate]]:
-        """Both scores of all corruptions, by name."""
+        """Both scores for all corruptions, by name of the score."""
         return {"ce": self.ce, "relative_ce": self.relative_ce}
 
     @property
@@ -156,7 +156,7 @@ class SimilarPair(SimilarDifference):
 
 
 class ClassResults(Record):
-    """One class of images: accuracy of a model on clean and corrupted images."""
+    """A model's accuracy on the clean and corrupted images of one class."""
 
     label: int
     """Index of the class."""
@@ -167,7 +167,7 @@ class ClassResults(Record):
     n_samples: int
     """Number of corrupted samples."""
     clean: Known
-    """Accuracy on clean images; null without any."""
+    """Accuracy on clean images; null if there are none."""
     corrupted: Estimate
     """Accuracy over all corrupted samples."""
     worst: str
@@ -175,21 +175,22 @@ class ClassResults(Record):
     worst_rate: Known
     """The accuracy under that corruption."""
     instead: str
-    """The most frequent incorrect prediction, "" if there is none."""
+    """The most frequent incorrect prediction; "" if there is none."""
     instead_share: float | None
-    """Its share of all incorrect predictions for this class; null if there are none."""
+    """Fraction of this class's incorrect predictions that are `instead`; null if there are none."""
 
 
 class SpaceResults(Scored):
-    """One model in one label space: "native", or "entry16" for the 16 categories of humans.
+    """One model in one label space: "native", or "entry16" for the 16 human categories.
 
-    Every score is an attribute, as the mean over corruptions or of the whole test: `.r_a`, `.mce`.
+    Every score is an attribute, such as `.r_a` or `.mce`: a mean over corruptions, or one value for
+    the whole test.
     """
 
     n_images: int
     """Number of images."""
     classes: int
-    """Number of classes among them."""
+    """Number of classes of these images."""
     left_out: int
     """Number of images without a label in this space."""
     verdict: str
@@ -197,7 +198,7 @@ class SpaceResults(Scored):
     clean_accuracy: Estimate | None
     """Accuracy on clean images; null without labels or clean images."""
     means: Mapping[str, Estimate]
-    """Mean over corruptions of each score, by its name: r_a, r_p, hmri_a, mrsi_a, error, …"""
+    """Mean of each score over corruptions, by name: r_a, r_p, hmri_a, mrsi_a, error, …"""
     corruptions: Mapping[str, CorruptionResults]
     """The scores by corruption."""
     corruption_error: NormalizedErrors | None
@@ -205,7 +206,7 @@ class SpaceResults(Scored):
     similar: tuple[SimilarPair, ...]
     """Differences between visually similar corruptions."""
     by_class: tuple[ClassResults, ...]
-    """Each class of images."""
+    """Results for each class of images."""
 
     @property
     def scores(self) -> dict[str, Estimate]:
@@ -215,7 +216,7 @@ class SpaceResults(Scored):
         return {name: estimate for name, estimate in values.items() if estimate is not None}
 
     def find(self, corruption: str) -> str:
-        """Return the full name of a corruption; `fog` is vcr/fog if there is no other fog."""
+        """Return the full name of a corruption; `fog` means vcr/fog if that is the only fog."""
         if corruption in self.corruptions:
             return corruption
         # A bare name is accepted only if it is unambiguous.
@@ -237,27 +238,27 @@ class SpaceResults(Scored):
 
 
 class ModelResults(Scored):
-    """One model in all label spaces that were requested or are needed for the human data.
+    """Results of one model in all label spaces that were requested or that the human data need.
 
-    Its scores are those of the primary label space: `results["resnet50"].r_a`.
+    Its attributes include the scores in the primary label space: `results["resnet50"].r_a`.
     """
 
     name: str
     """Name of the model."""
     identity: str
-    """Digest of the weights and of other settings that distinguish models of the same name."""
+    """Digest of the weights and other settings that distinguish models of the same name."""
     classes: int
-    """Number of classes that it predicts."""
+    """Number of classes that the model predicts."""
     category: str
-    """Category of models, as studies group them, "" if unknown."""
+    """Category to which studies assign the model; "" if unknown."""
     outputs: tuple[str, ...]
-    """Names of its classes, none if they are those of ImageNet."""
+    """Names of the model's classes; empty for ImageNet's classes."""
     spaces: Mapping[str, SpaceResults]
     """The scores by label space; the first is the primary one."""
     trained_on: tuple[str, ...] = ()
-    """Corruptions that it was trained on, according to its file."""
+    """Corruptions that the model was trained on, according to its file."""
     marked: tuple[str, ...] = ()
-    """Corruptions of this test that count as trained on."""
+    """Corruptions of this test that count as seen in training."""
 
     @property
     def primary(self) -> SpaceResults:

@@ -1,6 +1,6 @@
-"""Published results as data: numbers of papers and leaderboards, with source and image set.
+"""Published results as data: numbers from papers and leaderboards, with source and image set.
 
-They are shown beside runs, and ranked with them only on the same images.
+They are shown beside runs, and ranked together with runs only if the images are the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,7 +46,7 @@ class PublishedModel:
             hmri_a and so on, and the implied human areas human_area_a and human_area_p.
         ce: CE by corruption; empty if not published.
         relative_ce: Relative CE by corruption; empty if not published.
-        corruption: The corruption, if the scores are of a single one; "" for a whole suite.
+        corruption: The corruption, if the scores are for a single one; "" for a whole suite.
     """
 
     model: str
@@ -69,7 +69,7 @@ class PublishedTable:
         baseline: Baseline of the corruption errors; "" for none.
         models: Rows of the table.
         note: A note for the reader.
-        is_computed: Whether corruption errors were computed from published accuracies instead of
+        is_computed: Whether corruption errors were computed here from published accuracies, not
             published by the source.
 
     Example:
@@ -92,7 +92,7 @@ class PublishedTable:
     @property
     def image_title(self) -> str:
         """Title of the image set."""
-        return IMAGE_SETS.get(self.images, "unnamed images of the file")
+        return IMAGE_SETS.get(self.images, "images not named in the file")
 
     def model(self, name: str) -> PublishedModel:
         """Return the row of a model."""
@@ -125,14 +125,14 @@ def find_published(name: str) -> tuple[PublishedTable, ...]:
 
 
 def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[PublishedTable, ...]:
-    """Return the corruption errors from a CSV file of accuracies at each severity, by suite.
+    """Return corruption errors by suite, computed from a CSV file of accuracies at each severity.
 
-    The images of a file are unknown, so its rows are never ranked with runs.
+    The images behind a CSV file are unknown, so its rows are never ranked with runs.
 
     Args:
         path: The CSV file.
-        baseline: Name of a built-in table; corruptions of several suites are divided by the errors
-            of the same AlexNet under each suite.
+        baseline: Name of a built-in table. If the file has corruptions from several suites, the
+            errors of the same AlexNet under each suite are used.
     """
     models = read_severity_errors(path)
     named = find_baseline(baseline)
@@ -153,7 +153,7 @@ def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[Pub
 
 
 def _load(entry: TableEntry) -> PublishedTable:
-    # Three forms of published data: accuracies by severity, scores of curves, printed errors.
+    # Three forms of published data: accuracies by severity, curve scores, printed errors.
     if "accuracy" in entry:
         rows = _of_leaderboard(read_severity_errors(FOLDER / entry["accuracy"]), entry["baseline"])
     elif "curves" in entry:
@@ -171,7 +171,7 @@ def _load(entry: TableEntry) -> PublishedTable:
 
 
 def _of_printed(entry: TableEntry) -> Iterator[PublishedModel]:
-    """Yield the rows of tables of corruption errors, plain and relative ones side by side."""
+    """Yield the rows of corruption error tables, with plain and relative errors side by side."""
     forms = {form: _rows(entry[form]) for form in ("ce", "relative_ce") if form in entry}
     # Both forms list the same models; the clean error is read from the first.
     for model, first in next(iter(forms.values())).items():
@@ -214,7 +214,7 @@ def _of_accuracies(
         missing = [name for name in table.corruptions if name not in errors]
         if missing:
             raise UsageError(
-                f"mCE on {table.suites[0]} needs all its {len(table.corruptions)} corruptions, but "
+                f"mCE on {table.suites[0]} needs all {len(table.corruptions)} corruptions, but "
                 f"{model} has no {missing[0]}: add its rows."
             )
         # Extra corruptions of a suite do not enter its mean.

@@ -1,4 +1,4 @@
-"""Published results beside finished runs: ranked together on the same images only."""
+"""Published results beside finished runs, ranked together only if the images are the same."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ FILE = ".csv"
 
 @dataclass(frozen=True)
 class RankedRow:
-    """A model in a ranking: of a run, or of the published `table`."""
+    """A model in a ranking, either from a run or from the published `table`."""
 
     rank: int
     model: str
@@ -34,7 +34,7 @@ class RankedRow:
 
 @dataclass(frozen=True)
 class RankedBoard:
-    """Models of runs and published models, ranked by one score on the same images."""
+    """Models from runs and published models, ranked by one score on the same images."""
 
     standings: Standings
     tables: tuple[PublishedTable, ...]
@@ -46,8 +46,8 @@ def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[Publi
 
     Args:
         wanted: Names of suites or tables, or CSV files.
-        baseline: Only results relative to this baseline, which CSV files are divided by. By default
-            all results, and "robustbench-alexnet" for CSV files.
+        baseline: Return only results relative to this baseline, and divide errors from CSV files by
+            it. By default, return all results and use "robustbench-alexnet" for CSV files.
     """
     tables: dict[tuple[str, str, str], PublishedTable] = {}
     for name in wanted:
@@ -82,8 +82,8 @@ def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
 def is_comparable(board: Board, table: PublishedTable) -> bool:
     """Whether runs and published results share suite, images and baseline.
 
-    A run has a built-in table as its baseline only if that table is valid for its images, sizes and
-    files; a model of the run with the same name is not that table.
+    A built-in table counts as the run's baseline only if it is valid for the run's images, sizes
+    and files. A model in the run with the same name as a table does not count as that table.
     """
     if (board.suite, board.baseline) != (table.suite, table.baseline):
         return False
@@ -111,7 +111,7 @@ def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> Ran
         for row in table.models
         if by in row.scores
     ]
-    # Published rows have no replicates, so that ranks here have no intervals.
+    # Published rows have no replicates, so ranks here have no intervals.
     rows.sort(key=lambda row: row.value, reverse=SCORES[by].higher_is_better)
     ranked = tuple(
         RankedRow(rank, row.model, row.value, row.table, row.row)

@@ -1,4 +1,4 @@
-"""Compare rankings of models: fixed against continuous severities, and two benchmarks."""
+"""Compare rankings of models by fixed and continuous severities, and by two benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ TWO_BENCHMARKS = ("imagenet-c", "imagenet-noc")
 
 @cache
 def shared_corruptions() -> tuple[str, ...]:
-    """Return the corruptions that are in both VCR and ImageNet-C with its extras."""
+    """Return the corruptions that are in both VCR and ImageNet-C, including its extras."""
     levelled = {name for suite in WITH_LEVELS for name in list_corruptions(suite)}
     names = (name.removeprefix("vcr/") for name in list_corruptions("vcr"))
     return tuple(name for name in names if name in levelled)
@@ -29,13 +29,13 @@ def shared_corruptions() -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """Models ranked in several ways, under one corruption or over all.
+    """Models ranked in several ways, under one corruption or over all corruptions.
 
     Attributes:
         subject: The corruption, or the score that was averaged.
-        scores: Scores by way of ranking and model.
-        ranks: Ranking by way.
-        swaps: Pairs of models that two ways rank in opposite order.
+        scores: Scores by ranking method and model.
+        ranks: Ranking by method.
+        swaps: Pairs of models that two methods rank in opposite order.
         verdict: "" or a note on insufficient data.
     """
 
@@ -53,7 +53,7 @@ class Rankings:
 def rank_in_ways(
     subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
 ) -> Rankings:
-    """Return rankings of the same models by several scores, each with its direction."""
+    """Return rankings of the same models by several scores, each higher- or lower-is-better."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
     changes = [
         (one, two, swap)
@@ -69,11 +69,11 @@ class Discrete:
     """First experiment of the VCR paper: fixed severities (ImageNet-C) against continuous ones.
 
     Attributes:
-        models: Models of both runs.
-        corruptions: Three rankings under each corruption of both suites.
+        models: Models that both runs have.
+        corruptions: Three rankings for each corruption that both suites have.
         missing: Corruptions that the runs lack.
-        coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the share
-            of 39 bins with at least `min_per_bin` images.
+        coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the
+            fraction of 39 bins with at least `min_per_bin` images.
         min_per_bin: Minimum count per bin, as text.
         note: "" or a note that the images differ.
     """
@@ -87,7 +87,7 @@ class Discrete:
 
 
 def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
-    """Return how rankings by ImageNet-C and VCR differ; None without runs of both."""
+    """Return how rankings by ImageNet-C and VCR differ; None unless both have runs."""
     fixed = [board for board in boards if board.suite in WITH_LEVELS]
     continuous = next((board for board in boards if board.suite == "vcr"), None)
     if not fixed or continuous is None:
@@ -131,7 +131,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
 
 
 def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
-    """Return how ImageNet-C and ImageNet-NOC rank models, each time by the same metric."""
+    """Return how ImageNet-C and ImageNet-NOC rank models, compared by the same metric."""
     by_suite = {board.suite: board for board in boards}
     if not by_suite.keys() >= set(TWO_BENCHMARKS):
         return []
@@ -158,21 +158,21 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
 
 
 def images_note(boards: Sequence[Board]) -> str:
-    """Return a note if boards are of different images, which alone can change a ranking, or ""."""
+    """Return a note if boards use different images, which alone can change a ranking; else ""."""
     first = boards[0].runs[0].names
     for board in boards[1:]:
         other = board.runs[0].names
         if other != first:
             return (
                 f"{boards[0].suite} was tested on {len(first)} images and {board.suite} on"
-                f" {len(other)}, {len(first & other)} of them the same; orders may differ for that"
+                f" {len(other)}, {len(first & other)} of them shared; rankings may differ for that"
                 " reason alone."
             )
     return ""
 
 
 def _family(baseline: str) -> str:
-    # Both tables of errors are AlexNet's.
+    # Both tables contain AlexNet's errors.
     return baseline.removeprefix("noc-")
 
 
@@ -195,13 +195,13 @@ def _common_space(boards: Sequence[Board], space: str | None) -> str:
 def _of(
     board: Board, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
-    """Return a score of some models, errors as accuracy; empty if a model lacks it."""
+    """Return a score for some models, errors converted to accuracy; empty if a model lacks it."""
     keys = {name: (name, space, corruption, score) for name in models}
     if not all(key in board.scores for key in keys.values()):
         return {}
     scores = {name: board.scores[key] for name, key in keys.items()}
     if score == "error":
-        # Higher must be better for all ways of ranking that are compared.
+        # Higher must be better for all ranking methods that are compared.
         return {name: complement(error) for name, error in scores.items()}
     return scores
 

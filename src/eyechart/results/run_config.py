@@ -1,6 +1,6 @@
-"""Settings of a run in results.json: the option records as they were used.
+"""Settings of a run in results.json: the option records with the values used.
 
-Options of sampling, curves and humans are declared in their settings records and not repeated here;
+Options for sampling, curves and humans are declared in their settings records, not repeated here;
 everything else that determines the predictions (images, models, versions) is added.
 """
 
@@ -18,10 +18,10 @@ from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 
 AUTO = "auto"
-"""Number of bins of human curves if it was derived from the number of responses."""
+"""Stored instead of the number of human bins if it was derived from the number of responses."""
 
 OMITTED = ("clean", "clean_responses", "similar", "human_bins")
-"""Settings that are stored only if they are not at their default."""
+"""Settings that are stored only if they differ from the default."""
 
 _CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -55,13 +55,13 @@ class FitConfig(CurveSettings):
     seed: int = 0
     """Seed of the bootstrap replicates."""
     human_bins: int | str | None = None
-    """Number of bins of human curves, "auto" if it follows from their responses; none without."""
+    """Number of bins of human curves; "auto" if derived from the responses; null without humans."""
 
     @classmethod
     def of(cls, fit: Fit, *, has_humans: bool) -> "FitConfig":
         """Return the settings of a fit in the form stored in results."""
         shared = {option.name: getattr(fit, option.name) for option in fields(CurveSettings)}
-        # Stored are the values in effect, not the requested ones: None and functions mean nothing
+        # The values in effect are stored, not the requested ones: None and functions mean nothing
         # in a file.
         shared |= {"bins": fit.n_bins, "density": to_density(fit.density).identity}
         asked = AUTO if fit.bins is None else fit.bins
@@ -82,17 +82,17 @@ class RunConfig(Plan, ComparisonSettings):
     __pydantic_config__: ClassVar = _CONFIG
 
     schema: int
-    """Version of the manifest of samples."""
+    """Format version of the sample manifest."""
     record: int
-    """Version of the recorded predictions."""
+    """Format version of the recorded predictions."""
     eyechart: str
-    """Version of eyechart that predicted."""
+    """Version of eyechart that made the predictions."""
     ruler_version: int = 1
-    """Version of the ruler that measured visual change; other versions measure other values."""
+    """Version of the ruler that measured visual change; versions give different values."""
     stimulus: str
     """How images were resized and cropped."""
     clean: int | str | None = ""
-    """How clean images were brought to the size of corrupted files; null if there were none."""
+    """How clean images were resized to match the corrupted files; null if there were none."""
     suite: str = field()
     """Name or YAML file of the suite."""
     n: int = field()
@@ -102,21 +102,21 @@ class RunConfig(Plan, ComparisonSettings):
     corruptions: tuple[str, ...] = field()
     """The corruptions of the test."""
     strengths: str
-    """Digest of the suite's definition of the corruptions."""
+    """Digest of how the suite defines the corruptions."""
     images: str
     """Digest of the images with their names and labels."""
     models: Mapping[str, str]
     """Digest of the weights and the precision of each model, by name."""
     testset: str
-    """Digest of the given test set, "" if samples follow from the settings."""
+    """Digest of the given test set; "" if the settings determine the samples."""
     humans: str | tuple[str, ...] | None = field()
     """Human references in order of precedence; null for none."""
     similar: tuple[str, ...] = (PUBLISHED,)
-    """Sources of the classes of similar corruptions."""
+    """Sources that define which corruptions are similar."""
     baseline: str
-    """Baseline of CE, "" for none."""
+    """Baseline of CE; "" for none."""
     means_over: tuple[str, ...]
-    """Corruptions that means are over."""
+    """Corruptions over which means are taken."""
     fit: Annotated[FitConfig, _WRITER]
     """How curves were fitted."""
 
@@ -127,7 +127,7 @@ class RunConfig(Plan, ComparisonSettings):
 
     @property
     def plan(self) -> Plan:
-        """What was sampled."""
+        """The plan of what was sampled."""
         return Plan(**{option.name: getattr(self, option.name) for option in fields(Plan)})
 
     def written(self) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Run:
     def shown(self) -> int:
         """Maximum number of samples per corruption.
 
-        All published severities are used, independent of the requested number.
+        All published severities are used, regardless of the requested number.
         """
         predictions = (
             record.n_samples
@@ -95,7 +95,7 @@ class Run:
         # A model without a digest of its weights is stored with its precision alone, without a
         # space.
         weights, _, precision = self.config.models.get(model, "").rpartition(" ")
-        # The same weights in another precision are another model: predictions differ.
+        # The same weights in a different precision count as a different model: predictions differ.
         return f"{weights} {precision}" if weights else ""
 
 
@@ -112,12 +112,12 @@ def read_run(folder: Path) -> Run:
 
 
 def run_of(results: Results) -> Run:
-    """Return results in memory as a run; without a folder there are no examples."""
+    """Return results in memory as a run; without a folder, it has no examples."""
     _check_complete(results, "Results")
     scores = dict(scores_of(results))
     # Paired tests between models need the replicates.
     if not all(len(estimate.replicates) for estimate in scores.values()):
-        raise UsageError(f"The results lack their replicates: load a folder with {SCORES_FILE}.")
+        raise UsageError(f"Results lack bootstrap replicates: load a folder with {SCORES_FILE}.")
     if results.folder is None:
         return Run(Path(), results.model_copy(update={"examples": ()}), scores)
     return Run(results.folder, results, scores)
@@ -134,7 +134,7 @@ def _check_complete(results: Results, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """Models tested on the same test, from one run or several."""
+    """Models evaluated on the same test, from one or several runs."""
 
     runs: tuple[Run, ...]
 
@@ -160,11 +160,11 @@ class Board:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Corruptions that means are over: those of the suite, if all of it was tested."""
+        """Corruptions over which means are taken: the suite's own if the whole suite was tested."""
         return self.runs[0].config.means_over
 
     def marked(self, model: str) -> tuple[str, ...]:
-        """Return the corruptions within means that a model was trained on."""
+        """Return the corruptions that means include and that a model was trained on."""
         records = (record for run in self.runs if (record := run.results.model(model)) is not None)
         return tuple(name for name in next(records).marked if name in self.counted)
 
@@ -206,7 +206,8 @@ class Board:
     def overall(self, space: str, score: str) -> dict[str, Estimate]:
         """Return a score of every model over the whole test: clean accuracy, mCE, or a mean.
 
-        Empty if a corruption lacks it, except for human-relative scores, which not all have.
+        Empty if the score is missing for a corruption, unless the score is human-relative: not all
+        corruptions have human data.
         """
         # Only corruptions for which every model has the score, so that means are over the same
         # ones.
@@ -234,7 +235,7 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
 
     Raises:
         UsageError: If runs of one suite differ in images or settings, two different models have the
-            same name, or visual change was measured by two definitions.
+            same name, or visual change was measured by different definitions.
     """
     _check_same_definition(runs)
     groups: dict[str, list[Run]] = {}

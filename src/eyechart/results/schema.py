@@ -1,7 +1,7 @@
 """Records of results.json: Python objects, JSON, JSON Schema and field documentation.
 
-Records of one model are in `model_results`, those of curves in `curve_results`. Computing, drawing
-and comparing runs do not belong here.
+Records of one model are in `model_results`, records of curves in `curve_results`. Computing,
+drawing and comparing runs do not belong here.
 """
 
 import os
@@ -68,17 +68,17 @@ class RunProvenance(Record):
     versions: Mapping[str, str]
     """Versions of eyechart, Python and libraries."""
     git: str | None
-    """Commit of the code, null outside a repository."""
+    """Git commit of the code; null outside a repository."""
     device: str
-    """The device of the models."""
+    """Device on which the models ran."""
     command: str
-    """The command as typed, "" for a call from Python."""
+    """The command as typed; "" for a call from Python."""
     made: str
-    """Date, in ISO format."""
+    """Date of the run, in ISO format."""
 
 
 class PairedComparison(Record):
-    """Two models under one corruption, on the same samples."""
+    """Comparison of two models under one corruption, on the same samples."""
 
     space: str
     """The label space."""
@@ -93,7 +93,7 @@ class PairedComparison(Record):
     difference: Difference
     """How the first differs from the second."""
     intervals_overlap: bool
-    """Whether the 83 % intervals of the areas overlap, the published rule."""
+    """Whether the 83 % intervals of the areas overlap (the published rule)."""
 
 
 class ErrorAgreement(Record):
@@ -119,15 +119,15 @@ class HumanExperiment(Record):
     title: str
     """Its title."""
     kind: str
-    """The class of visually similar corruptions, "" for none."""
+    """The class of visually similar corruptions; "" for none."""
     members: tuple[str, ...]
     """Bare names of the corruptions that the responses are used for."""
     size: str
     """Number of humans and responses, in words."""
     accuracy: HumanCurve | None
-    """Whether responses were correct."""
+    """Curve of correct responses; null if there is none."""
     consistency: HumanCurve | None
-    """Whether responses were those to the clean image."""
+    """Curve of responses that equal the one for the clean image; null if there is none."""
     tested: bool = False
     """Whether similarity to other corruptions was tested."""
     evidence: str = ""
@@ -142,24 +142,24 @@ class ExamplePrediction(Record):
     prediction: str
     """The predicted class."""
     confidence: Known
-    """Its probability, 0 … 1; null if the model gives none."""
+    """Probability of the predicted class, in [0, 1]; null if the model gives none."""
     correct: bool | None
-    """Whether it is correct; null without a label."""
+    """Whether the prediction is correct; null without a label."""
     consistent: bool | None
-    """Whether it is the prediction for the clean image; null without one."""
+    """Whether it equals the prediction for the clean image; null without a clean image."""
 
 
 class ExampleImage(Record):
     """One sample of the test set, stored for viewing, with every model's prediction."""
 
     corruption: str
-    """The corruption, "clean" for a clean image."""
+    """The corruption; "clean" for a clean image."""
     row: int
     """Index of the sample."""
     image: str
     """File name of the image."""
     truth: str
-    """Its label, "" without one."""
+    """Label of the image; "" if it has none."""
     delta_v: Known
     """Visual change; null where it cannot be measured."""
     severity: Known
@@ -167,7 +167,7 @@ class ExampleImage(Record):
     parameters: Mapping[str, float]
     """Parameters of the corruption."""
     file: str
-    """File name in the run's folder of examples."""
+    """File name in the examples folder of the run."""
     predictions: Mapping[str, ExamplePrediction]
     """The predictions by model."""
 
@@ -214,17 +214,17 @@ class Results(Record):
     humans: tuple[HumanExperiment, ...] = ()
     """The experiments with humans that models were compared with."""
     examples: tuple[ExampleImage, ...] = ()
-    """Clean samples, then samples by corruption from mild to strong."""
+    """Example images: clean samples, then samples by corruption from mild to strong."""
 
     _folder: Path | None = PrivateAttr(default=None)
 
     @property
     def folder(self) -> Path | None:
-        """Folder of the run with its examples and predictions; None if nothing was stored."""
+        """Run folder with examples and predictions; None if nothing was stored."""
         return self._folder
 
     def kept_in(self, folder: Path) -> "Results":
-        """Return the results with the folder of their run."""
+        """Return a copy of the results that refers to their run folder."""
         results = self.model_copy()
         results._folder = folder
         return results
@@ -234,12 +234,12 @@ class Results(Record):
         return next((model for model in self.models if model.name == name), None)
 
     def with_command(self, command: str) -> "Results":
-        """Return the results with the command that produced them."""
+        """Return a copy of the results with the command that produced them."""
         provenance = self.provenance.model_copy(update={"command": command})
         return self.model_copy(update={"provenance": provenance})
 
     def with_warnings(self, *warnings: str) -> "Results":
-        """Return the results with more warnings."""
+        """Return a copy of the results with additional warnings."""
         return self.model_copy(update={"warnings": (*self.warnings, *warnings)})
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
@@ -249,10 +249,10 @@ class Results(Record):
         return write_results(self, folder)
 
     def plot(self, *corruptions: str, space: str | None = None) -> "Figure":
-        """Return a matplotlib figure: accuracy and consistency over Δv, with humans where known.
+        """Return a matplotlib figure: accuracy and consistency over Δv, with human curves if any.
 
         Args:
-            corruptions: One panel each; all of them if none is named.
+            corruptions: Corruptions to draw, one panel each; all if none is named.
             space: Label space; the primary one if none is named.
         """
         # Imported here, because reports are a layer above results (see docs/decisions.md).
@@ -261,11 +261,11 @@ class Results(Record):
         return plot_curves(self, corruptions, space)
 
     def report(self, path: str | os.PathLike[str], hide: str | Sequence[str] = ()) -> Path:
-        """Write the report as one HTML page, as `eyechart report` does; return its path.
+        """Write the report as one HTML page, like `eyechart report`, and return its path.
 
         Args:
             path: An .html file.
-            hide: What is left out of a page to be shared: "paths", "names", "images".
+            hide: What to leave out of a page that will be shared: "paths", "names", "images".
         """
         # Imported here, because reports are a layer above results (see docs/decisions.md).
         from eyechart.reports.html.report_page import report_results
@@ -273,7 +273,7 @@ class Results(Record):
         return report_results(self, path, hide)
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with the lines and columns of results.csv."""
+        """Return a pandas DataFrame with the rows and columns of results.csv."""
         from eyechart.results.writing import csv_columns, lines_of
 
         try:
@@ -297,7 +297,7 @@ class Results(Record):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks: one line per model with its scores over all corruptions."""
+        """Return a table for notebooks: one row per model with its scores over all corruptions."""
         rows = {model.name: model.scores for model in self.models}
         # Columns without any value are left out.
         columns = [score for score in OVERALL if any(score.name in row for row in rows.values())]
@@ -327,7 +327,7 @@ def check_results(results: object) -> None:
 
 
 class _Version(Record, extra="ignore"):
-    """Version of a file, read before the rest."""
+    """Version of a file, which is read before the rest."""
 
     schema_version: int = Field(alias="schema")
 
@@ -336,8 +336,8 @@ def read_results(folder: Path) -> Results:
     """Return the results of a finished run in a folder.
 
     Raises:
-        UsageError: If the folder has no results, or the file is damaged, of another version or not
-            written by eyechart.
+        UsageError: If the folder has no results, or the file is damaged, has a different version or
+            was not written by eyechart.
     """
     path = folder / RESULTS_FILE
     if folder.is_file():

@@ -1,6 +1,6 @@
-"""A file of a run's scores with their bootstrap replicates, used to compare runs.
+"""The file of a run's scores with their bootstrap replicates, which is used to compare runs.
 
-The rest of results.json is in `schema`.
+results.json, which has no replicates, is declared in `schema`.
 """
 
 from collections.abc import Iterator
@@ -36,8 +36,8 @@ SCHEMA = pa.schema(
         ("replicates", pa.list_(pa.float64())),
     ]
 )
-"""`score` is its name in `scores.registry`, or `clean_error`. `replicates` has the score in each
-bootstrap replicate of images; all rows of a run share these replicates.
+"""`score` is a name from `scores.registry`, or `clean_error`. `replicates` has the score in each
+bootstrap replicate of the images; all rows of a run use the same replicates.
 """
 
 Key = tuple[str, str, str, str]
@@ -101,7 +101,7 @@ def read_scores(path: Path) -> dict[Key, Estimate]:
 
 
 def load(folder: str | PathLike[str]) -> Results:
-    """Return the results of a finished run, as `evaluate` returned them.
+    """Return the results of a finished run, equal to what `evaluate` returned.
 
     Scores of corruptions have their bootstrap replicates if the folder contains scores.parquet;
     fitted curves are not stored.

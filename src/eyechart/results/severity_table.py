@@ -38,10 +38,10 @@ def read_severity_errors(path: str | PathLike[str]) -> dict[str, SeverityErrors]
         path: The CSV file.
 
     Returns:
-        Errors by model; `errors` is the argument of `mean_corruption_error`.
+        Error rates by model; pass the attribute `errors` to `mean_corruption_error`.
 
     Raises:
-        UsageError: If a column, severity or number is missing, duplicate or outside [0, 1].
+        UsageError: If a column, severity or number is missing, duplicated or out of range.
 
     Example:
         >>> import tempfile
@@ -101,11 +101,11 @@ def _wide_rows(path: Path) -> Iterator[CsvRow]:
     for number, line in enumerate(lines[2:], 3):
         if not line:
             continue
-        # A shifted row would assign accuracies to the wrong corruption without an error.
+        # A shifted row would silently assign accuracies to the wrong corruption.
         if not len(line) == len(severities) == len(corruptions):
             raise UsageError(
-                f"{path}, row {number} must have {len(corruptions)} cells, like the rows of "
-                f"corruptions and of severities, got {len(line)}."
+                f"{path}, row {number} must have {len(corruptions)} cells, like the header "
+                f"rows of corruptions and severities, got {len(line)}."
             )
         for column in range(1, len(line)):
             cells = (line[0], corruptions[column], severities[column], line[column])
@@ -123,7 +123,9 @@ def _severity(row: CsvRow) -> int:
 
 def _check_whole(path: Path, model: str, errors: Mapping[str, Mapping[int, float]]) -> None:
     if not errors:
-        raise UsageError(f"{path} must have corrupted accuracies of {model}, got clean ones only.")
+        raise UsageError(
+            f"{path} must have accuracies of {model} on corrupted images, got only clean ones."
+        )
     for corruption, by_severity in errors.items():
         missing = [severity for severity in SEVERITIES if severity not in by_severity]
         if missing:

@@ -1,4 +1,4 @@
-"""Rank the models of a board, with intervals of ranks and paired tests of all pairs."""
+"""Rank the models of a board, with intervals for ranks and paired tests for all pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ class Standings:
     """Models of a board ranked by one score in one label space.
 
     Attributes:
-        board: The board.
+        board: The board whose models are ranked.
         space: Label space of the ranking.
-        by: Score of the ranking.
+        by: Score by which models are ranked.
         scores: Every overall score of each model.
         ranks: Ranks with intervals.
-        pairs: Tests of all pairs.
+        pairs: Paired tests for all pairs of models.
         verdict: "" or a note on insufficient data.
         homes: Label space of each score.
     """
@@ -132,7 +132,7 @@ def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], 
     scores: dict[str, dict[str, Estimate]] = {}
     homes: dict[str, str] = {}
     for score in LEADERBOARD:
-        # Humans are compared with in the 16 categories only.
+        # Comparisons with humans exist only in the 16 categories.
         for home in (space, *(["entry16"] if HUMANS in score.needs else [])):
             estimates = board.overall(home, score.name) if home in board.spaces else {}
             # HMRI is NaN where the human area is 0, and cannot rank models.
@@ -145,7 +145,7 @@ def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], 
 def _pairs(scores: Mapping[str, Estimate]) -> list[Pair]:
     pairs = list(combinations(scores, 2))
     tests = [paired_difference(scores[first], scores[second]) for first, second in pairs]
-    # One family: all pairs of the board.
+    # All pairs of the board form one family of tests.
     corrected = holm([test.p_value for test in tests])
     return [
         Pair(first, second, test.difference, test.interval, test.p_value, float(p))

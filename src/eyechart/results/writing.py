@@ -27,7 +27,7 @@ Cell: TypeAlias = str | int | float
 
 # "n", "u" and "l" are the letters of null.
 NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
-"""List of numbers over several lines; JSON strings contain no line breaks."""
+"""Matches a list of numbers over several lines; JSON strings contain no line breaks."""
 
 
 def write_results(results: Results, out: str | os.PathLike[str]) -> list[Path]:
@@ -74,7 +74,7 @@ def to_json(results: Results) -> str:
 
 
 def schema_text() -> str:
-    """Return the JSON Schema of results.json, which the package publishes."""
+    """Return the JSON Schema of results.json, which is part of the package."""
     # By alias: the file calls the version "schema", a name that pydantic's models already use.
     schema = Results.model_json_schema(mode="serialization", by_alias=True)
     published = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
@@ -87,7 +87,7 @@ def csv_columns() -> tuple[str, ...]:
     for score in DECLARED:
         if score.of_test:
             continue
-        # Columns on humans follow the scores of curves, the baseline precedes CE.
+        # Columns about humans follow the curve scores; the baseline precedes CE.
         names += ["scenario", "human_reference"] if score.group != "curve" else []
         names += ["baseline"] if BASELINE in score.needs else []
         names += _score_columns(score)
@@ -159,7 +159,7 @@ def _score_cells(score: Score, estimate: Estimate, record: CorruptionResults) ->
 
 
 def _csv_cell(value: Cell) -> Cell:
-    """Return a value as written to the file: an undetermined end of an interval is empty."""
+    """Return a value as written to the file; an undetermined interval limit becomes empty."""
     if not isinstance(value, float):
         return value
     return "" if isnan(value) else round(value, 6)

@@ -1,6 +1,6 @@
 """Baseline errors that corruption errors are divided by: built-in tables or measured by the user.
 
-A baseline measured by the user is the same record without an image set.
+A baseline measured by the user has the same record, but without an image set.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ def find_baseline(name: str, corruptions: Iterable[str] = (), suite: str = "") -
         suite: Suite that the table must belong to, if any.
 
     Returns:
-        The first table that satisfies both; the named table if none does.
+        The first table that satisfies both conditions; the named table if none does.
     """
     if name not in built_in():
         raise unknown_name("baseline", name, built_in())
@@ -104,7 +104,7 @@ def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
     """Return a built-in table for corruptions of one suite or several.
 
     Corruptions of several suites are looked up in the tables of the same image set. The joined
-    table contains only these corruptions and is named after its parts ("alexnet + noc-alexnet").
+    table contains only these corruptions; its name combines their names ("alexnet + noc-alexnet").
     """
     named = find_baseline(name, corruptions)
     # One table is enough; joining would only change its name.
@@ -172,7 +172,7 @@ def measured_baseline(
 def mean_errors(errors: Errors, role: str = "errors") -> dict[str, float]:
     """Return the error rate of each corruption, averaged over severities where there are five."""
     if not isinstance(errors, Mapping) or not errors:
-        raise UsageError(f"{role} must map names of corruptions to error shares 0…1.")
+        raise UsageError(f"{role} must map names of corruptions to error rates in [0, 1].")
     return {
         as_text(name, f"each name of {role}"): _mean_error(value, name, role)
         for name, value in errors.items()
@@ -192,7 +192,7 @@ def _mean_error(value: Error, name: str, role: str) -> float:
     if getattr(value, "ndim", 1) == 0:
         # 0-dimensional arrays of NumPy and torch are Iterable by type but cannot be iterated over.
         return as_share(cast(Any, value).item(), subject)
-    # One more than needed is read, so that a sixth value is noticed and endless iterators end.
+    # One value more than needed is read: a sixth is noticed, and infinite iterators stop.
     shares = list(islice(value, len(SEVERITIES) + 1))
     if len(shares) != len(SEVERITIES):
         raise UsageError(f"{subject} must be one number or five, one for each severity.")
@@ -204,7 +204,7 @@ def as_share(value: object, subject: str) -> float:
     number = as_number(value, subject)
     if not 0 <= number <= 1:  # NaN fails this comparison, too
         hint = ": divide percent by 100" if number > 1 else ""
-        raise UsageError(f"{subject} must be a share between 0 and 1, got {number}{hint}.")
+        raise UsageError(f"{subject} must be between 0 and 1, got {number}{hint}.")
     return number
 
 

@@ -23,7 +23,7 @@ from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.suites.catalogue import list_corruptions
 
 ROUNDING = 1e-9
-"""Differences of errors below this count as 0: sums of the same numbers differ by about 1e-16."""
+"""Error differences below this count as 0: sums of the same numbers differ by about 1e-16."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CorruptionErrors:
 
     Attributes:
         values: Corruption error by corruption.
-        relative: Whether the clean error was subtracted from both sides.
+        relative: Whether the clean error was subtracted in numerator and denominator.
         baseline: The baseline in the denominator.
 
     Example:
@@ -85,9 +85,9 @@ class MeanCorruptionError:
 class ResampledErrors:
     """Corruption errors and their mean for each bootstrap replicate, as arrays of shape (B,).
 
-    A replicate whose baseline denominator is not positive is NaN. If these are more than the share
-    of one tail of an interval, the interval of the denominator itself includes 0 and the ratio is
-    unbounded (as is Fieller's interval); the interval is then (NaN, NaN).
+    A replicate whose baseline denominator is not positive is NaN. If the fraction of NaN replicates
+    exceeds one tail of an interval, the interval of the denominator itself includes 0 and the ratio
+    is unbounded (like Fieller's interval); the interval is then (NaN, NaN).
     """
 
     values: Mapping[str, FloatArray]
@@ -118,7 +118,7 @@ def corruption_error(
     Args:
         errors: Error rates in [0, 1] by corruption: the mean over severities, or one per severity.
         baseline: A built-in name ("alexnet", "noc-alexnet", "robustbench-alexnet"), a `Baseline`,
-            or error rates in the form of `errors`. A built-in table is looked up by suite.
+            or error rates in the form of `errors`. For a built-in name, the suite's table is used.
         clean: The model's error rate on clean images; needed for the relative form.
         relative: Whether to return relative corruption errors.
 
@@ -139,7 +139,7 @@ def corruption_error(
     table = as_baseline(baseline, mean_by_corruption)
     _check_known(mean_by_corruption, table)
     relative = as_flag(relative, "relative")
-    # The plain CE is the relative one with a clean error of 0 on both sides.
+    # The plain CE is the relative CE with both clean errors set to 0.
     start, base_start = _clean_errors(clean, table) if relative else (0.0, 0.0)
     values = {}
     for name, error in mean_by_corruption.items():
@@ -165,8 +165,8 @@ def mean_corruption_error(
     ImageNet-NOC's published score is the relative form.
 
     Args:
-        errors: Error rates in [0, 1] by corruption. Without `corruptions`, exactly those of the
-            mean.
+        errors: Error rates in [0, 1] by corruption. Without `corruptions`, these must be exactly
+            the corruptions of the mean.
         baseline: As in `corruption_error`.
         clean: The model's error rate on clean images; needed for the relative form.
         relative: Whether to return the relative mCE.
@@ -205,7 +205,7 @@ def mean_corruption_error_replicates(
         relative: Whether to return relative errors.
         corruptions: Corruptions to average over.
         baseline_errors: Replicates of the baseline's error rates, resampled with the same weights;
-            without them the baseline's table is used as constants.
+            without them the baseline's errors are constants.
         baseline_clean: Replicates of the baseline's clean error rate.
 
     Example:
@@ -251,7 +251,7 @@ def mean_corruption_error_replicates(
 
 
 def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError]) -> None:
-    """Raise a UsageError if results are not comparable: other baselines, forms or corruptions.
+    """Raise a UsageError if results differ in baseline, form (plain or relative) or corruptions.
 
     Example:
         >>> import eyechart as ec
@@ -264,7 +264,7 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
         errors = result.by_corruption if isinstance(result, MeanCorruptionError) else result
         if not isinstance(errors, CorruptionErrors):
             raise UsageError(
-                f"Each of results must be returned by corruption_error or mean_corruption_error, "
+                f"Each result must be returned by corruption_error or mean_corruption_error, "
                 f"got {brief(errors)}."
             )
         # All results are compared with the first one.
@@ -277,7 +277,7 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
         if set(errors.values) != set(first.values):
             other = sorted(set(errors.values) ^ set(first.values))[0]
             raise UsageError(
-                f"Corruption errors must be of the same corruptions to be compared, but only one "
+                f"Corruption errors must cover the same corruptions to be compared, but only one "
                 f"has '{other}'."
             )
 
@@ -288,7 +288,7 @@ def _replicates(values: FloatArray, role: str) -> FloatArray:
     except (TypeError, ValueError, RuntimeError, OverflowError):
         drawn = np.empty((0, 0))
     if drawn.ndim != 1 or not ((drawn >= 0) & (drawn <= 1)).all():
-        raise UsageError(f"Replicates ({role}) must be a row of shares between 0 and 1.")
+        raise UsageError(f"Replicates ({role}) must be a 1-D array of values between 0 and 1.")
     return drawn
 
 
@@ -302,7 +302,7 @@ def _ratios(*parts: FloatArray | float) -> FloatArray:
 
 
 def error_ratios(errors: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Return errors divided by the baseline's, NaN where those are 0 up to rounding."""
+    """Return errors divided by the baseline's; NaN where the baseline's are 0 up to rounding."""
     ratios: FloatArray = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
     # `where` leaves NaN and avoids warnings on division by 0.
     np.divide(errors, baseline, out=ratios, where=baseline > ROUNDING)
@@ -322,7 +322,7 @@ def _table(
 ) -> Baseline:
     """Return the baseline for the corruptions to average over."""
     if not isinstance(errors, Mapping) or not errors:
-        raise UsageError("errors must map names of corruptions to error shares 0…1.")
+        raise UsageError("errors must map names of corruptions to error rates in [0, 1].")
     names = as_texts(errors if corruptions is None else corruptions, "corruptions")
     return as_baseline(baseline, names or as_texts(errors, "errors"))
 

@@ -21,7 +21,7 @@ from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.kappa import agreement, cohen_kappa
 
 Labels = ArrayLike | None
-"""Name or number of each trial."""
+"""Cluster or condition of each trial, as a name or number."""
 
 Rows = Sequence[ArrayLike] | NDArray[np.generic]
 """One row per observer: 1 where the trial was correct, 0 where it was not."""
@@ -35,8 +35,8 @@ class ErrorConsistency:
 
     Attributes:
         kappa: κ with its 95 % and 83 % intervals.
-        observed: Share of trials on which both are correct or both incorrect.
-        expected: Expected share if the two erred independently.
+        observed: Fraction of trials on which both observers are correct or both are incorrect.
+        expected: Expected value of this fraction if the two observers erred independently.
         trials: Number of trials compared.
         undefined: Number of pairs and conditions without κ, because both observers were always
             correct or always incorrect.
@@ -70,8 +70,8 @@ def error_consistency(
     expected is 1.
 
     Args:
-        first: 1 for correct, 0 for incorrect, NaN for a trial that was not done.
-        second: The same trials by the other observer.
+        first: 1 for correct, 0 for incorrect, NaN for a missing trial.
+        second: Results of the other observer on the same trials.
         clusters: Image of each trial; images are resampled for the intervals. Without it, each
             trial is its own cluster.
         conditions: Condition of each trial; κ is computed within each condition and averaged, since
@@ -103,7 +103,7 @@ def error_consistency_with_humans(
 
     Args:
         model: 1 for correct, 0 for incorrect, by trial.
-        humans: One row per human, one column per trial of the model, NaN where it was not shown.
+        humans: One row per human, one column per trial of the model; NaN for trials not shown.
         clusters: As in `error_consistency`.
         conditions: As in `error_consistency`.
         n_bootstrap: Number of bootstrap replicates.
@@ -133,7 +133,7 @@ def error_consistency_of_humans(
     """Return the mean error consistency of all pairs of humans: the ceiling for a model.
 
     Args:
-        humans: One row per human, one column per trial, NaN where it was not shown.
+        humans: One row per human, one column per trial; NaN for trials not shown.
         clusters: As in `error_consistency`.
         conditions: As in `error_consistency`.
         n_bootstrap: Number of bootstrap replicates.
@@ -168,13 +168,13 @@ def _over_pairs(
     condition = _numbered(conditions, trials, "conditions")
     if conditions is None:
         condition = np.zeros(trials, dtype=np.int64)
-    # Sums per cluster are enough for κ, so that a replicate is one matrix product with its weights.
+    # Sums per cluster are enough for κ, so a replicate is one matrix product with its weights.
     sums = _sums(hits, pairs, group, condition)
     totals = np.asarray(sums.sum(axis=1)).reshape(4, -1)
     compared = totals[0] > 0
     if not compared.any():
         raise UsageError(
-            "Error consistency needs trials that both observers did, but there are none."
+            "Error consistency needs trials that both observers completed, but there are none."
         )
     observed, expected = (part[compared] for part in agreement(totals))
     kappas = cohen_kappa(totals[:, compared])
@@ -205,7 +205,7 @@ def _sums(
     conditions = int(condition.max()) + 1
     rows, columns, values = [], [], []
     for index, (one, two) in enumerate(pairs):
-        # The sum is NaN where either observer did not do the trial.
+        # The sum is NaN where either observer lacks the trial.
         seen = np.flatnonzero(~np.isnan(hits[one] + hits[two]))
         first, second = hits[one, seen], hits[two, seen]
         for part, counted in enumerate((np.ones(len(seen)), first, second, first == second)):
@@ -246,7 +246,7 @@ def _hits(rows: Rows) -> FloatArray:
     other = hits[~(np.isin(hits, (0, 1)) | np.isnan(hits))]
     if len(other):
         raise UsageError(
-            f"A trial must be 1 (correct), 0 (incorrect) or NaN (not done), got {other[0]}."
+            f"A trial must be 1 (correct), 0 (incorrect) or NaN (missing), got {other[0]}."
         )
     return hits
 

@@ -1,6 +1,6 @@
-"""Every score declared once: name, meaning, needs, and its path in results.json.
+"""Declarations of all scores: name, meaning, required data, and path in results.json.
 
-Tables, reports, files, gates and docs read `SCORES`; the formulas are in their own modules.
+Tables, reports, files, gates and docs read `SCORES`; the formulas are in separate modules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from eyechart.stats.estimate import Estimate
 
 LABELS, HUMANS, BASELINE, CLEAN = "labels", "humans", "baseline", "clean images"
-"""Data that a score may need: labels of the images, a human curve, errors of a baseline."""
+"""Data that a score may need: image labels, a human curve, a baseline's errors, clean images."""
 
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
-"""The two properties by the letter of their scores: R_a, R_p."""
+"""The two properties, by the letter in the names of their scores: R_a, R_p."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,28 +30,28 @@ class Score:
         title: Name in plain text: "R_a".
         symbol: Name on pages and in sentences: "Rₐ".
         meaning: One-line description.
-        group: Kind of score; leaderboards show errors before areas of curves.
-        needs: The data that it needs.
-        higher_is_better: Its direction.
+        group: Group that the score belongs to; leaderboards show errors before curve scores.
+        needs: Data that the score requires.
+        higher_is_better: Whether higher values are better.
         unit: "share" for values in [0, 1], "percent" for values printed in percent.
         of_test: Whether there is one value per test, such as clean accuracy. Other scores have one
             value per corruption, and their mean over corruptions is the score of the test.
         mean: Name of the score that is its mean over corruptions, if that has a separate name.
         letter: Letter of its property, "a" or "p"; "" for neither.
-        record: Path in the record of a corruption.
-        compute: Function from the labeled predictions under a corruption to the score, which is
-            then stored under `computed_scores`; None for scores with a dedicated field.
+        record: Path of the score in the record of a corruption.
+        compute: Function that returns the score from the labeled predictions under a corruption; it
+            is stored under `computed_scores`. None for scores with a dedicated field.
         bounds: Path of its bounds in that record; () if it has none.
         has_narrow_interval: Whether results.csv also contains its 83 % interval.
-        is_main: Whether the terminal shows it and retraining is tested by it. Files, the report and
-            the gate have every score.
+        is_main: Whether the terminal shows the score and tests of retraining use it. Files, the
+            report and the gate include every score.
         can_gate: Whether `--fail-under` accepts it.
         is_dark_when_high: Whether the report's tables shade high values dark; by default the worst
             values are dark.
         short: Title where space is scarce.
         axis: Title of an axis.
-        predicate: What a mean over corruptions says of a model, with {value}, {corruptions} (their
-            number) and, for scores relative to one, {baseline}.
+        predicate: Predicate of a sentence about a model's mean over corruptions. Placeholders are
+            {value}, {corruptions} (their number) and, for baseline-relative scores, {baseline}.
         latex: Title in LaTeX.
     """
 
@@ -80,7 +80,7 @@ class Score:
 
     @property
     def is_percent(self) -> bool:
-        """Whether it is printed in percent."""
+        """Whether the score is printed in percent."""
         return self.unit == "percent"
 
     @property
@@ -99,7 +99,7 @@ class Score:
         return self.decimals - 1
 
     def text(self, value: float, *, is_short: bool = False, is_signed: bool = False) -> str:
-        """Return a value as printed everywhere, without a unit.
+        """Return a value in its printed form, without a unit.
 
         Args:
             value: The stored value.
@@ -191,22 +191,22 @@ DECLARED = (
         can_gate=True,
     ),
     _area("a", "Rₐ", "accuracy averaged over visual changes from 0 to 1"),
-    _area("p", "Rₚ", "share of predictions equal to that for the clean image, averaged likewise"),
+    _area("p", "Rₚ", "fraction of predictions equal to the clean image’s, averaged the same way"),
     _human_index(
         "hmri", "a", "HMRIₐ",
-        "share of human accuracy that the model reaches; 1: nowhere behind humans",
+        "fraction of human accuracy that the model reaches; 1: never behind humans",
     ),
     _human_index(
         "mrsi", "a", "MRSIₐ",
-        "share of the model’s accuracy by which it is ahead of humans; 0: nowhere ahead",
+        "fraction of the model’s accuracy that exceeds human accuracy; 0: never ahead",
     ),
     _human_index(
         "hmri", "p", "HMRIₚ",
-        "as HMRI_a, for predictions equal to that for the clean image",
+        "like HMRI_a, for predictions equal to the one for the clean image",
     ),
     _human_index(
         "mrsi", "p", "MRSIₚ",
-        "as MRSI_a, for predictions equal to that for the clean image",
+        "like MRSI_a, for predictions equal to the one for the clean image",
     ),
     Score(
         name="error",
@@ -225,7 +225,7 @@ DECLARED = (
         name="ce",
         title="CE",
         symbol="CE",
-        meaning="errors in percent of those of a baseline model; lower is better",
+        meaning="errors in percent of a baseline model’s errors; lower is better",
         group="error",
         needs=(BASELINE, LABELS),
         higher_is_better=False,
@@ -237,7 +237,7 @@ DECLARED = (
         name="relative_ce",
         title="relative CE",
         symbol="Relative CE",
-        meaning="errors that a corruption adds, in percent of those that it adds to the baseline; "
+        meaning="errors that a corruption adds, in percent of the errors it adds for the baseline; "
         "lower is better",
         group="error",
         needs=(BASELINE, CLEAN, LABELS),
@@ -250,26 +250,26 @@ DECLARED = (
         name="mce",
         title="mCE",
         symbol="mCE",
-        meaning="errors in percent of those of a baseline model, mean over corruptions; lower is"
+        meaning="errors in percent of a baseline model’s errors, mean over corruptions; lower is"
         " better",
         group="error",
         needs=(BASELINE, LABELS),
         higher_is_better=False,
         unit="percent",
-        predicate="makes {value} of the errors of {baseline} (mCE, mean over {corruptions})",
+        predicate="makes {value} as many errors as {baseline} (mCE, mean over {corruptions})",
         of_test=True,
     ),
     Score(
         name="relative_mce",
         title="relative mCE",
         symbol="Relative mCE",
-        meaning="errors that corruption adds, in percent of those that it adds to the baseline; "
+        meaning="errors that corruption adds, in percent of the errors it adds for the baseline; "
         "lower is better",
         group="error",
         needs=(BASELINE, CLEAN, LABELS),
         higher_is_better=False,
         unit="percent",
-        predicate="gets {value} of the errors that corruption adds to {baseline} (relative mCE,"
+        predicate="makes {value} as many added errors under corruption as {baseline} (relative mCE,"
         " mean over {corruptions})",
         of_test=True,
         short="Rel. mCE",
@@ -278,7 +278,7 @@ DECLARED = (
         name="top5_accuracy",
         title="top-5 accuracy",
         symbol="Top-5 accuracy",
-        meaning="share of corrupted images whose label is among the five best predictions",
+        meaning="fraction of corrupted images whose label is among the top five predictions",
         group="prediction",
         needs=(LABELS,),
         record=("computed_scores", "top5_accuracy"),
@@ -290,8 +290,8 @@ DECLARED = (
         name="ece",
         title="ECE",
         symbol="ECE",
-        meaning="expected calibration error, how far confidence is from accuracy on corrupted"
-        " images, in 15 bins of equal mass; higher on few images; lower is better",
+        meaning="expected calibration error: mean gap between confidence and accuracy on corrupted"
+        " images, in 15 bins of equal mass; too high if images are few; lower is better",
         group="prediction",
         needs=(LABELS,),
         higher_is_better=False,
@@ -302,12 +302,12 @@ DECLARED = (
         is_dark_when_high=True,
     ),
 )  # fmt: skip
-"""All scores, in the order of model cards and of the terminal's tables of corruptions."""
+"""All scores, in the order of model cards and the terminal's per-corruption tables."""
 
 SCORES = {score.name: score for score in DECLARED}
 
 OVERALL = tuple(score for score in DECLARED if not score.mean)
-"""Scores that a whole test has, in the order of model cards."""
+"""Scores available for a whole test, in the order of model cards."""
 
 LEADERBOARD = tuple(
     sorted(OVERALL, key=lambda score: ("clean", "error", "curve", "prediction").index(score.group))
@@ -320,7 +320,7 @@ BY_PROPERTY = tuple(
         key=lambda score: (*PROPERTIES, "").index(score.letter),
     )
 )
-"""Scores in the record of a corruption: of accuracy, of consistency, then the others."""
+"""Scores in the record of a corruption: accuracy first, then consistency, then the others."""
 
 BY_RELEVANCE = tuple(
     sorted(
@@ -355,7 +355,7 @@ IN_TERMINAL = {
 
 
 def find(record: object, path: Sequence[str]) -> Any:
-    """Return the value at a path of attributes and keys below a record; None if there is none."""
+    """Return the value at a path of attributes and keys in a record; None if it does not exist."""
     for name in path:
         if record is None:
             break

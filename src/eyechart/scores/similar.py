@@ -25,7 +25,7 @@ class SimilarDifference(Record):
     mrsi_interval: tuple[Real, Real]
     """95 % interval of that difference."""
     ranges: tuple[Lead, ...]
-    """Where the 83 % bands of the model's two curves do not overlap."""
+    """Ranges of Δv in which the 83 % bands of the model's two curves do not overlap."""
     human_curves: int
     """2 if humans responded to both corruptions, 1 if one human curve is used for both."""
 
@@ -37,14 +37,14 @@ def compare_corruptions(
     level: float = CONFIDENCE,
     second_human: Curve | None = None,
 ) -> SimilarDifference:
-    """Return how a model's scores differ between two corruptions that are similar to humans.
+    """Return how a model's scores differ between two corruptions that look similar to humans.
 
     The model's curves are resampled together if they were fitted with the same clusters, seed and
     number of replicates.
 
     Args:
-        human: Human curve of the class. Each of its bootstrap replicates is compared with both
-            curves of the model, so that part of the human sampling error cancels.
+        human: Human curve of the similarity class. Each of its bootstrap replicates is compared
+            with both curves of the model, so that part of the human sampling error cancels.
         first: The model's curve under the first corruption.
         second: The model's curve under the second corruption.
         level: Level of the intervals of the differences.

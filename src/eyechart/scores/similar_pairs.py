@@ -1,4 +1,4 @@
-"""Find the corruptions that are similar to humans: compare all pairs of human curves, and group.
+"""Find corruptions that look similar to humans by comparing all pairs of human curves.
 
 The VCR paper's rule (83 % intervals overlap everywhere) is reported beside a simultaneous test of
 the largest difference along the curves, with Holm's correction.
@@ -37,7 +37,8 @@ GRID = np.linspace(0, 1, 1001)
 MARGIN = 0.2
 """Curves are similar only if the upper limit of their largest difference is at most this.
 
-Without it, few responses would make everything similar, because nothing would differ significantly.
+Without this limit, few responses would make everything similar, because nothing would differ
+significantly.
 """
 
 TESTS = {
@@ -50,7 +51,7 @@ TESTS = {
 def compare_curves(
     reference: Reference, n_bootstrap: int = N_BOOTSTRAP, margin: float = MARGIN
 ) -> tuple[list[ComparedPair], list[str]]:
-    """Return comparisons of all pairs of experiments, and the reasons for those left out.
+    """Return comparisons of all pairs of experiments, and the reasons why pairs were left out.
 
     Accuracy and consistency are compared separately where both exist; p-values are corrected over
     all comparisons (Holm). Pairs without a common range of Δv are left out.
@@ -82,7 +83,7 @@ def compare_curves(
 
 
 def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
-    """Return the pairs of same/different judgements; pairs that are not told apart are similar."""
+    """Return pairs of same/different judgements; pairs that humans do not tell apart are similar."""
     verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
     return [
         ComparedPair(
@@ -104,9 +105,9 @@ def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
 def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> SimilarClasses:
     """Return the classes in which all pairs of corruptions are similar.
 
-    Where a pair has curves, they decide, since curves are what is transferred; judgements decide
-    for other pairs. A corruption outside all classes counts as tested only if none of its pairs is
-    undecided.
+    If a pair has curves, similarity is decided by them, since curves are what is transferred;
+    otherwise by judgements. A corruption outside all classes counts as tested only if none of its
+    pairs is undecided.
 
     Args:
         pairs: Compared pairs.
@@ -135,12 +136,12 @@ def bands_apart(
 ) -> list[tuple[float, float]]:
     """Return the ranges of Δv in which the bands of two curves do not overlap.
 
-    Only ranges observed by both count: elsewhere, as next to a constant anchor, bands can be
-    narrower than the actual uncertainty. An empty list means no evidence of a difference.
+    Only ranges observed for both curves count: elsewhere, such as next to a constant anchor, bands
+    can be narrower than the actual uncertainty. An empty list means no evidence of a difference.
     """
     both = one.is_observed(GRID) & two.is_observed(GRID)
     if not both.any():
-        raise UsageError("The two have no range of visual change in common.")
+        raise UsageError("The two curves have no range of visual change in common.")
     (low_one, high_one), (low_two, high_two) = one.band(GRID, level), two.band(GRID, level)
     apart = ((low_one > high_two) | (low_two > high_one)) & both
     return unbroken_ranges(GRID, apart)
@@ -168,7 +169,7 @@ def _verdict(p: float, at_most: float, margin: float) -> str:
 
 
 def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
-    """Whether some pair of this corruption is undecided."""
+    """Whether any pair with this corruption is undecided."""
     concerned = [pair for pair in pairs if name in (pair.a, pair.b)]
     if rule == PUBLISHED_RULE:
         # The published rule has no undecided outcome for curves.
