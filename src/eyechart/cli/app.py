@@ -84,6 +84,7 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> 
         # a terminal without Greek shows question marks, not a failure
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    # only as a program: a caller that gives arguments keeps its handlers and filters
     if arguments is None:
         stop_on_termination()
         # problems of image files are reported in our own messages where they matter
@@ -101,6 +102,8 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with print_image_notes():
+            # otherwise Typer would print errors in its own format and exit; commands read `obj` to
+            # store the command line in their results
             status = command(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
     except Stop as stop:
         return _say(str(stop), stop.status)
@@ -108,6 +111,7 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
         if os.environ.get("EYECHART_DEBUG"):
             raise
         return _say(str(error), USAGE)
+    # after UsageError, because a WriteError is both
     except OSError as error:
         reason = error.strerror or str(error)
         return _say(f"{error.filename}: {reason}." if error.filename else f"{reason}.", USAGE)

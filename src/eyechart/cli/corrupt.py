@@ -178,11 +178,13 @@ def corrupt(options: CorruptSettings) -> None:
 
     textures = options.frost_textures
     settings = Settings(
+        # set below: one corruption, or each of a benchmark
         corruption="",
         severity=options.severity,
         parameters=options.parameters,
         variant=options.variant,
         seed=options.seed,
+        # ImageNet-C was published as JPEG files
         format=options.format or ("jpeg" if options.layout == "imagenet-c" else "png"),
         jpeg_quality=options.jpeg_quality,
         device=str(find_device(options.device)),
@@ -280,6 +282,7 @@ def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int,
 
     written = kept = left_out = 0
     try:
+        # closed here, so that the generator's threads end before anything else is printed
         with progress_bar(title, total) as step, closing(work) as outcomes:
             for outcome in outcomes:
                 written += outcome.state == "written"

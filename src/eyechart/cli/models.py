@@ -90,6 +90,7 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     failures: list[str] = []
     with ProgressBars() as bars:
         images = _images(chosen.images, bars)
+        # the first call counts the outputs, by which a label map is chosen
         for model in loaded:
             model(images.batch([0]))
         reject_unused(maps, loaded)

@@ -69,6 +69,7 @@ def make(
     where = find_device(settings.device)
     # the lock keeps other processes from writing this test set or removing its part files
     with lock_file(out), ProgressBars() as bars:
+        # under the lock, because another process may have finished it meanwhile
         if out.exists():
             raise UsageError(f"{out} already exists: delete it, or choose another --out.")
         images = source.load(plan, bars)
@@ -82,6 +83,8 @@ def make(
                 f"Stopped: finished samples are in {parts}; run the same command again to resume."
             ) from None
         except UsageError:
+            # without finished samples, the folder would only reject a next attempt with other
+            # settings
             if not any(parts.glob("*.parquet")):
                 remove_parts(parts)
             raise

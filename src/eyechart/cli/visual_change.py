@@ -83,6 +83,7 @@ def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
     from eyechart.visual_change.pairs import find_pairs
     from eyechart.visual_change.vif.maps import find_mapped
 
+    # only for their checks, before any image is read
     find_vif(settings.ruler)
     find_dtype(settings.dtype)
     find_device(settings.device)
@@ -140,6 +141,7 @@ def _work(
         done = f"{len(outcomes)} of {_count(len(pairs))} measured"
         raise Stop(f"Stopped: {done}; {advice}.") from None
     if table is not None:
+        # rows were appended as they were finished; the final table has the order of the pairs
         order = {pair.name: index for index, pair in enumerate(pairs)}
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
         write_table(table, sorted(rows, key=lambda row: order[row.name]))

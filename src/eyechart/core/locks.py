@@ -78,6 +78,7 @@ def _remove_empty(folder: Path) -> None:
 def _locked(path: Path) -> Iterator[bool]:
     """Yield whether the lock file could be locked; the process that locked it removes it."""
     if fcntl is None:
+        # without these locks a second run is not noticed, but a single one works
         yield True
         return
     while True:

@@ -196,6 +196,7 @@ class ImageRandom:
         quads, name = -(-count // 4), _stream(stream, self.device)
         if has_triton(self.device):
             return self._in_triton(name, quads, halves=False)[:, :count]
+        # the four words of a quad are `quads` apart, so that the numbers depend on `count` as well
         return torch.cat(self._quads(name, quads), dim=1)[:, :count]
 
     def halves(self, stream: str, count: int) -> Tensor:

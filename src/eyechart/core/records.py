@@ -66,5 +66,6 @@ def first_problem(error: ValidationError) -> str:
     """Return the first problem of a failed validation as one sentence with the field's name."""
     problem = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in problem["loc"])
+    # pydantic puts this before the message of a validator
     message = problem["msg"].removeprefix("Value error, ").rstrip(".")
     return f"{where}: {message}." if where else f"{message}."

@@ -74,6 +74,7 @@ def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> F
         if other_responses:
             # Ties and random choices depend on image and participant only, not on the order of
             # rows.
+            # Do not reword "clean answer": other responses would be drawn for the same seed.
             drawn = hash64("clean answer", seed, image, subject)
             result[row] = responses.response[row] == _chosen(other_responses, rule, drawn)
     return result

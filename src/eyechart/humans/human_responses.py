@@ -255,6 +255,7 @@ def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
 def _is_ours(path: Path) -> bool:
     try:
         return read_header(path).get("eyechart.kind") in (KIND, FORMER_KIND)
+    # The metadata of other programs need not be text.
     except (UsageError, UnicodeDecodeError):
         return False
 

@@ -308,6 +308,7 @@ def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass
     classes: list[CorruptionClass] = []
     tested: dict[str, None] = {}
     for part in parts:
+        # Of earlier sources only: within one source no corruption is in two classes.
         earlier = [member for earlier_class in classes for member in earlier_class.members]
         alone: set[str] = set()
         for corruption_class in part.classes:
@@ -364,6 +365,7 @@ def _class(content: Mapping[str, Any], source: str) -> CorruptionClass:
     if not isinstance(members, list) or len(members) < 2:
         raise ValueError(f"members of {content['name']} must be a list of at least two")
     p, n = content.get("p"), content.get("n")
+    # By type, because a bool is an instance of int.
     if p is not None and not (type(p) in (int, float) and 0 <= p <= 1):
         raise ValueError(f"p of {content['name']} must be a number from 0 to 1, got {p!r}")
     if n is not None and not (type(n) is int and n >= 0):

@@ -302,6 +302,7 @@ def _numbers(name: str, values: object) -> tuple[float, ...]:
         isinstance(number, int | float) for number in values
     ):
         raise ValueError(f"{name} must be a list of numbers, got {values!r}")
+    # as floats, because fingerprints are texts in which 3 and 3.0 would differ
     return tuple(map(float, values))
 
 

@@ -80,6 +80,7 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
     from eyechart.testsets.plan import Plan
 
     order = plan.order
+    # before images are loaded, so that a folder that cannot be used is reported at once
     begun = prepare(order)
     source = find_source(images, order.testset.header.stimulus, leave_out=order.folder)
     with ProgressBars() as bars:

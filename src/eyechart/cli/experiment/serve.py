@@ -78,9 +78,11 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
             raise UsageError(f"--submit-host must be http://HOST:PORT, got '{name}'.")
     folder = open_study(study)
     with listen(settings.host, settings.port) as listener:
+        # from the socket, because port 0 selects any free port
         address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
         for recruiter in RECRUITERS.values():
             print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
+        # flushed, because the server does not return until it is stopped
         print("Stop with Ctrl-C; run the same command again to resume.", flush=True)
         with suppress(KeyboardInterrupt):
             run(

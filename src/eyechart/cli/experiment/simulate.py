@@ -69,6 +69,7 @@ def simulate(
     else:
         from eyechart.experiment.simulate.browser_robots import find_browser, simulate_in_browser
 
+        # before the study is copied: without a browser nothing is written
         find_browser()
         run = simulate_in_browser
     copy = copy_study(folder, out)

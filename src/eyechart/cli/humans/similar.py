@@ -154,6 +154,7 @@ def similar_of_reference(
     for name in (a, b):
         if name is not None and name not in names:
             raise unknown_name("experiment", name, names)
+    # all pairs, even if one is printed, because p-values are corrected over all of them
     curves, reasons = compare_curves(reference, margin=margin)
     pairs = [*curves, *compare_judgements(judged)]
     if not pairs:

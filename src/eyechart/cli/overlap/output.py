@@ -111,6 +111,7 @@ def check_table(path: Path | None, source: Path | None) -> None:
         raise UsageError(f"The name of a table must end in .csv, got '{path.suffix}'.")
     if not path.exists():
         return
+    # any file may be at this path, also one that is not text
     with path.open(encoding="utf-8", errors="replace") as file:
         ours = file.readline().startswith(OURS)
     if (source is not None and path.samefile(source)) or not ours:

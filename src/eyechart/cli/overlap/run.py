@@ -61,6 +61,7 @@ def run(
     preset: Annotated[
         str | None,
         typer.Option(
+            # before all other options, whose defaults it sets
             is_eager=True,
             callback=take_preset,
             rich_help_panel="Training",
@@ -100,6 +101,7 @@ def run(
         settings.stimulus,
         settings.every,
         leave_out=settings.out,
+        # the preset selects classes of ImageNet; a typed --every may be for any dataset
         n_classes=IMAGENET_CLASSES if "every" in values else None,
     )
     if preset is not None:

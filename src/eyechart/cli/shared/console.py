@@ -19,6 +19,7 @@ def wide_console(markdown: bool = False) -> "Console":
     if markdown:
         return Console(width=ENDLESS)
     console = Console()
+    # rich assumes 80 columns where there is no terminal
     return console if console.is_terminal else Console(width=WIDE)
 
 

@@ -77,6 +77,7 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     for parameter in signature.parameters.values():
         options = _derived_from(parameter.annotation)
         if options is None:
+            # positional parameters with a default could not be followed by required ones
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
         else:
             derived[parameter.name] = options
@@ -92,6 +93,7 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     call.__name__, call.__doc__, call.__module__ = command.__name__, command.__doc__, __name__
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.advanced = {field.name for field in fields if field.option.is_advanced}  # type: ignore[attr-defined]
+    # Typer reads types from the annotations, not from the signature
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
 
@@ -116,6 +118,7 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
     """Return the values of the fields that were typed; the others keep their defaults."""
     values = {}
     for name, value in typed.items():
+        # what Typer passes for options that were not typed
         if value is None or value == []:
             continue
         read = chosen[name].option.read
@@ -137,6 +140,7 @@ def _derived_from(annotation: object) -> _Derived | None:
         return None
     for extra in extras:
         if isinstance(extra, Only):
+            # fields without an option keep the values of `usual`
             make = annotation if extra.usual is None else partial(replace, extra.usual)  # type: ignore[type-var]
             return _Derived(make, extra.fields(annotation))
     return _Derived(annotation, list(fields_of(annotation).values()))

@@ -150,6 +150,7 @@ def _arguments(params: "Iterable[Parameter]") -> "list[Parameter]":
 
 def _usage(argument: "Parameter") -> str:
     """Return an argument as it is typed: FILE, [FILE], FILE... or [FILE]..."""
+    # metavars may have brackets and dots, which are added again in one style
     name = (argument.metavar or str(argument.name).upper()).strip("[]….")
     name = name if argument.required else f"[{name}]"
     return name if argument.nargs == 1 else f"{name}..."

@@ -126,6 +126,7 @@ def _subclass_folds(
         return [named_fold(kinds, held.subclasses, settings.seed)], held.notes
     order, usual_folds = None, 3
     if settings.is_published and settings.cifar100 is not None:
+        # one fold, because the published number is for one choice of subclasses
         order, usual_folds = published_order(kinds, settings.cifar100), 1
     folds = subclass_folds(
         kinds,

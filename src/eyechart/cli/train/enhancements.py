@@ -52,6 +52,7 @@ def enhancements(
     )
     from eyechart.training.sources import TrainingSources
 
+    # compared with the defaults: a default that was typed has no effect either
     names = ("epochs", "lr", "schedule", "warmup")
     if settings.pretrained and any(
         getattr(recipe, name) != getattr(Recipe(), name) for name in names

@@ -55,6 +55,7 @@ def retrain(
     test = replace(
         test, images=settings.images, suite=settings.suite, n=settings.n, labels=settings.labels,
         corruptions=settings.corruptions, humans=settings.humans, seed=recipe.seed,
+        # read once, because `reject_unused` compares maps by identity
         label_maps=test.loaded_maps,
     )  # fmt: skip
     plan, out = test.plan, settings.out

@@ -43,8 +43,10 @@ def style_transfer(
     recipe.check()
     where = find_device(settings.device)
     with lock_file(out), ProgressBars() as bars:
+        # under the lock, because another process may have finished it meanwhile
         if out.exists():
             raise UsageError(f"{out} already exists: choose another --out, or delete it.")
+        # in full precision, because the loss is computed from its features
         judge = load_model(
             settings.model, where, half=False, trust=loading.trust, download=loading.download
         )
@@ -66,6 +68,7 @@ def style_transfer(
                 " resume."
             ) from None
         write_styles(styles, out)
+        # only once the result is written, so that an interrupt in between loses nothing
         out.with_suffix(".state").unlink(missing_ok=True)
     print(f"Written: {out}, with {len(styles):,} styles.")
     print(f"To use it: export {VARIABLE}={out.resolve()}")

@@ -94,6 +94,7 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
     delta_v = np.empty(len(rows))
     for (_, strength), places in groups.items():
         # Values are assigned in random order, because the order of trials may carry meaning.
+        # The seed is fixed, so that importing a table again gives the same Δv.
         order = np.random.default_rng(0).permutation(len(places))
         delta_v[places] = placement.spread(strength, len(places))[order]
     return delta_v
