@@ -1,4 +1,4 @@
-"""The public names, each with the module that it is from; `__init__.py` reads them here."""
+"""The public names and the modules that define them; `__init__.py` reads this file."""
 
 from eyechart.core.errors import CheckFailed as CheckFailed
 from eyechart.core.errors import UsageError as UsageError

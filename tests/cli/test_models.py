@@ -48,7 +48,7 @@ def card(folder, text, model="small_models:colors"):
 def test_a_model_that_is_fed_right_passes(photos, tmp_path, run):
     result = run("models", "check", card(tmp_path, "top1: 0.7"), "--images", photos, "--n", 30)
     assert result.status == 0, result.err
-    assert "side as it comes, mean [0, 0, 0], std [1, 1, 1], RGB" in result.out
+    assert "side unchanged, mean [0, 0, 0], std [1, 1, 1], RGB" in result.out
     assert "outputs: 4" in result.out
     assert "of 48 images (95 % interval" in result.out
     assert "published accuracy (its makers or its card): 70.0%; exceeded" in result.out

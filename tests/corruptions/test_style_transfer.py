@@ -280,10 +280,10 @@ def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypat
         assert run(*words(home, "--steps", 4)).status == 130
     assert (home / "style.state").exists()
     told = run(*words(home, "--steps", 4), "--stimulus", 72)
-    assert_rejected(told, "another configuration", "stimulus: native, now 72")
+    assert_rejected(told, "different configuration", "stimulus: native, now 72")
     with monkeypatch.context() as patch:
         patch.setattr(pyramid.head.bias, "data", pyramid.head.bias.data + 1)
-        assert_rejected(run(*words(home, "--steps", 4)), "another configuration", "model")
+        assert_rejected(run(*words(home, "--steps", 4)), "different configuration", "model")
     assert run(*words(home, "--steps", 4)).status == 0
 
 
@@ -294,7 +294,7 @@ def test_a_training_that_diverges_at_its_end_writes_no_network(run, home, monkey
         return usual(own, *given) * (float("nan") if own.done == 2 else 1)
 
     monkeypatch.setattr(style_transfer._StyleTraining, "_loss", broken)
-    assert_rejected(run(*words(home, "--steps", 3)), "diverged", "lower rate")
+    assert_rejected(run(*words(home, "--steps", 3)), "diverged", "--lr below")
     assert not (home / "style.pt").exists()
 
 

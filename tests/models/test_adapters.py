@@ -92,8 +92,7 @@ def test_a_package_that_is_there_but_broken_is_said_to_be_so(tmp_path, monkeypat
         need("half_a_zoo", "timm")
     assert str(error.value) == (
         "timm: needs half_a_zoo, which is installed but cannot be imported (operator"
-        " torchvision::nms does not exist): install builds of torch and torchvision that belong"
-        " together."
+        " torchvision::nms does not exist): install matching builds of torch and torchvision."
     )
 
 
@@ -422,7 +421,7 @@ def test_texts_are_the_papers_prompt_and_imagenets_names():
 
 @pytest.mark.parametrize("names", [(), ("one",), ("one", " ")])
 def test_class_names_must_be_two_or_more_and_not_empty(names):
-    with pytest.raises(UsageError, match="two or more and none empty"):
+    with pytest.raises(UsageError, match="At least two non-empty class names"):
         texts_of(replace(CPU, class_names=names))
 
 

@@ -108,7 +108,7 @@ def test_a_card_with_the_name_of_its_file_is_its_sidecar_too(zoo):
     assert card.identity == file.identity and card.preprocessing == file.preprocessing
     assert torch.equal(card(random_images()), file(random_images()))
     (zoo / "net.yaml").write_text("model: other.pt\n")
-    reject(lambda: load_model("net.pt", CPU), "is about another model")
+    reject(lambda: load_model("net.pt", CPU), "names a different model")
 
 
 def test_a_card_beside_a_sidecar_has_the_last_word(zoo):

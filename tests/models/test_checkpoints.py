@@ -354,7 +354,7 @@ def edited(path, **changes):
 )
 def test_a_checkpoint_of_another_version_is_one_sentence(path, changes, run):
     edited(path, **changes)
-    reject(path, "written by another version of eyechart")
+    reject(path, "written by a different eyechart version")
     assert_rejected(run("models", "check", path), "another version")
 
 
@@ -366,8 +366,8 @@ def test_what_a_later_version_adds_is_left_alone(path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"network": "textures:many_dimensions"}, "not those of textures:many_dimensions"),
-        ({"class_names": ("cat", "dog")}, "not those of textures:network"),
+        ({"network": "textures:many_dimensions"}, "do not match textures:many_dimensions"),
+        ({"class_names": ("cat", "dog")}, "do not match textures:network"),
         ({"network": "resnet19"}, "resnet18"),
         ({"network": "no_such_module:net"}, "no_such_module"),
         ({"class_names": ("cat",)}, "at least 2 classes"),
@@ -385,7 +385,7 @@ def test_a_finished_training_is_known_by_its_settings(path):
     settings = {"epochs": 3, "milestones": [0.5, 0.75], "severity": None}
     assert is_finished(path, settings)
     assert not is_finished(path.with_name("other.pt"), settings)
-    with pytest.raises(UsageError, match=r"another configuration \(epochs: 3, now 4\)"):
+    with pytest.raises(UsageError, match=r"different configuration \(epochs: 3, now 4\)"):
         is_finished(path, settings | {"epochs": 4})
 
 

@@ -501,7 +501,9 @@ def test_a_checkpoint_of_another_configuration_is_rejected_before_any_work(
     shutil.copy(checkpoint(out, "contrast"), checkpoint(out, "vcr/gaussian_noise"))
     checkpoint(out, "standard").unlink()
     told = run(*words_of(home, out))
-    assert_rejected(told, "another configuration", "corruptions: contrast, now vcr/gaussian_noise")
+    assert_rejected(
+        told, "different configuration", "corruptions: contrast, now vcr/gaussian_noise"
+    )
     assert not checkpoint(out, "standard").exists()
 
 
@@ -512,7 +514,7 @@ def test_a_benchmark_of_the_same_name_with_other_members_is_rejected(home, once,
         yaml.safe_dump({**SUITE, "corruptions": SUITE["corruptions"][:2]})
     )
     told = run(*words_of(home, out, "--together", tmp_path / "other.yaml"))
-    assert_rejected(told, "all-mine.pt", "another configuration")
+    assert_rejected(told, "all-mine.pt", "different configuration")
 
 
 def test_a_damaged_checkpoint_or_record_is_one_sentence(home, once, run, tmp_path):
@@ -636,7 +638,7 @@ def test_benchmarks_as_a_whole_must_be_within_the_study():
 
 def test_one_folder_for_both_is_told_as_such(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "out", images="train"))
-    assert_rejected(told, "is given for training and for testing", "other images")
+    assert_rejected(told, "is given for both training and testing", "other images")
 
 
 def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monkeypatch, capsys):

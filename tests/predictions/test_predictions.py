@@ -382,7 +382,7 @@ def test_a_model_that_changes_the_number_of_its_classes_is_rejected(images, tmp_
         scores = small_models.colors(pixels)
         return scores if len(calls) < 3 else torch.cat([scores, scores], dim=1)
 
-    with pytest.raises(ec.UsageError, match="always the same K, got 8 after 4"):
+    with pytest.raises(ec.UsageError, match="the same in every call, got 8 after 4"):
         predict(job(images, growing), tmp_path, silent)
 
 

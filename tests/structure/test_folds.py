@@ -474,7 +474,7 @@ def test_images_without_the_trait_are_counted_and_one_is_named(tmp_path):
     for path in tmp_path.rglob("*.png"):
         path.write_bytes(b"")
     for trait, hint in (("style", "column named style"), ("subclass", "folders class/subclass/")):
-        with pytest.raises(UsageError, match=f"4 images of .* have no {trait}.*{hint}"):
+        with pytest.raises(UsageError, match=f"4 images in .* have no {trait}.*{hint}"):
             load_holdout_images(where, trait, "native", NoProgress())
 
 

@@ -419,7 +419,7 @@ def test_a_class_with_one_style_is_one_sentence(run, tmp_path):
 def test_a_list_without_the_column_is_one_sentence(run, tmp_path):
     where = write_rows(tmp_path, colors(2), tinted, columns=())
     for trait in ("style", "subclass"):
-        words = f"36 images of {where} have no {trait}, such as", f"column named {trait}"
+        words = f"36 images in {where} have no {trait}, such as", f"column named {trait}"
         rejected(run, tmp_path, trait, "--images", where, words=words)
 
 

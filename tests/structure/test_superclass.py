@@ -547,7 +547,7 @@ def test_one_step_of_the_last_layer_is_one_step_of_gradient_descent_on_fixed_fea
 
 
 def test_what_is_tuned_is_one_of_two_things_and_part_of_the_settings():
-    with pytest.raises(UsageError, match=r"Unknown part to tune 'lst'\. Did you mean 'last'"):
+    with pytest.raises(UsageError, match=r"Unknown value of tune 'lst'\. Did you mean 'last'"):
         Recipe(tune="lst").check()
     assert Recipe(tune="last").settings()["tune"] == "last"
 
@@ -555,7 +555,7 @@ def test_what_is_tuned_is_one_of_two_things_and_part_of_the_settings():
 @pytest.mark.parametrize(("first", "then"), [("last", "all"), ("all", "last")])
 def test_a_training_of_one_part_is_never_taken_for_one_of_another(data, tmp_path, first, then):
     trained(data.train, tmp_path / "net.pt", tune=first)
-    with pytest.raises(UsageError, match="another configuration"):
+    with pytest.raises(UsageError, match="different configuration"):
         trained(data.train, tmp_path / "net.pt", tune=then)
 
 
@@ -879,7 +879,7 @@ def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
 @pytest.mark.parametrize(
     ("words", "models", "said"),
     [
-        (("--tune", "first"), (MODEL,), ("Unknown part to tune 'first'",)),
+        (("--tune", "first"), (MODEL,), ("Unknown value of tune 'first'",)),
         (("--epochs", 0), (MODEL,), ("epochs must be",)),
         (("--max-images", 0), (MODEL,), ("max_images must be",)),
         (("--imagenet-accuracy", "0.7"), (MODEL,), ("MODEL=SHARE",)),

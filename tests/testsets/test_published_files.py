@@ -476,7 +476,7 @@ def test_an_image_that_is_unreadable_in_the_first_folder_does_not_hide_the_size(
 def test_first_images_that_are_all_damaged_are_rejected(evaluate, cheap):
     for file in (cheap / "gaussian_noise" / "1").rglob("*.png"):
         file.write_bytes(b"")
-    assert_rejected(evaluate(cheap), "first images of", "cannot be read")
+    assert_rejected(evaluate(cheap), "first images in", "cannot be read")
 
 
 # Going on

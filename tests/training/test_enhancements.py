@@ -353,7 +353,7 @@ def test_a_stop_before_anything_was_made_says_so(home, run, tmp_path, monkeypatc
 
 
 def test_another_recipe_does_not_overwrite_what_is_there(home, run):
-    assert_rejected(run(*words(home, "--lr", 0.05)), "another configuration", "lr")
+    assert_rejected(run(*words(home, "--lr", 0.05)), "different configuration", "lr")
 
 
 @pytest.mark.parametrize("side", [8, 31, 32, 64])

@@ -253,7 +253,7 @@ def test_the_same_command_again_trains_and_predicts_nothing(home, retrained, run
 
 def test_another_configuration_in_the_same_folder_is_rejected(home, retrained, run):
     result = run(*words_of(home, retrained[0], *SMALL, "--epochs", 8, "--lr", 0.03))
-    assert_rejected(result, "another configuration", "lr")
+    assert_rejected(result, "different configuration", "lr")
 
 
 FEW = ("--epochs", 2, "--max-train-images", 64, "--batch-size", 16)

@@ -129,7 +129,7 @@ def test_the_same_command_again_trains_nothing_and_another_is_rejected(home, run
     assert path.stat().st_mtime_ns == before
     assert_rejected(run(*words_of(home, path, "--lr", 0.2)), "(lr: 0.1, now 0.2)")
     other = run(*words_of(home, path, arch="trainable:plain"))
-    assert_rejected(other, "another configuration")
+    assert_rejected(other, "different configuration")
     assert path.stat().st_mtime_ns == before
 
 

@@ -1,9 +1,9 @@
-"""The public API of the imagecorruptions package; only the import has to change.
+"""Drop-in replacement for the imagecorruptions package; only the import has to change.
 
     from eyechart.compat.imagecorruptions import corrupt, get_corruption_names
 
-Strengths are those of that package: the levels published for 224 px, in pixels, at every image
-size, and its parameters of `elastic_transform`. docs/compat.md lists the differences.
+Strengths are the same as in that package: the levels published for 224 px, in pixels, at every
+image size, and its own `elastic_transform` parameters. docs/compat.md lists the differences.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,9 @@ Levels = NDArray[np.uint8]
 CorruptionFunction = Callable[..., Levels]
 
 TABLE_SIDE = 224
-"""imagecorruptions uses the levels published for this side in px, at any image size."""
+"""imagecorruptions uses the levels published for images with this side in px, at any image size."""
 
+# imagecorruptions rejects smaller images, although the corruptions here accept them
 SMALLEST_SIDE = 32
 SEVERITIES = (1, 2, 3, 4, 5)
 
@@ -46,13 +47,13 @@ SUBSETS = {
     "weather": slice(7, 11),
     "digital": slice(11, 15),
 }
-"""The position of each subset in `NAMES`."""
+"""The range of positions of each subset in `NAMES`."""
 
 ELASTIC_AMPLITUDES = (12.5, 16.25, 21.25, 25.0, 30.0)
 """Amplitudes of elastic_transform at severities 1 to 5, in units of 0.5 % of the height in px."""
 
 FROST_SCALE = 1.1
-"""imagecorruptions enlarges a texture by this factor before it crops a piece."""
+"""imagecorruptions enlarges a frost texture by this factor before it crops a region."""
 
 
 def corrupt(
@@ -61,9 +62,10 @@ def corrupt(
     corruption_name: str | None = None,
     corruption_number: int = -1,
 ) -> Levels:
-    """Corrupt an image as `imagecorruptions.corrupt` does.
+    """Corrupt an image in the same way as `imagecorruptions.corrupt`.
 
-    Random parts follow NumPy's global state: call `np.random.seed` first for reproducible results.
+    Random numbers come from NumPy's global state: call `np.random.seed` first for reproducible
+    results.
 
     Args:
         image: uint8 of shape (H, W), (H, W, 1) or (H, W, 3), at least 32 × 32 px; gray images come
@@ -89,7 +91,7 @@ def corrupt(
 
 
 def get_corruption_names(subset: str = "common") -> list[str]:
-    """Return the names of a subset in the order of their numbers.
+    """Return the corruption names of a subset, in the order of their numbers.
 
     Args:
         subset: "common" (15), "validation" (4), "all", "noise", "blur", "weather" or "digital".
@@ -104,7 +106,7 @@ def get_corruption_names(subset: str = "common") -> list[str]:
 
 
 def _three_channels(image: Levels) -> Levels:
-    """Return the image as (H, W, 3); raise if imagecorruptions does not accept it."""
+    """Return the image as (H, W, 3); raise an error if imagecorruptions does not accept it."""
     if not isinstance(image, np.ndarray):
         raise UsageError(f"image must be a NumPy array, got {type(image).__name__}.")
     if image.dtype != np.uint8:
@@ -131,7 +133,7 @@ def _name_at(number: int) -> str:
 
 
 def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
-    """Return an array or PIL image corrupted, as a uint8 array; all functions here call this."""
+    """Corrupt an array or PIL image and return a uint8 array; all functions here call this one."""
     whole = isinstance(severity, int | np.integer) and not isinstance(severity, bool)
     if not (whole and severity in SEVERITIES):
         raise UsageError(f"severity must be 1, 2, 3, 4 or 5, got {severity!r}.")
@@ -139,6 +141,7 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
     if name == "pixelate":
         return _pixelate(levels, find_entry(name).levels[TABLE_SIDE]["size"][severity - 1])
     seed = 0
+    # other corruptions must not advance the state, or later results of the caller would change
     if find_entry(name).corruption.random:
         # the only use of NumPy's global state: callers seed it for reproducible results
         seed = int(np.random.randint(2**63, dtype=np.int64))
@@ -148,7 +151,7 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
 
 
 def _pixelate(levels: Levels, size: float) -> Levels:
-    """Return the image in blocks, enlarged by nearest neighbor, where ImageNet-C uses a box."""
+    """Pixelate an image, enlarging it by nearest neighbor; ImageNet-C uses a box filter instead."""
     height, width = levels.shape[:2]
     # sizes are truncated, as in imagecorruptions
     small = Image.fromarray(levels).resize(
@@ -160,7 +163,8 @@ def _pixelate(levels: Levels, size: float) -> Levels:
 def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, Any]:
     """Return the parameters that imagecorruptions uses, with lengths in px of this image."""
     if name == "elastic_transform":
-        # imagecorruptions smooths by 1 % of each side; we have one sigma: their geometric mean
+        # imagecorruptions smooths by 1 % of each side; only one sigma is possible here, so use
+        # their geometric mean
         amplitude = ELASTIC_AMPLITUDES[severity - 1] * 0.005 * height
         return {"amplitude": amplitude, "sigma": 0.01 * sqrt(height * width), "shift": 0.0}
     levels = find_entry(name).levels[TABLE_SIDE]
@@ -170,6 +174,7 @@ def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, 
 
 def _function(name: str) -> CorruptionFunction:
     function = partial(_corrupt, name)
+    # a partial has no `__name__`, unlike the functions of imagecorruptions
     function.__name__ = name  # type: ignore[attr-defined]
     return function
 

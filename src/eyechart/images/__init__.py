@@ -1,4 +1,4 @@
-"""Find, decode and identify images; the stimulus; the image types that users pass in.
+"""Find, decode and identify images; convert them to stimuli and between the accepted image types.
 
 Corruptions and model normalization are not part of this package.
 """

@@ -1,6 +1,6 @@
 """Image files: find them, decode them to RGB or grayscale, and write them atomically.
 
-Resizing and cropping are decided elsewhere (`stimulus`).
+Resizing and cropping are defined in `stimulus`.
 """
 
 import logging
@@ -32,11 +32,12 @@ skipped silently.
 """
 
 LOG = logging.getLogger("eyechart.images")
-"""Notes for users about their images; the command line prints them, see `cli/shared`."""
+"""Logs notes for users about their images; the command line prints them, see `cli/shared`."""
 
 GRAY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
+# The last bytes of a complete file: PNG's IEND chunk with its checksum, JPEG's end marker.
 ENDS = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 
 # Exceptions that Pillow's decoders raise on truncated or damaged files.
@@ -54,11 +55,11 @@ class ImageFile:
 
 
 def find_image_files(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
-    """Return the image files among `paths` and, sorted, those in the folders among them.
+    """Return the image files listed in `paths` and, sorted, those inside the listed folders.
 
     Files that are named individually are accepted with any suffix. Hidden files and everything in
-    `leave_out` (the output folder) are skipped. Images in formats that are not read are logged,
-    which every command prints.
+    `leave_out` (the output folder) are skipped. Images in unsupported formats are logged, and every
+    command prints this log.
 
     Raises:
         UsageError: If a path does not exist or a folder contains no images.
@@ -86,7 +87,7 @@ def images_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
 
 
 def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]:
-    """Return a note if a folder contains images in formats that are not read.
+    """Return a note if a folder contains images in unsupported formats.
 
     The result is empty if there are none, or if `folder` is a file.
     """
@@ -96,7 +97,7 @@ def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]
 def _split_by_format(
     folder: Path, leave_out: Path | None
 ) -> tuple[list[ImageFile], tuple[str, ...]]:
-    """Return the image files in a folder, sorted, and a note on those that are not read."""
+    """Return the image files in a folder, sorted, and a note on those in unsupported formats."""
     # one walk for both, as folders can have millions of files
     paths = _files_in(folder, (*IMAGE_SUFFIXES, *UNREAD), leave_out)
     images: list[ImageFile] = []
@@ -118,7 +119,7 @@ def _split_by_format(
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -> list[Path]:
-    """Return the files with these suffixes, sorted, without hidden files and the output folder."""
+    """Return the files with these suffixes, sorted, except hidden files and the output folder."""
     skipped = None if leave_out is None else leave_out.resolve()
 
     def reject(error: OSError) -> None:
@@ -135,6 +136,7 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
             for name in names
             if name.lower().endswith(suffixes) and not name.startswith(".")
         ]
+    # os.walk's order depends on the file system, and the order of images identifies a run.
     return sorted(paths)
 
 
@@ -189,7 +191,7 @@ def write_image(
 ) -> None:
     """Write an image atomically as PNG, or as JPEG if `quality` is given.
 
-    `note` is stored in the file's metadata, where `read_note` finds it.
+    `note` is stored in the file's metadata and can be read with `read_note`.
     """
     options: dict[str, Any]
     if quality is None:
@@ -222,10 +224,10 @@ def read_note(path: Path) -> str | None:
 
 
 def is_damaged(path: Path) -> bool:
-    """Return whether the file is empty, not an image, or a truncated image that we wrote.
+    """Return whether the file is empty, not an image, or a truncated image written by eyechart.
 
-    Nothing is decoded. The end of the file is only checked if it carries our note, because cameras
-    append data to their files.
+    Nothing is decoded. The end of the file is only checked if the file contains the note that
+    eyechart writes, because cameras append data to their files.
     """
     if not path.is_file():
         return False
@@ -233,7 +235,7 @@ def is_damaged(path: Path) -> bool:
         with Image.open(path) as image:
             end = ENDS.get(image.format or "", b"")
         with path.open("rb") as file:
-            # For formats without a known end marker, nothing is read and nothing compared.
+            # For formats without a known end marker, no bytes are read or compared.
             file.seek(-len(end), os.SEEK_END)
             cut_off = file.read() != end
     except (PermissionError, Image.DecompressionBombError):

@@ -11,6 +11,7 @@ from eyechart.images.image_files import find_image_files
 from eyechart.labels.categories import CATEGORIES
 
 MANIFESTS = (".csv", ".parquet")
+# In order of precedence: of several columns, the first one listed here is used.
 PATH_COLUMNS = ("path", "file", "filename")
 LABEL_COLUMNS = ("label", "wnid", "class", "imagenet_index")
 CATEGORY_COLUMNS = ("category16", "category")
@@ -23,7 +24,7 @@ class ListedImage:
 
     Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
     `category` is one of the 16 everyday categories. `style` (how the object is depicted) and
-    `subclass` (which kind of its class it is) are None unless the dataset states them.
+    `subclass` (a finer class within the label) are None unless the dataset states them.
     """
 
     path: Path
@@ -40,7 +41,7 @@ def printable(name: str) -> str:
 
 
 def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
-    """Return the images in a folder, or those that a CSV or Parquet file lists.
+    """Return the images in a folder, or the images listed in a CSV or Parquet file.
 
     In a folder, the first-level subfolder is the label and the second-level one, if any, the
     subclass. Images directly in the folder have no label.
@@ -120,7 +121,7 @@ def _read_manifest(source: Path) -> list[CsvRow]:
 
 
 def _cells(row: Mapping[str, object]) -> dict[str, str]:
-    """Return the cells of a Parquet row as text, normalized as those of a CSV file."""
+    """Return the cells of a Parquet row as text, normalized in the same way as CSV cells."""
     return {
         name.strip().lower(): "" if value is None else str(value).strip()
         for name, value in row.items()

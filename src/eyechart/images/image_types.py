@@ -1,6 +1,6 @@
-"""Conversion between the image types that users pass in and one batch tensor.
+"""Convert the image types that users pass in to one batch tensor, and results back.
 
-The result has the type of the input: a tensor stays a tensor of its class (such as torchvision's
+The result has the type of the input: a tensor keeps its class (such as torchvision's
 tv_tensors.Image), an array stays an array, a PIL image a PIL image and a list a list. Data type,
 shape and number of channels are kept.
 """
@@ -21,7 +21,7 @@ from eyechart.core.errors import UsageError
 
 SMALLEST_SIDE = 8
 MAX_SIDE = 8192
-"""The largest side in px of the images that a command generates."""
+"""Maximum height and width in px of the images that a command generates."""
 
 OneImage = Tensor | NDArray[np.generic] | Image.Image
 Images = OneImage | Sequence[OneImage]
@@ -96,13 +96,13 @@ def to_rgb_levels(images: object) -> Tensor:
         >>> to_rgb_levels(np.full((16, 16), 0.5)).shape
         torch.Size([1, 3, 16, 16])
     """
-    # Lists may mix sizes, which one batch cannot: only lists of a single kind are accepted.
+    # A batch cannot mix sizes or types, so all images of a list must agree in both.
     if isinstance(images, list | tuple):
         groups = each_size(images)
         if len(groups) != 1:
             raise UsageError(
                 f"A list must contain at least one image, and all must have the same size and "
-                f"type, got {len(groups)} kinds: resize them, or give one list for each size."
+                f"type, got {len(groups)} groups: resize them, or give one list for each size."
             )
         batch = groups[0][1]
     elif isinstance(images, Tensor) and _is_rgb_levels(images):
@@ -151,7 +151,7 @@ def check_batch(batch: Batch) -> None:
 def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     dtype = images.dtype
     if images.layout != torch.strided or images.device.type == "meta":
-        raise UsageError("A tensor must be dense and have values.")
+        raise UsageError("A tensor must be dense and must not be a meta tensor.")
     kind = type(images)
     if kind is not Tensor and not issubclass(kind, Parameter):
         # Subclasses such as tv_tensors.Image: compute on a plain tensor, return the subclass.
@@ -166,7 +166,9 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
             f"A tensor must be (B, C, H, W) or (C, H, W), got {images.ndim} dimensions."
         )
     shape = images.shape
+    # An empty tensor cannot be reshaped to −1; `check_batch` rejects it below.
     batch = images.detach().reshape(-1, *shape[-3:]) if images.numel() else images.detach()
+    # Also for float64: finer values would make results depend on the machine.
     batch = batch if dtype == torch.uint8 else batch.to(torch.float32)
     check_batch(batch)
 

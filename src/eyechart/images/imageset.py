@@ -21,7 +21,7 @@ from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 
 MOST_DAMAGED = 0.01
-"""Largest fraction of images that may be unreadable; more indicate a problem with the dataset."""
+"""Maximum fraction of unreadable images; a larger one indicates a problem with the dataset."""
 
 KEPT_SHARE = 0.25
 """Fraction of the currently free memory that decoded images may occupy."""
@@ -43,12 +43,12 @@ class ImageSet:
         source: Where the images come from.
         stimulus: How each image is resized and cropped.
         listed: File, name and label of each image.
-        digests: SHA-256 of each file; of the image's name if there are no clean images.
+        digests: SHA-256 of each file, or of the image's name if there are no clean images.
         sizes: Height and width of each stimulus in px.
         damaged: The images that were left out.
         kept: Decoded stimuli that are cached in memory, by position.
-        files: Source of corrupted images that are read from files; None if images are corrupted
-            here.
+        files: Source of corrupted images that are read from files; None if eyechart corrupts the
+            images itself.
         has_clean: Whether there are clean images.
         notes: Sentences for the reader of the results.
 
@@ -85,17 +85,17 @@ class ImageSet:
 
     @property
     def labels(self) -> tuple[str | None, ...]:
-        """The label of each image as the dataset spells it, None if it has none."""
+        """The label of each image as the dataset spells it, or None if the image has no label."""
         return tuple(image.label for image in self.listed)
 
     @property
     def categories(self) -> tuple[str | None, ...]:
-        """The everyday category of each image, None if the dataset does not state it."""
+        """The everyday category of each image, or None if the dataset does not state it."""
         return tuple(image.category for image in self.listed)
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits that identify the set of images, in any order."""
+        """16 hexadecimal digits that identify the set of images regardless of their order."""
         return f"{hash64(*sorted(self.digests)):016x}"
 
     @property
@@ -106,9 +106,9 @@ class ImageSet:
         return f"{hash64(*parts):016x}"
 
     def keys(self, places: Iterable[int] | None = None) -> Tensor:
-        """Return the 64-bit keys of the images (all by default) that random numbers depend on.
+        """Return the 64-bit keys of the images (all by default) that seed their random numbers.
 
-        They follow from the files' digests, so that an image is corrupted alike in every dataset.
+        Keys are derived from file digests, so an image is corrupted identically in every dataset.
         """
         wanted = range(len(self)) if places is None else list(places)
         return named_keys([self.digests[position] for position in wanted], len(wanted))
@@ -140,7 +140,7 @@ class ImageSet:
             digest = file_digest(path)
         except OSError as error:
             raise UsageError(f"Cannot read {path} again: {error.strerror}.") from None
-        # Samples are keyed by digest, so a file that changed would silently become another image.
+        # Samples are keyed by digest, so a changed file would silently yield a different image.
         if digest != self.digests[index]:
             raise UsageError(f"{path} changed while it was in use: start again.")
         return self.stimulus(read_image(path))
@@ -149,15 +149,15 @@ class ImageSet:
 def load_images(
     source: str | os.PathLike[str], stimulus: str = "224", leave_out: Path | None = None
 ) -> ImageSet:
-    """Load and decode the images of a folder or of a list.
+    """Load and decode the images in a folder or a list.
 
     Images that cannot be decoded are left out and listed in `damaged`.
 
     Args:
         source: A folder with one subfolder per class, or a CSV or Parquet file with the columns
             path and label.
-        stimulus: "224" (shorter side resized to 256 px, center crop of 224 px), another side in px,
-            "WIDTHxHEIGHT" (plain resize), "uncropped" or "native".
+        stimulus: "224" (shorter side resized to 256 px, center crop of 224 px), a different side
+            in px, "WIDTHxHEIGHT" (plain resize), "uncropped" or "native".
         leave_out: A folder inside `source` to skip, such as the output folder.
 
     Returns:
@@ -197,7 +197,7 @@ def load_listed(
         source: Name of the source, for messages and results.
         stimulus: See `find_stimulus`.
         advance: Called for every image.
-        notes: Sentences on the source, kept with the image set.
+        notes: Notes about the source, stored with the image set.
     """
     how = find_stimulus(stimulus)
     good: list[tuple[ListedImage, str, tuple[int, int]]] = []
@@ -224,7 +224,8 @@ def load_listed(
                     if len(damaged) > MOST_DAMAGED * len(listed):
                         raise UsageError(
                             f"At least {len(damaged)} of {len(listed)} images cannot be used,"
-                            f" more than 1 %, the last because: {outcome} Fix or remove them."
+                            f" which is more than 1 %; the last error is: {outcome} Fix or remove"
+                            " them."
                         )
                 else:
                     # A uint8 tensor takes one byte per element.
@@ -234,5 +235,6 @@ def load_listed(
                     height, width = outcome.shape[1:]
                     good.append((image, digest, (height, width)))
                 advance(1, "")
+    # `good` is not empty: if all images were damaged, the limit above has raised.
     images, digests, sizes = zip(*good, strict=True)
     return ImageSet(source, how, images, digests, sizes, tuple(damaged), kept, notes=notes)

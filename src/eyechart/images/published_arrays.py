@@ -19,7 +19,8 @@ from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import SMALLEST_SIDE
 
 LABELS, CLEAN, CLASSES = "labels.npy", "clean.npy", "classes.txt"
-"""Files beside the arrays: class numbers and, if eyechart wrote them, clean images and class names.
+"""Files next to the arrays: class numbers and, if eyechart wrote the folder, clean images and class
+names.
 """
 
 Levels = NDArray[np.uint8]
@@ -57,9 +58,9 @@ def to_planes(pixels: Levels) -> Tensor:
 def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
     """Return the file of each corruption, known names first, and other arrays' names, or None.
 
-    If there is a labels file beside them, image arrays count as corruptions under any name. If no
-    name is known, all arrays count, provided the folder has no subfolders. None means that the
-    folder has another layout.
+    If the folder has a labels file, every image array counts as a corruption, regardless of its
+    name. If no name is known, all arrays count, provided the folder has no subfolders. None means
+    that the folder has a different layout.
     """
     files = {
         path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
@@ -68,7 +69,7 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
     has_labels = (root / LABELS).exists()
     if not arrays and has_labels and not any(path.is_dir() for path in root.iterdir()):
         return (files, []) if files else None
-    # Beside known corruptions, other arrays count only if they contain images; the others are
+    # If some corruptions are known, other arrays count only if they contain images; the rest are
     # reported.
     unknown = {name: path for name, path in files.items() if name not in known}
     more = {name: path for name, path in unknown.items() if has_labels and _has_images(path)}
@@ -86,7 +87,7 @@ def _has_images(path: Path) -> bool:
 
 
 def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
-    """Return the images of these files with the labels beside them.
+    """Return the images in these files with the labels from the same folder.
 
     Raises:
         UsageError: If the arrays differ in shape, or do not contain five severities with labels.
@@ -130,9 +131,10 @@ def open_images(path: Path) -> Levels:
 
 
 def _labels(path: Path, rows: int) -> list[int]:
-    """Return the class number of each image, after checking that all severities have the same."""
+    """Return the class number of each image; raise an error if severities have different labels."""
     labels = open_labels(path, rows)
     by_severity = labels.reshape(len(SEVERITIES), -1)
+    # A position selects an image at every severity, so its label must not depend on it.
     if labels.min() < 0 or (by_severity != by_severity[0]).any():
         raise UsageError(
             f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities; the "
@@ -149,7 +151,7 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
         return [str(number) for number in numbers]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"Cannot read {path}: {error}.") from None
-    # Two classes with one name could not be told apart in results.
+    # Two classes with the same name could not be told apart in results.
     if max(numbers) >= len(names) or not all(names) or len(set(names)) < len(names):
         raise UsageError(
             f"{path} must name each class once, one per line, but has {len(names)} lines for class"
@@ -159,11 +161,11 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
 
 
 def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
-    """Return the class numbers of a file, which must have exactly `rows` of them."""
+    """Return the class numbers in a file, which must contain exactly `rows` of them."""
     if not path.exists():
         raise UsageError(f"{path} is missing: it must contain the class number of every image.")
     labels = _open(path)
-    # Floats or one-hot rows would be compared as other labels without an error.
+    # Floats or one-hot rows would be compared as wrong labels without an error.
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise UsageError(
             f"{path} must be one list of class numbers, got the shape {labels.shape} and type"

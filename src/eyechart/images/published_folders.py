@@ -27,7 +27,7 @@ GROUPS = ("noise", "blur", "weather", "digital", "extra")
 
 LEVELS = tuple(str(severity) for severity in SEVERITIES)
 TRIED = 20
-"""Number of files that are tried to determine the common image size."""
+"""Maximum number of files that are tried to determine the common image size."""
 
 Names = dict[str, list[str]]
 """The file names of each class, sorted."""
@@ -37,8 +37,8 @@ Names = dict[str, list[str]]
 class PublishedFolder:
     """Images in ImageNet-C's folder layout.
 
-    `folders`: the folder of each corruption. `named`: by corruption and severity, the files whose
-    name differs from the one in `listed`, by the latter.
+    `folders`: the folder of each corruption. `named`: for each corruption and severity, a mapping
+    from the name in `listed` to the actual file name, where the two differ.
     """
 
     folders: Mapping[str, Path]
@@ -47,7 +47,7 @@ class PublishedFolder:
     named: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
 
     def path(self, corruption: str, severity: int, index: int) -> Path:
-        """Return the file of an image at a severity of a corruption."""
+        """Return the path of an image's file for a corruption and severity."""
         name = self.listed[index].path.as_posix()
         file = self.named.get((corruption, severity), {}).get(name, name)
         return self.folders[corruption] / str(severity) / file
@@ -87,8 +87,8 @@ def find_folders(
 ) -> tuple[dict[str, Path], list[str]] | None:
     """Return the folder of each corruption, known ones first, and the names of other folders.
 
-    None means that the folder has another layout: no known corruption has a subfolder 1 to 5, and
-    no other folder contains only such subfolders with class folders in them. The output folder
+    None means that the folder has a different layout: no known corruption has a subfolder 1 to 5,
+    and no other folder contains only such subfolders with class folders in them. The output folder
     `leave_out` is ignored.
     """
     corruptions: dict[str, Path] = {}
@@ -159,7 +159,7 @@ def list_published(
 ) -> PublishedFolder:
     """Return the images that all these folders contain.
 
-    `advance` is called for every folder of a corruption and severity.
+    `advance` is called for the folder of every corruption and severity.
 
     Raises:
         UsageError: If files are missing from some folders, as after an incomplete download.
@@ -220,7 +220,7 @@ def _stem(file: str) -> str:
 def _all_stems(
     root: Path, first: Names, listed: Mapping[tuple[str, int], Names]
 ) -> dict[str, dict[str, str]]:
-    """Return, by class and stem, the file of every image that is in any of the folders."""
+    """Return the file of every image in any of the folders, by class and file stem."""
     stems: dict[str, dict[str, str]] = {}
     for names in (first, *listed.values()):
         for name, files in names.items():
@@ -231,6 +231,7 @@ def _all_stems(
                     f"{root} has two files with the same name in class {name}, such as"
                     f" {_twice(files)}: remove one."
                 )
+            # Earlier folders take precedence: the suffix in the first folder is the usual name.
             stems[name] = {**by_stem, **stems.get(name, {})}
     if not any(stems.values()):
         raise UsageError(
@@ -246,7 +247,7 @@ def _twice(files: Sequence[str]) -> str:
 
 
 def _differing(listed: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the files with another suffix (.png among .jpg), by their usual name."""
+    """Return the files with a different suffix (.png among .jpg), by their usual name."""
     return {
         f"{name}/{usual}": f"{name}/{file}"
         for name, files in listed.items()
@@ -266,8 +267,8 @@ def _check_whole(
     total = sum(map(len, stems.values()))
     gaps = [f"{corruption} has no folder {severity}" for corruption, severity in absent]
     missing = len(absent) * total
-    # Classes in which a later folder has images that the first one lacks: since only differences
-    # are stored, these must be checked in every folder.
+    # Classes in which a later folder has images that are missing from the first one: since only
+    # differences are stored, these must be checked in every folder.
     grown = [name for name in stems if len(stems[name]) > len(first.get(name, ()))]
     for (corruption, severity), names in listed.items():
         lacking = []
@@ -295,6 +296,7 @@ def _check_whole(
 def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
     """Return height and width in px of the first image that can be read."""
     why = ""
+    # A few damaged files are tolerated elsewhere, so the first one alone does not decide.
     for index in range(min(TRIED, len(published.listed))):
         path = published.path(next(iter(published.folders)), SEVERITIES[0], index)
         try:
@@ -303,4 +305,4 @@ def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
             why = str(error)
         else:
             return image.height, image.width
-    raise UsageError(f"The first images of {root} cannot be read, the last because: {why}")
+    raise UsageError(f"The first images in {root} cannot be read; the last error is: {why}")

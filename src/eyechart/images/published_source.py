@@ -1,4 +1,4 @@
-"""Published corrupted images, which are read from files instead of being generated.
+"""Interface to published corrupted images, which are read from files instead of being generated.
 
 Names and positions are known up front; pixels are read on demand.
 """
@@ -31,7 +31,7 @@ class Readings:
 
 
 class Corrupted(Protocol):
-    """The same images under several corruptions at severities 1…5, all of one size."""
+    """The same images under several corruptions at severities 1…5, all with the same size."""
 
     @property
     def listed(self) -> tuple[ListedImage, ...]:

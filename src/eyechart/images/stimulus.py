@@ -15,7 +15,7 @@ from eyechart.core.registry import unknown_name
 
 @dataclass(frozen=True)
 class Stimulus:
-    """How an image is brought to its final size; all sizes in px.
+    """How an image is resized and cropped to its final size; all sizes in px.
 
     If `resize` is given, the shorter side is resized to it and the center `crop` is kept
     (everything if `crop` is None). If `size` is given, the image is resized to this width and
@@ -45,7 +45,7 @@ class Stimulus:
 
     @property
     def width_and_height(self) -> tuple[int, int] | None:
-        """Width and height of every stimulus in px; None if images differ."""
+        """Width and height of every stimulus in px; None if images differ in size."""
         return self.size if self.crop is None else (self.crop, self.crop)
 
     @property
@@ -67,15 +67,15 @@ STIMULI = {
     "native": Stimulus("native", None, None),
 }
 """ImageNet's usual preprocessing (shorter side 256 px, center crop of 224 px), the same without the
-crop, and the size of the file.
+crop, and the original size.
 """
 
 FILES = "files"
 """Name of the stimulus for corrupted images that are read from files and used unchanged."""
 
 SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
-"""Limits of a side in px: visual change is undefined below the first, and no model uses images
-larger than the second.
+"""Minimum and maximum height or width in px: visual change is undefined for smaller images, and no
+model uses larger ones.
 """
 
 _SIDES = re.compile(r"([0-9]+)(?:x([0-9]+))?")
@@ -88,7 +88,7 @@ def find_stimulus(name: str) -> Stimulus:
         name: "224" or another side in px: the shorter side is resized to 8/7 of it, then the center
             is cropped. "uncropped": the shorter side is resized to 256 px without cropping, so
             images may differ in size. "224x224" or another width and height: a plain resize.
-            "native": the size of the file.
+            "native": the original size of the image.
 
     Raises:
         UsageError: If the name is unknown or a side is out of range.

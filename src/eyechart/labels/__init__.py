@@ -1,4 +1,4 @@
 """Label spaces and the rules that map between them.
 
-No images and no models.
+This package does not handle images or models.
 """

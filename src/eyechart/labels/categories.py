@@ -34,7 +34,7 @@ CATEGORIES = tuple(_INDICES)
 """In alphabetical order; a category's number is its index here."""
 
 NONE = -1
-"""No category: the value for a class that is not among the 207 with a category."""
+"""Value for an ImageNet class that belongs to none of the 16 categories; 207 classes do."""
 
 
 @cache
@@ -55,7 +55,7 @@ def members(category: str) -> tuple[int, ...]:
 
 
 def category_of(classes: Tensor) -> Tensor:
-    """Return the category index of each class index (any shape, 0 … 999), −1 for none.
+    """Return the category index of each class index (0 … 999, any shape), −1 if it has none.
 
     Example:
         >>> category_of(torch.tensor([0, 294, 404])).tolist()
@@ -65,21 +65,21 @@ def category_of(classes: Tensor) -> Tensor:
 
 
 def category_maxima(values: Tensor) -> Tensor:
-    """Return the maximum over the classes of each category, (B, 16), for values (B, 1000)."""
+    """Return the maximum value among the classes of each category, (B, 16), from (B, 1000)."""
     indices, inside = _padded(values.device)
-    # padding must never win the maximum
+    # padding must never be the maximum
     return values[:, indices].masked_fill(~inside, -torch.inf).amax(dim=2)
 
 
 def category_sums(values: Tensor) -> Tensor:
-    """Return the sum over the classes of each category, (B, 16), for values (B, 1000)."""
+    """Return the sum of values over the classes of each category, (B, 16), from (B, 1000)."""
     indices, inside = _padded(values.device)
     return values[:, indices].masked_fill(~inside, 0).sum(dim=2)
 
 
 @cache
 def _padded(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the classes of each category padded with 0, (16, 109), and a mask of the real ones."""
+    """Return each category's classes padded with 0, (16, 109), and a mask that excludes padding."""
     most = max(len(members(category)) for category in CATEGORIES)
     indices = torch.zeros(len(CATEGORIES), most, dtype=torch.int64)
     inside = torch.zeros(len(CATEGORIES), most, dtype=torch.bool)

@@ -19,7 +19,7 @@ def wordnet_ids() -> tuple[str, ...]:
 
 @cache
 def class_names() -> tuple[str, ...]:
-    """Return a short name for each class; two names occur twice."""
+    """Return a short name for each class; two of the names are each used for two classes."""
     return tuple(row["name"] for row in _rows())
 
 

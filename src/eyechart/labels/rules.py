@@ -1,7 +1,7 @@
 """The rules that map a model's 1,000 class probabilities to one of the 16 categories.
 
-A rule is applied to the recorded predictions, so that it can be changed after a run. Nothing slow
-is imported here, because the command line lists the rules.
+A rule is applied to the recorded predictions, so that it can be changed after a run. This module
+imports nothing slow, because the command line lists the rules.
 """
 
 from collections.abc import Callable
@@ -33,15 +33,16 @@ class CategoryLogs(Protocol):
 
 
 LabelRule = Callable[[CategoryLogs], "Scores"] | None
-"""Returns category scores (N, 16); the category with the highest score is the prediction.
+"""A function that returns category scores (N, 16); the highest-scoring category is predicted.
 
-None: the category of the top-1 class among all 1,000, if it has one; there are no scores."""
+None: the category of the top-1 class among all 1,000 is predicted, if that class has one; there are
+no scores."""
 
 RULES: Registry[LabelRule] = Registry("rule")
 
 # the category of the likeliest class among the 207 that belong to a category
 RULES.add("max", lambda logs: logs.maxima)
-# dividing by the size in logarithms; it puts categories with many classes at a disadvantage
+# subtracting the log of the size divides by it; categories with many classes are at a disadvantage
 RULES.add("mean", lambda logs: logs.sums - logs.sizes)
 RULES.add("sum", lambda logs: logs.sums)
 RULES.add("top1", None)

@@ -11,7 +11,7 @@ from eyechart.labels.imagenet import category_name, class_index
 from eyechart.labels.imagenet import class_names as imagenet_names
 
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
-"""Output counts of common models with more classes than ImageNet-1k, in a different order."""
+"""Numbers of outputs of common models with more classes than ImageNet-1k, in a different order."""
 
 
 def native_labels(
@@ -19,9 +19,9 @@ def native_labels(
 ) -> IntArray:
     """Return the output index of each label for a model with `classes` outputs; −1 for None.
 
-    WordNet ids are ImageNet's classes, and integers are output indices. Other names are assigned in
-    alphabetical order if there are as many as outputs. If the model's outputs have names, labels
-    must be among them, or again integers.
+    WordNet ids are mapped to ImageNet's classes, and integers are output indices. Other names are
+    assigned in alphabetical order if their number equals the number of outputs. If the model's
+    outputs have names, labels must be among these names, or integers as before.
 
     Args:
         labels: one label per image.
@@ -52,7 +52,7 @@ def native_labels(
         if class_names is not None:
             must = f"be among the names of its outputs ({class_names[0]}, {class_names[1]}, …)"
         raise UsageError(
-            f"{images} unknown to a model of {classes} classes, such as {unknown[0]!r}: labels"
+            f"{images} unknown to a model with {classes} classes, such as {unknown[0]!r}: labels"
             f" must {must}; a manifest can leave labels empty."
         )
     return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)
@@ -74,14 +74,14 @@ def output_names(
 
 
 def map_hint(classes: int | None) -> str:
-    """Return what to do if a model's outputs are not ImageNet's 1,000."""
+    """Return advice for models whose outputs are not ImageNet's 1,000 classes."""
     if classes == CLASSES + 1:
-        return "give --label-map background-first if they are TensorFlow's (background first)"
+        return "give --label-map background-first if they are TensorFlow's, with background first"
     return "give --label-map FILE, with one line per output that names its class"
 
 
 def _check_order(names: Sequence[str], classes: int) -> None:
-    """Raise if labels are ImageNet's but the outputs are not known to be in ImageNet's order."""
+    """Raise an error if labels are ImageNet's but the order of the outputs is unknown."""
     ids = [name for name in names if name in class_index()]
     # ImageNet class numbers would pass as output indices, but each would be off by one or more
     numbered = classes in LARGER and are_numbers(names) and max(map(int, names)) < CLASSES
@@ -94,6 +94,7 @@ def _check_order(names: Sequence[str], classes: int) -> None:
 
 def are_numbers(names: Sequence[str]) -> bool:
     """Return whether there are labels and all of them are class numbers."""
+    # isdecimal alone accepts the digits of other scripts
     return bool(names) and all(name.isascii() and name.isdecimal() for name in names)
 
 
@@ -116,6 +117,7 @@ def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
         return {name: class_index()[name] for name in names if name in class_index()}
     if are_numbers(names):
         return {name: int(name) for name in names if int(name) < classes}
+    # alphabetical, as torchvision's ImageFolder numbers class folders
     if len(names) == classes:
         return {name: index for index, name in enumerate(names)}
     return {}

@@ -1,4 +1,4 @@
-"""From a name, a file or an object to a model: stimulus in, class scores out; defenses.
+"""Load models, which map stimuli to class scores, from a name, a file or an object; defenses.
 
 The evaluation loop and the mapping of labels are not part of this package.
 """

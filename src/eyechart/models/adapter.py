@@ -1,4 +1,4 @@
-"""The model kinds that are named with a prefix, and the packages that each needs."""
+"""The kinds of models that are named with a prefix, and the packages that each kind needs."""
 
 import warnings
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from eyechart.models.model import Model, in_one_line
 from eyechart.models.request import Request
 
 Untyped = Any
-"""Type of objects from model zoos, most of which declare no types."""
+"""Type of objects from model zoos, since most zoos declare no types."""
 
 
 @dataclass(frozen=True)
 class Adapter:
     """Loads `prefix:name` with the function `load(name, request)` of the module `home`.
 
-    `takes`: what follows the colon. `extra`: the extra of eyechart that installs its dependencies,
-    "" if there are none. `packages`: importable packages, any one of which suffices.
+    `takes`: what the user writes after the colon. `extra`: the eyechart extra that installs its
+    dependencies, "" if there are none. `packages`: importable packages; any one of them suffices.
     """
 
     prefix: str
@@ -33,7 +33,7 @@ class Adapter:
 
     @property
     def is_installed(self) -> bool:
-        """Whether a package that it needs is installed; nothing is imported."""
+        """Whether one of the required packages is installed; nothing is imported."""
         return not self.packages or any(find_spec(package) for package in self.packages)
 
     def load(self, name: str, request: Request) -> Model:
@@ -104,10 +104,10 @@ for _adapter in (
 def need(package: str, prefix: str, *parts: str) -> ModuleType:
     """Return a package that an adapter needs, or raise an error with the command to install it.
 
-    `parts`: attributes that will be used, since some packages import their parts lazily.
+    `parts`: attributes that will be used; they are checked because some packages import lazily.
     """
     try:
-        # Zoos emit deprecation warnings of their own while they are imported.
+        # Zoos emit deprecation warnings while they are imported.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = import_module(package)
@@ -134,10 +134,10 @@ def _broken(package: str, prefix: str, error: BaseException) -> UsageError:
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    # A torchvision built for another torch is the usual cause, and needs another fix.
+    # A torchvision built for a different torch is the usual cause, and needs a different fix.
     advice = "install it again"
     if "torchvision" in str(cause):
-        advice = "install builds of torch and torchvision that belong together"
+        advice = "install matching builds of torch and torchvision"
     return UsageError(
         f"{prefix}: needs {package.partition('.')[0]}, which is installed but cannot be imported"
         f" ({in_one_line(cause)}): {advice}."

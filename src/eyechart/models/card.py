@@ -1,4 +1,4 @@
-"""YAML files about models: a card names a model, a sidecar is beside a model's file."""
+"""YAML files about models: a card names a model, and a sidecar describes the file next to it."""
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,15 +14,16 @@ from eyechart.models.request import Request
 
 CARD_SUFFIXES = (".yaml", ".yml")
 STEPS = ("side", "mean", "std", "interpolation", "channels")
-"""The entries that concern preprocessing."""
+"""The entries that describe preprocessing."""
 
 
 @dataclass(frozen=True)
 class Card:
     """The entries of a YAML file about a model; None for missing ones.
 
-    `path`: the file itself. `model`: the model, as `load_model` takes it; only in cards. `outputs`:
-    the label map. `top1`: the published top-1 accuracy on ImageNet's validation set, 0…1.
+    `path`: the YAML file. `model`: the model as a string that `load_model` accepts; only in cards.
+    `outputs`: the label map. `top1`: the published top-1 accuracy on ImageNet's validation set,
+    0…1.
     """
 
     path: Path
@@ -49,7 +50,7 @@ class Card:
         return replace(asked, **settings)
 
     def apply(self, model: Model) -> Model:
-        """Apply the card's entries to the model, which is modified, and return it."""
+        """Apply the card's entries to the model in place, and return it."""
         steps = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
         # A fixed input size is part of the file, and no preprocessing can change it.
         if model.fixed_side and self.side not in (None, model.side):
@@ -59,7 +60,7 @@ class Card:
             )
         if steps:
             model.preprocessing = replace(model.preprocessing, **steps)
-            # Another preprocessing gives other predictions, so it becomes part of the model's
+            # A different preprocessing changes the predictions, so it becomes part of the model's
             # identity.
             model.mark(model.preprocessing)
         if self.outputs is not None:
@@ -176,4 +177,4 @@ READERS = {
     "top1": _share,
     "half": _yes_or_no,
 }
-"""Function that reads each entry, from (value, key, path)."""
+"""The function that reads each entry; it is called with (value, key, path)."""

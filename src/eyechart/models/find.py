@@ -1,4 +1,4 @@
-"""From a model specification (a name, `module:attribute`, a file, an object) to a `Model`."""
+"""Load a `Model` from its specification: a name, `module:attribute`, a file or an object."""
 
 import difflib
 import os
@@ -28,13 +28,13 @@ NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model"
 
 TORCH = "torch"
 FILES = {**dict.fromkeys(TORCH_SUFFIXES, TORCH), ".onnx": "onnx", ".tflite": "tflite"}
-"""Kind of model by file suffix."""
+"""The kind of model for each file suffix."""
 
 FOLDERS = ("hf", "clip", "dinov2")
 """The kinds of models that may be stored as a folder."""
 
 TEXTS = ("clip",)
-"""The kinds of models that compare images with the class names themselves."""
+"""The kinds of models that compare images with class names given as text."""
 
 for _name in SIZES:
     NAMED.add(_name, partial(load_efficientnet_lite, _name))
@@ -68,8 +68,8 @@ def load_model(
         download: Allow weights to be downloaded.
         prompt: Prompt for models that compare images with texts, with {} for the class name.
         class_names: Class names for models that compare images with texts.
-        label_maps: The meaning of the outputs: names or files of label maps. The first one with as
-            many entries as there are outputs is used.
+        label_maps: Names or files of label maps, which give the meaning of the outputs. The first
+            map with as many entries as the model has outputs is used.
 
     Returns:
         The model.
@@ -118,12 +118,12 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
         return _from_file(spec, FILES[ending], request)
     if ending == ".py":
         stem = Path(spec).stem
-        raise UsageError(f"A model of {spec} must be given by its name there, such as {stem}:NAME.")
+        raise UsageError(f"A model from {spec} must be given by its name, such as {stem}:NAME.")
     if Path(spec).is_file():
         raise UsageError(
             f"A model's file must end in {', '.join((*FILES, *CARD_SUFFIXES))}, got '{spec}'."
         )
-    # Only after all files: a path may contain a colon as well.
+    # Checked only after files, because a path may contain a colon as well.
     if colon:
         _check_prefix(prefix, name)
         return ADAPTERS["python"].load(spec, request)
@@ -144,7 +144,7 @@ def _from_adapter(prefix: str, name: str, request: Request) -> Model:
 
 
 def _from_file(name: str, kind: str, request: Request, card: Card | None = None) -> Model:
-    """Return the model in a file, with the settings of the sidecar beside it and of its card."""
+    """Return the model in a file, with the settings from its sidecar and its card."""
     path = Path(name)
     sidecar = path.with_suffix(CARD_SUFFIXES[0])
     cards = [card] if card is not None else []
@@ -153,7 +153,7 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
         sidecar_card = read_card(sidecar)
         if sidecar_card.model is not None and not _is_same(path, sidecar, sidecar_card.model):
             raise UsageError(
-                f"The card beside {path} is about another model, {sidecar}: rename one of them."
+                f"The card {sidecar} next to {path} names a different model: rename one of them."
             )
         cards.insert(0, sidecar_card)
     for model_card in cards:
@@ -166,13 +166,13 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
 
 
 def _is_same(path: Path, sidecar: Path, spec: str) -> bool:
-    """Return whether a card beside a file is about this file."""
+    """Return whether the card next to a file names this file as its model."""
     other = sidecar.parent / spec.rpartition(":")[2]
     return path.exists() and other.exists() and path.samefile(other)
 
 
 def _name_outputs(model: Model, card: Card) -> None:
-    """Name a model's outputs by the class names in its card, unless it compares with texts."""
+    """Name a model's outputs with its card's class names, unless it compares images with texts."""
     if card.class_names is None:
         return
     if card.outputs is not None:
@@ -197,7 +197,7 @@ def _from_card(spec: str, request: Request) -> Model:
     elif not kind and ending in CARD_SUFFIXES:
         raise UsageError(f"model in {spec} is another card, {card.model}: name the model itself.")
     else:
-        # A folder of weights may be beside the card.
+        # A folder with weights may be next to the card.
         near = card.path.parent / name
         inner = f"{kind}:{near}" if kind in FOLDERS and near.is_dir() else card.model
         model = card.apply(_load(inner, card.request(request)))
@@ -212,6 +212,7 @@ def _check_prefix(prefix: str, name: str) -> None:
     """Raise a UsageError for prefixes that are neither a kind of model nor a module."""
     # Looked up without importing it, since importing runs code.
     package = prefix.partition(".")[0]
+    # A name that cannot be a module is reported when it is imported.
     if not package.isidentifier() or is_importable(package):
         return
     near = difflib.get_close_matches(prefix.lower(), ADAPTERS, n=1)
@@ -229,5 +230,5 @@ def reject_unused(maps: Sequence[LabelMap], models: Sequence[Model]) -> None:
             raise UsageError(
                 f"The label map {label_map.source} has {label_map.length:,} lines, but the models"
                 f" have {' and '.join(sorted({f'{model.classes:,}' for model in models}))} outputs:"
-                " give a map with a line for each, or none."
+                " give a map with one line per output, or no map."
             )

@@ -17,7 +17,7 @@ SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(
 
 
 def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
-    """Return the object that `module:attribute` or `module:factory()` names, and if it is new.
+    """Return the object that `module:attribute` or `module:factory()` names, and whether it is new.
 
     A class is rejected unless `classes_too` is set.
     """
@@ -87,7 +87,7 @@ def _may_be_model(name: str, value: object) -> bool:
 
 @contextmanager
 def _current_directory_importable() -> Iterator[None]:
-    # As `python -m` does, but only for the duration of the import.
+    # Like `python -m`, but only for the duration of the import.
     folder = os.getcwd()
     sys.path.insert(0, folder)
     # Finds modules that were written after Python last listed the folder.

@@ -1,4 +1,4 @@
-"""The meaning of a model's outputs, where they are not ImageNet's 1,000 classes in order."""
+"""The meaning of a model's outputs if they are not ImageNet's 1,000 classes in order."""
 
 import csv
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ BACKGROUND_FIRST = "background-first"
 """TensorFlow's order: an output for "background", then ImageNet's classes."""
 
 IMAGENET = "imagenet"
-"""ImageNet's classes in order, for outputs that have other names."""
+"""ImageNet's classes in order, for models that name their outputs differently."""
 
 NOTHING = ("", "-")
-"""Entries of a file for an output without a meaning."""
+"""Entries that stand for an output without a meaning in a label map file."""
 
 COLUMNS = ("wnid", "imagenet_index", "index", "label", "class", "name")
-"""Columns of a CSV file with a header, of which the first that exists is read."""
+"""Accepted columns of a CSV file with a header; the first one that exists is read."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class LabelMap:
     names: tuple[str, ...] | None = None
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """Return the scores (B, K) of the kept outputs, as log-probabilities that may not sum to 1.
+        """Return log-probabilities (B, K) of the kept outputs; probabilities may not sum to 1.
 
-        When they are normalized later, the probability of dropped outputs is distributed over the
-        others in proportion.
+        Normalizing them later distributes the probability of dropped outputs proportionally over
+        the others.
         """
         if self.is_plain:
             return scores
@@ -67,7 +67,7 @@ def _indices(picked: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def find_map(name: str, folder: Path | None = None) -> LabelMap:
-    """Return the label map with this name or in this file, which may be in `folder`."""
+    """Return the label map with this name or in this file; `folder` is searched as well."""
     if name == BACKGROUND_FIRST:
         return LabelMap(name, CLASSES + 1, tuple(range(1, CLASSES + 1)))
     if name == IMAGENET:
@@ -100,7 +100,7 @@ def map_of(entries: list[str], source: str) -> LabelMap:
                 " an output without a meaning, write a line with - only."
             )
         outputs[number] = position
-    # All of ImageNet is there: reorder it, so that the 16 categories can be used.
+    # All ImageNet classes are present: reorder them, so that the 16 categories can be used.
     if len(outputs) == CLASSES:
         picked = tuple(outputs[number] for number in range(CLASSES))
         return LabelMap(source, len(entries), picked)

@@ -1,4 +1,4 @@
-"""The last layer of a network, which computes the class scores: find and replace it."""
+"""Find and replace the last layer of a network, which computes the class scores."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ from eyechart.models.model import in_one_line, is_out_of_memory
 from eyechart.models.probabilities import reject_probabilities
 
 SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
-"""The attributes of a convolution besides its numbers of channels."""
+"""The attributes of a convolution other than its numbers of channels."""
 
 
 def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     """Return the name of the layer that computes a network's class scores.
 
-    It is the last linear layer or convolution to be called that has as many outputs as there are
-    scores, regardless of the order in which the network lists its parts. `ready`: at least two
-    preprocessed images.
+    This is the last linear layer or convolution called during a forward pass that has as many
+    outputs as there are scores, regardless of the order in which the network lists its modules.
+    `ready`: at least two preprocessed images.
     """
     called: list[nn.Module] = []
 
@@ -30,7 +30,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
         part: name for name, part in module.named_modules() if _outputs(part)
     }
     hooks = [part.register_forward_hook(note) for part in names]
-    # Hooks and modes are restored below, also if the call fails.
+    # Hooks and modes are restored below, even if the call fails.
     modes = {part: part.training for part in module.modules()}
     try:
         with torch.no_grad():
@@ -44,7 +44,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-        # Part by part: a network may keep some parts in eval mode while it trains.
+        # Module by module: a network may keep some modules in eval mode while it trains.
         for part, mode in modes.items():
             part.training = mode
     if not isinstance(scores, Tensor) or scores.ndim != 2:
@@ -52,7 +52,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
             "The network must return class scores (B, K), got"
             f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
         )
-    # With a softmax at the end, the layer found would not compute what training needs.
+    # With a final softmax, the layer found would not compute the logits that training needs.
     reject_probabilities(scores)
     # The network itself has the name "" and no parent in which it could be replaced.
     candidates = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
@@ -68,16 +68,16 @@ def _outputs(part: nn.Module) -> int:
     """Return the number of outputs of a layer; 0 if it cannot be a last layer."""
     if isinstance(part, nn.Linear):
         return part.out_features
-    # A grouped convolution does not see all features, so it is not a classifier.
+    # No output of a grouped convolution uses all features, so it is not a classifier.
     if isinstance(part, nn.Conv2d) and part.groups == 1:
         return part.out_channels
     return 0
 
 
 def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> None:
-    """Replace a last layer by an untrained one with this number of outputs.
+    """Replace a last layer with an untrained one that has this number of outputs.
 
-    Its weights are determined by the seed.
+    The seed determines its initial weights.
     """
     old = module.get_submodule(name)
     new: nn.Module
@@ -92,7 +92,7 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
             new = nn.Conv2d(old.in_channels, outputs, bias=old.bias is not None, **shape)
     weight = next(old.parameters())
     new = new.to(weight.device, weight.dtype).train(old.training)
-    # A network may contain the same layer in several of its parts.
+    # Several modules of a network may share the same layer.
     for part in module.modules():
         for child_name, child in list(part.named_children()):
             if child is old:
@@ -100,7 +100,7 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
 
 
 def fit_last_layer(module: nn.Module, weights: Mapping[str, Tensor], outputs: int) -> None:
-    """Replace the last layer if it is the only one whose weights have another shape.
+    """Replace the last layer if it is the only one whose shape differs from the given weights.
 
     Otherwise the module is not changed.
     """

@@ -23,7 +23,7 @@ class Model:
     """An image classifier with its name and preprocessing.
 
     `identity`: a SHA-256 of its weights, equal for equal models; "" if it is unknown (a plain
-    function). `classes`: number of its classes, None until the first call. `published_accuracy`:
+    function). `classes`: the number of classes, None until the first call. `published_accuracy`:
     the published top-1 accuracy on ImageNet's validation set, 0…1. `class_names`: the classes of
     its outputs, None if they are ImageNet's. `fixed_side`: whether it only accepts the input size
     of its preprocessing. `trained_on`: names of the corruptions that it is known to be trained on.
@@ -68,22 +68,22 @@ class Model:
 
     @property
     def has_imagenet(self) -> bool:
-        """Whether its classes are ImageNet's 1,000, as far as is known."""
+        """Whether its classes are ImageNet's 1,000, as far as known."""
         return self.classes == CLASSES and self.class_names is None
 
     @property
     def module(self) -> nn.Module | None:
-        """The wrapped torch module, None if it is something else."""
+        """The wrapped torch module, or None if a different callable is wrapped."""
         return self._forward if isinstance(self._forward, nn.Module) else None
 
     def use_precision(self, dtype: torch.dtype) -> None:
-        """Convert the module to another precision; the model must be a module."""
+        """Convert the wrapped module, which must be a torch module, to this precision."""
         assert self.module is not None, "only modules can be converted"
         prepared(self.module, self.device, dtype)
         self.dtype = dtype
 
     def with_steps(self, steps: Preprocessing) -> "Model":
-        """Return the same network with another preprocessing."""
+        """Return the same network with a different preprocessing."""
         other = copy(self)
         other.preprocessing = steps
         return other
@@ -103,11 +103,11 @@ class Model:
         Args:
             images: Images of any type that `corrupt` accepts, before normalization, which is part
                 of the model.
-            wait: Whether to wait for a GPU and check that the scores are finite. With False the
-                caller has to check them, and raise `reject()` if they are not.
+            wait: Whether to wait for a GPU and check that the scores are finite. If False, the
+                caller has to check them, and raise `reject()` if they are not finite.
 
         Returns:
-            The model's scores, logits or probabilities: see `log_probabilities`.
+            The model's scores, which are logits or probabilities: see `log_probabilities`.
         """
         levels, wait = to_rgb_levels(images), as_flag(wait, "wait")
         with torch.inference_mode():
@@ -158,7 +158,7 @@ class Model:
 
     def _checked(self, scores: object, count: int) -> Tensor:
         # Scores are checked here, since a wrong shape would only fail much later.
-        need = f"Model '{self.name}' must return class scores (B, K) with K of 2 or more"
+        need = f"Model '{self.name}' must return class scores (B, K) with K at least 2"
         if isinstance(scores, nn.Module):
             raise UsageError(
                 f"{need}, got a {type(scores).__name__}: if it returns a model, write () after it."
@@ -175,15 +175,17 @@ class Model:
         if scores.is_complex() or scores.dtype == torch.bool:
             raise UsageError(f"{need}, got {scores.dtype}: return real numbers.")
         outputs = scores.shape[1]
-        # With a label map, `classes` counts the kept outputs, not those of the network.
+        # With a label map, `classes` counts the kept outputs, not all outputs of the network.
         known = self._outputs or (None if self._is_mapped else self.classes)
         if known is not None and outputs != known:
             raise UsageError(
-                f"{need}, always the same K, got {outputs} after {known}:"
-                " return a score for every class, every time."
+                f"{need} and the same in every call, got {outputs} after {known}:"
+                " return a score for every class in every call."
             )
         if self._outputs is None:
             self._settle(outputs)
+        # A function may return its scores on another device: those of an ONNX session are on the
+        # CPU.
         scores = scores.to(self.device, torch.float32)
         return scores if self.label_map is None else self.label_map(scores)
 
@@ -192,13 +194,13 @@ class Model:
         return self.label_map is not None or bool(self._offered)
 
     def _settle(self, outputs: int) -> None:
-        """Determine the meaning of this number of outputs, once, at the first call."""
-        # A map that was set must fit; of those that were offered, the first that fits is used.
+        """Determine the meaning of the outputs from their number, once, at the first call."""
+        # A map that was set must fit; among the offered maps, the first one that fits is used.
         label_map = self.label_map or next((m for m in self._offered if m.length == outputs), None)
         if label_map is not None and label_map.length != outputs:
             raise UsageError(
                 f"The label map {label_map.source} has {label_map.length:,} lines, but the model"
-                f" '{self.name}' has {outputs:,} outputs: give a map with a line for each."
+                f" '{self.name}' has {outputs:,} outputs: give a map with one line per output."
             )
         if label_map is not None:
             self.label_map, self.class_names = label_map, label_map.names
@@ -207,12 +209,12 @@ class Model:
         if self.class_names is not None and len(self.class_names) != self.classes:
             raise UsageError(
                 f"{len(self.class_names):,} class names were given, but the model '{self.name}' has"
-                f" {self.classes:,} outputs: give a name for each."
+                f" {self.classes:,} outputs: give one name per output."
             )
         self._outputs = outputs
 
     def mark(self, *settings: object) -> None:
-        """Make the identity, if there is one, depend on these settings as well."""
+        """Make the model's identity, if it has one, depend on these settings as well."""
         if self.identity:
             content = f"{self.identity} {settings!r}"
             self.identity = hashlib.sha256(content.encode()).hexdigest()
@@ -221,7 +223,7 @@ class Model:
 def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
     """Return the module in eval mode on the device, in `dtype`; it is modified in place.
 
-    Its weights are stored channels-last, which makes convolutions faster.
+    Its weights are stored in channels-last layout, which makes convolutions faster.
     """
     module = module.to(device, dtype).eval()
     lay_out(module, torch.channels_last)
@@ -236,13 +238,13 @@ def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
 
 
 def identity_of(module: nn.Module) -> str:
-    """Return the SHA-256 of a module's weights and of the types of its parts, in hexadecimal.
+    """Return the SHA-256 of a module's weights and of its submodules' types, in hexadecimal.
 
     The result is "" for a module without tensors, whose behavior depends only on its code.
     """
     digest = hashlib.sha256()
     for name, part in module.named_modules():
-        # Equal weights in another architecture are another model.
+        # Equal weights in a different architecture are a different model.
         digest.update(f"{name}:{type(part).__qualname__};".encode())
     tensors = {k: v for k, v in module.state_dict().items() if isinstance(v, Tensor)}
     for name, tensor in tensors.items():
@@ -257,7 +259,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that memory ran out, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    # The CPU allocator, and TorchScript around either, raise a plain RuntimeError.
+    # The CPU allocator raises a plain RuntimeError, and so does TorchScript on any device.
     signs = ("not enough memory", "can't allocate memory", "out of memory")
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
 
@@ -269,6 +271,7 @@ def in_one_line(error: BaseException) -> str:
         return type(error).__name__
     # TorchScript starts with a heading and a traceback; the cause is on the last line.
     line = lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
+    # The text of a KeyError is the missing key alone.
     if isinstance(error, KeyError):
         line = f"KeyError {line}"
     return line.rstrip(".")

@@ -1,4 +1,4 @@
-"""The networks that can be trained from scratch by name. To add one, add its class and a line here.
+"""The networks that can be trained from scratch; to add one, write its class and register it here.
 
 The command line lists the networks, so nothing slow (such as torch) is imported here.
 """
@@ -26,7 +26,7 @@ ZOOS = ("timm", "torchvision")
 """The model zoos whose architectures can be trained from scratch."""
 
 ACCEPTED = (*NETWORKS, *(f"{zoo}:NAME" for zoo in ZOOS), "module:function")
-"""All accepted forms of an architecture, as help texts and errors list them."""
+"""All accepted forms of an architecture, as listed in help texts and errors."""
 
 ARCH_HELP = f"{one_of(ACCEPTED)} (called with the number of classes)"
 """Help text of options that take an architecture."""

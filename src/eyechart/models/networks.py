@@ -1,4 +1,4 @@
-"""Untrained networks that studies here train: for 32 and 64 px, and ImageNet's ResNets.
+"""Untrained networks to train from scratch: small ones for 32 and 64 px, and ImageNet's ResNets.
 
 Their names are in `network_registry`. Any image size works, since all of them end in global
 pooling.
@@ -19,8 +19,8 @@ from eyechart.models.network_registry import ACCEPTED, NETWORKS, ZOOS
 def build_network(name: str, classes: int) -> nn.Module:
     """Return the untrained network `name`, with weights from torch's global random state.
 
-    A built-in network, `timm:NAME`, `torchvision:NAME`, or a custom `module:function`, which is
-    called with the number of classes.
+    `name`: a built-in network, `timm:NAME`, `torchvision:NAME`, or a custom `module:function`,
+    which is called with the number of classes.
     """
     if classes < 2:
         raise UsageError(f"A network needs at least 2 classes, got {classes}.")
@@ -63,12 +63,12 @@ def _convolution(inner: int, outer: int, side: int = 3, stride: int = 1) -> nn.C
 
 
 def _step(inner: int, outer: int) -> nn.Sequential:
-    """Convolution, batch normalization, ReLU."""
+    """Return a convolution followed by batch normalization and a ReLU."""
     return nn.Sequential(_convolution(inner, outer), nn.BatchNorm2d(outer), nn.ReLU(inplace=True))
 
 
 class ResNet9(nn.Module):
-    """Eight convolutions and a linear layer with two skips, for 32 and 64 px: trains in seconds.
+    """Eight convolutions, a linear layer and two skips, for 32 and 64 px; it trains in seconds.
 
     The architecture follows the fast CIFAR-10 networks of the DAWNBench competition.
     """
@@ -96,7 +96,7 @@ class ResNet9(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Convolutions with a skip connection, normalized after each (He et al., 2016)."""
+    """Convolutions, each followed by normalization, with a skip connection (He et al., 2016)."""
 
     def __init__(self, body: nn.Sequential, inner: int, outer: int, stride: int) -> None:
         super().__init__()
@@ -150,8 +150,8 @@ class ResNet18(nn.Module):
 class _Bottleneck(_Residual):
     """1×1, 3×3 and 1×1 convolutions with a skip connection.
 
-    The stride is in the first convolution, as in the paper. torchvision's ResNets have it in the
-    3×3 convolution, which is another network with other weights.
+    The first convolution has the stride, as in the paper. In torchvision's ResNets, the 3×3
+    convolution has it; that is a different network with different weights.
     """
 
     expansion = 4
@@ -189,7 +189,7 @@ class ImageNetResNet(nn.Module):
         for group, count in enumerate(repeats):
             width = 64 * 2**group
             for number in range(count):
-                # Each group but the first halves the size in its first block.
+                # Each group except the first one halves the size in its first block.
                 blocks.append(block(inner, width, 2 if group and not number else 1))
                 inner = block.expansion * width
         self.body = nn.Sequential(*blocks)
@@ -212,7 +212,7 @@ def imagenet_resnet50(classes: int) -> ImageNetResNet:
 
 
 class _WideBlock(nn.Module):
-    """Normalization before each convolution, dropout between them (Zagoruyko, Komodakis, 2016)."""
+    """Two convolutions after normalization, dropout between them (Zagoruyko, Komodakis, 2016)."""
 
     def __init__(self, inner: int, outer: int, stride: int, dropout: float) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class _WideBlock(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-width: 3 groups of (depth − 4) / 6 blocks, `width` times 16, 32, 64 channels."""
+    """WRN-depth-width: 3 groups of (depth − 4) / 6 blocks; `width` times 16, 32, 64 channels."""
 
     def __init__(self, classes: int, depth: int, width: int, dropout: float = 0.3) -> None:
         super().__init__()
@@ -259,26 +259,26 @@ class WideResNet(nn.Module):
 
 
 def wrn_16_4(classes: int) -> WideResNet:
-    """Return WRN-16-4, a wide ResNet of 16 layers with 4 times the channels, for 32 and 64 px."""
+    """Return WRN-16-4, a wide ResNet with 16 layers and 4 times the channels, for 32 and 64 px."""
     return WideResNet(classes, depth=16, width=4)
 
 
 def wrn_40_2(classes: int) -> WideResNet:
-    """Return WRN-40-2, a wide ResNet of 40 layers with twice the channels, for 32 and 64 px."""
+    """Return WRN-40-2, a wide ResNet with 40 layers and twice the channels, for 32 and 64 px."""
     return WideResNet(classes, depth=40, width=2)
 
 
 def _halved(features: Tensor) -> Tensor:
-    """Return features of half the size; a single pixel stays one."""
+    """Return features with half the height and width; a single pixel is kept."""
     return functional.max_pool2d(features, 2, ceil_mode=True)
 
 
 class _GridLayer(nn.Module):
-    """A convolution of each scale together with its neighbors (Ke, Maire, Yu. CVPR 2017)."""
+    """Convolves each scale together with its neighboring scales (Ke, Maire, Yu. CVPR 2017)."""
 
     def __init__(self, inner: tuple[int, ...], outer: tuple[int, ...]) -> None:
         super().__init__()
-        # Each scale sees itself, the next larger and the next smaller one.
+        # The input of each scale is itself, the next larger and the next smaller scale.
         near = [sum(inner[max(0, number - 1) : number + 2]) for number in range(len(inner))]
         self.steps = nn.ModuleList(_step(one, two) for one, two in zip(near, outer, strict=True))
         self.same = inner == outer
@@ -323,7 +323,7 @@ class Multigrid(nn.Module):
         grids = [first, _halved(first), _halved(_halved(first))]
         for number, layer in enumerate(self.layers):
             if number and number % self.depth == 0:
-                # All scales are halved between groups, as other networks halve their one scale.
+                # All scales are halved between groups; other networks halve their only scale.
                 grids = [_halved(grid) for grid in grids]
             grids = layer(grids)
         scores: Tensor = self.head(torch.cat([grid.mean(dim=(2, 3)) for grid in grids], dim=1))

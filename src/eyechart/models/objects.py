@@ -10,7 +10,7 @@ from eyechart.models.request import Request
 
 
 def from_object(target: object, name: str, request: Request, is_new: bool) -> Model:
-    """Return a module or a function as a model; `is_new`: it is not used elsewhere."""
+    """Return a module or a function as a model; `is_new`: the object is not used elsewhere."""
     if isinstance(target, nn.Module):
         return _from_module(target, name, request, is_new)
     # A class is callable too, but calling it builds a model instead of returning scores.

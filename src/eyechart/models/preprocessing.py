@@ -14,7 +14,7 @@ ORDERS = ("rgb", "bgr")
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Preprocessing of a model; by default only the scaling to 0…1, as for custom models."""
+    """Preprocessing of a model; by default it only scales to 0…1, as for custom models."""
 
     side: int | None = None
     """Height and width to which images are resized, in px; None for no resizing."""
@@ -44,7 +44,7 @@ class Preprocessing:
         return ready if self.channels == "rgb" else ready.flip(1)
 
     def __str__(self) -> str:
-        size = "as it comes" if self.side is None else f"{self.side} px ({self.interpolation})"
+        size = "unchanged" if self.side is None else f"{self.side} px ({self.interpolation})"
         mean, std = _in_words(self.mean), _in_words(self.std)
         return f"side {size}, mean {mean}, std {std}, {self.channels.upper()}"
 

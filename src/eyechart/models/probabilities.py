@@ -1,4 +1,4 @@
-"""From a model's scores, logits or probabilities, to log-probabilities."""
+"""Convert a model's scores, which are logits or probabilities, to log-probabilities."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ def log_probabilities(scores: Tensor) -> Tensor:
     """Return the natural logarithms of the class probabilities, float32 (B, K).
 
     If all rows are non-negative and sum to 1, the scores are taken as probabilities, otherwise as
-    logits. Probabilities are at least float32's smallest normal number, 1.2e-38.
+    logits. Probabilities are clamped to at least float32's smallest normal number, 1.2e-38.
 
     Example:
         >>> log_probabilities(torch.tensor([[0.25, 0.75]])).exp()
@@ -25,7 +25,7 @@ def log_probabilities(scores: Tensor) -> Tensor:
     scores = scores.float()
     are_probabilities = _are_probabilities(scores)
     logarithms = scores.clamp(min=torch.finfo(torch.float32).tiny).log()
-    # Both are computed, so that a GPU need not be synchronized to choose between them.
+    # Both are computed, so that choosing between them does not synchronize a GPU.
     return torch.where(are_probabilities, logarithms, scores.log_softmax(dim=1))
 
 

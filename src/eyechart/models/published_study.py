@@ -1,8 +1,8 @@
 """The models that a published study compared, as strings that `load_model` accepts.
 
-Table 1 of the VCR study names 19. Its text counts 21: 11 supervised, 4 adversarial, 2 SWSL, 1 CLIP
-and 3 ViT. The table has 9 that are clearly supervised; the two "supervised ViT" in it, counted both
-as supervised and as ViT, would explain the difference. The study names no other models.
+Table 1 of the VCR study names 19 models. Its text counts 21: 11 supervised, 4 adversarial, 2 SWSL,
+1 CLIP and 3 ViT. Only 9 models in the table are clearly supervised; if its two "supervised ViT" are
+counted both as supervised and as ViT, the numbers agree. The study names no other models.
 """
 
 import re
@@ -32,21 +32,21 @@ HINTS = {
     "ViT": r"vit[bslhg]?|deit3?|beit|beitv2|swin|swinv2|dinov2",
     "": r"ssl|wsl|mae|fcmae|dino|simclr",
 }
-"""Words in the names of a category's models, of which the first match counts; they are not from the
-study. The last ones were trained in ways that are not covered by any category.
+"""Patterns for words in model names that indicate a category; the first match counts. They are not
+from the study. Models that match the last pattern were trained in ways that no category covers.
 """
 
 ZOOS = ("timm", "torchvision", "hf", "clip", "dinov2")
-"""The model zoos whose model names show how a model was trained."""
+"""The model zoos whose model names indicate how a model was trained."""
 
 SUPERVISED = ("timm", "torchvision")
-"""The model zoos whose other models were trained on labeled images."""
+"""The model zoos whose models were trained on labeled images unless their name says otherwise."""
 
 
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 
 COUNTS = {
-    "vcr": "The study's table names these 19; its text counts 21, perhaps two ViT twice.",
+    "vcr": "The study's table names these 19; its text says 21, perhaps counting two ViT twice.",
 }
 """Remarks on the number of models."""
 
@@ -89,7 +89,7 @@ STUDIES.add(
             "robustbench:Liu2023Comprehensive_ConvNeXt-L",
             "adversarial",
             "ConvNeXt-L",
-            "the table cites Singh et al. for it; the name is that of Liu et al.'s model",
+            "the table cites Singh et al. for it; the name belongs to Liu et al.'s model",
         ),
         StudyModel(
             "SINGH_CONVNEXT-L-CONVSTEM",
@@ -116,7 +116,7 @@ STUDIES.add(
             "clip:openai/clip-vit-base-patch32",
             "CLIP",
             "CLIP",
-            "prompt as in the study, but its spelling of the class names is not known",
+            "prompt as in the study, but how the study spelled the class names is not known",
         ),
         StudyModel(
             "DINOV2_GIANT",
@@ -132,7 +132,7 @@ STUDIES.add(
 def category_of_model(spec: str) -> str:
     """Return the category of a model, from the study or as its name suggests.
 
-    "" if the name does not suggest any.
+    The result is "" if the name does not suggest any category.
     """
     for study in STUDIES:
         for model in STUDIES[study]:

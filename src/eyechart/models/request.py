@@ -1,4 +1,4 @@
-"""How a model is to be loaded: device, precision, and what the user specifies."""
+"""How to load a model: device, precision and user-specified settings."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ import torch
 
 @dataclass(frozen=True)
 class Request:
-    """The settings that an adapter gets besides the model's name.
+    """The settings that an adapter gets in addition to the model's name.
 
     `half`: whether to use bfloat16, None if not specified. `trust`: whether files that can run code
-    may be read, which the user must request. `prompt` and `class_names` are for models that compare
-    images with texts. `download`: whether missing weights may be downloaded.
+    may be read; users must allow this explicitly. `prompt` and `class_names` are for models that
+    compare images with texts. `download`: whether missing weights may be downloaded.
     """
 
     device: torch.device
@@ -23,6 +23,6 @@ class Request:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of modules: as requested; by default bfloat16 on a GPU, else float32."""
+        """The requested precision of modules; by default bfloat16 on a GPU, otherwise float32."""
         wanted = self.device.type == "cuda" if self.half is None else self.half
         return torch.bfloat16 if wanted else torch.float32

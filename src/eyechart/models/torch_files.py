@@ -34,7 +34,7 @@ def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
     """Return the model in a file; `load_base` loads the base model of a checkpoint.
 
     TorchScript only uses half precision if it is requested. An exported program computes in the
-    precision of its export.
+    precision with which it was exported.
     """
     path = Path(name)
     identity = hashlib.sha256(read_model(path)).hexdigest()
@@ -68,20 +68,20 @@ def read_model(path: Path) -> bytes:
 
 
 def _kind(path: Path) -> str:
-    """Return "script", "exported" or "pickle" by the file's contents, since suffixes vary."""
+    """Return "script", "exported" or "pickle" based on the file's contents, since suffixes vary."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile:
         names = []
-    # The top folder in the archive has the name of the file, so only the last parts are fixed.
+    # The archive's top folder is named after the file, so only the rest of each path is fixed.
     last = {name.rsplit("/", 1)[-1] for name in names}
     if "archive_format" in last or "serialized_exported_program.json" in last:
         return "exported"
     if "constants.pkl" in last and any("/code/" in name for name in names):
         return "script"
     with path.open("rb") as file:
-        # Files of torch.save from before zip archives start with this pickle opcode.
+        # Files from old versions of torch.save, before zip archives, start with this pickle opcode.
         if "data.pkl" in last or file.read(1) == b"\x80":
             return "pickle"
     raise UsageError(
@@ -92,7 +92,7 @@ def _kind(path: Path) -> str:
 def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -> Model:
     """Return the checkpoint in a pickle or, if trusted, the module; weights alone are rejected."""
     with warnings.catch_warnings():
-        # torch warns of bare pickles; our own error covers that.
+        # torch warns about bare pickles; the error below covers that.
         warnings.simplefilter("ignore")
         try:
             held = torch.load(path, map_location="cpu", weights_only=True)
@@ -132,7 +132,7 @@ def _distrust(path: Path) -> UsageError:
 
 def _load_script(path: Path, device: torch.device) -> nn.Module:
     with warnings.catch_warnings():
-        # Existing files must stay readable, although new ones should use another format.
+        # Existing files must stay readable, although new ones should use a different format.
         warnings.filterwarnings("ignore", r"`torch\.jit\.load`", DeprecationWarning)
         return torch.jit.load(str(path), map_location=device)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -176,7 +176,7 @@ def _read_program(path: Path, trust: bool) -> ExportedProgram:
         nullcontext() if trust else weights_only(),
         warnings.catch_warnings(),
     ):
-        # Some versions of torch warn about their own reading.
+        # Some versions of torch emit warnings about how they read the file.
         warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
         try:
             return torch.export.load(str(path))
@@ -194,26 +194,26 @@ def _only_input(path: Path, program: ExportedProgram) -> Tensor:
     if len(values) != 1 or not isinstance(values[0], Tensor) or values[0].ndim != 4:
         raise UsageError(
             f"{path} must take one batch of images (B, 3, H, W), but was exported with"
-            f" {len(names)} inputs or another shape: export it with one example input of this "
+            f" {len(names)} inputs or a different shape: export it with one example input of this "
             "shape."
         )
     return values[0]
 
 
 def _batch_limits(program: ExportedProgram, size: int | torch.SymInt) -> tuple[int, int | None]:
-    """Return the smallest and the largest batch that the program accepts; None: any size."""
+    """Return the minimum and maximum batch size that the program accepts; None means no maximum."""
     if isinstance(size, int):
         return size, size
     limits = program.range_constraints.get(size.node.expr)
     if limits is None:
         return 1, None
-    # An open end is a symbol for infinity, not an integer.
+    # A missing upper limit is a symbol for infinity, not an integer.
     min_batch = int(limits.lower) if limits.lower.is_Integer else 1
     return min_batch, int(limits.upper) if limits.upper.is_Integer else None
 
 
 class Batches:
-    """A program with limits on the batch size, made to accept any number of images."""
+    """Wraps a program with limits on its batch size, so that it accepts any number of images."""
 
     def __init__(self, program: Forward, min_batch: int, max_batch: int | None) -> None:
         self.program, self.min_batch, self.max_batch = program, max(min_batch, 1), max_batch
@@ -235,7 +235,7 @@ class Batches:
 
 @contextmanager
 def _quiet_logging(name: str) -> Iterator[None]:
-    """Silence a logger that would print the traceback of an error that is raised anyway."""
+    """Suppress a logger that would print the traceback of an error that is raised anyway."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -261,7 +261,7 @@ def anything() -> Iterator[None]:
 
 @contextmanager
 def _forced(name: str) -> Iterator[None]:
-    # torch rejects both variables at once, so the other one is removed meanwhile.
+    # torch rejects both variables at once, so the other one is removed temporarily.
     before = {key: os.environ.pop(key, None) for key in (FORCE, FORBID)}
     os.environ[name] = "1"
     try:

@@ -1,4 +1,4 @@
-"""The training loop: training on corruptions, retraining, style transfer, enhancements.
+"""Training on corruptions, retraining, training of style transfer, and enhancements.
 
-Networks are evaluated by `pipeline`; no scores are computed here.
+Networks are evaluated by `pipeline`; no scores are computed in this package.
 """

@@ -1,4 +1,4 @@
-"""Mirrored and shifted images, and random numbers that depend only on the step."""
+"""Mirror and shift images, with random numbers that depend only on the step."""
 
 import numpy as np
 import torch
@@ -14,14 +14,15 @@ def generator(*parts: str | int) -> torch.Generator:
 
 
 def mirror(images: Tensor, is_mirrored: Tensor) -> Tensor:
-    """Return the images, those in `is_mirrored` (bool, one per image) flipped left to right."""
+    """Return the images, flipped left to right where `is_mirrored` (bool, one per image) is set."""
     return torch.where(is_mirrored.reshape(-1, 1, 1, 1), images.flip(3), images)
 
 
 def shift(images: Tensor, offsets: Tensor, frame: int) -> Tensor:
-    """Return random crops of images within a black frame.
+    """Return crops of images that are padded with a black frame.
 
-    `offsets`: (B, 2), down and across, in 0 … 2 · frame; an offset of `frame` keeps the position.
+    `offsets`: (B, 2), vertical and horizontal, in 0 … 2 · frame; an offset of `frame` keeps the
+    position.
     """
     if frame == 0:
         return images
@@ -40,7 +41,7 @@ def shift(images: Tensor, offsets: Tensor, frame: int) -> Tensor:
 
 
 def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
-    """Return the weights of the first images in mixup, (count,) of Beta(strength, strength)."""
+    """Return mixup weights of the first images, `count` samples of Beta(strength, strength)."""
     # torch has no Beta distribution that takes a generator.
     drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)
     return torch.from_numpy(drawn.astype(np.float32))

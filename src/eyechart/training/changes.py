@@ -1,4 +1,4 @@
-"""The effect of a training: every score of a model compared with that before training."""
+"""The effect of retraining: compare every score of a model before and after."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ CLEAN_ACCURACY = "clean_accuracy"
 class ScoreChange:
     """One score before and after retraining, on the same images.
 
-    `corruption`: "" for clean accuracy. `difference`: after minus before, with a paired test;
-    `corrected`: its p-value, corrected by Holm's method for all changes of the table.
+    `corruption`: "" for clean accuracy. `difference`: after minus before, with a paired test.
+    `corrected`: its p-value, corrected by Holm's method for all changes in the table.
     """
 
     space: str
@@ -35,7 +35,7 @@ class ScoreChange:
 
 
 def changes_of(results: Results) -> tuple[ScoreChange, ...]:
-    """Return every score of the second model compared with that of the first."""
+    """Return every score of the second model compared with the first model's score."""
     before, after = results.models
     pairs = []
     for space in before.spaces:
@@ -44,7 +44,7 @@ def changes_of(results: Results) -> tuple[ScoreChange, ...]:
             if (corruption, score) in scores_after:
                 pairs.append((space, corruption, score, estimate, scores_after[corruption, score]))
     tests = [paired_difference(after, before) for *_, before, after in pairs]
-    # All scores of the table are tested at once, so p-values are corrected together.
+    # All scores in the table are tested, so their p-values are corrected together.
     corrected = holm([test.p_value for test in tests])
     return tuple(
         ScoreChange(*pair, test, float(p))

@@ -1,4 +1,4 @@
-"""Which corruptions training images get, and how strong: one of several, drawn per image."""
+"""Corrupt training images, each by a randomly drawn corruption and strength."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,21 +17,22 @@ from eyechart.training.training_settings import Range
 from eyechart.visual_change.measure import measure_change
 
 LOOKED_AT = 48
-"""Number of images on which the strength for a visual change is determined."""
+"""Number of images used to determine the strengths that give a visual change."""
 
 KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
-"""Severities at which visual change is measured for that: densest where it is small."""
+"""Severities at which visual change is measured for this purpose, densest at small severities."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The corruptions of a training; none if there are no entries.
+    """The corruptions that training images get; images stay clean if there are no entries.
 
-    Each image gets one of the entries, drawn again every time. The strength follows the suite (its
-    domain, or one of its levels), unless there is a range of `severity`, from which it is drawn
-    uniformly, or of `delta_v`: then strengths are chosen such that visual change is uniform over
-    that range on average over images, as far as the corruption reaches. `tables`: mean visual
-    change of each entry at severities 0 … 5, once it is measured.
+    Each image is corrupted by one of the entries, drawn anew every time. By default the strength is
+    drawn as the suite defines (from its domain, or among its levels). If a range of `severity` is
+    given, it is drawn uniformly from that range. If a range of `delta_v` is given, strengths are
+    chosen such that, on average over images, visual change is uniform over that range, or over the
+    part that the corruption reaches. `tables`: mean visual change of each entry at severities
+    0 … 5, once measured.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -42,7 +43,7 @@ class Mixture:
     def check(self) -> None:
         """Raise a UsageError unless the mixture is valid."""
         if self.severity is not None and self.delta_v is not None:
-            raise UsageError("Give a range of severity or one of delta_v, not both.")
+            raise UsageError("Give a range of severity or a range of delta_v, not both.")
         if self.severity is not None:
             check_severity(np.array(self.severity))
             if not self.severity[0] <= self.severity[1]:
@@ -78,7 +79,7 @@ class Mixture:
         }
 
     def measured(self, images: Tensor, keys: Tensor) -> "Mixture":
-        """Return the mixture with the measured visual change of its severities, if it is needed."""
+        """Return the mixture with visual change measured at its severities, if this is needed."""
         if self.delta_v is None:
             return self
         first_images, first_keys = images[:LOOKED_AT], keys[:LOOKED_AT]
@@ -98,7 +99,7 @@ class Mixture:
             return images
         salt = hash64(seed, "which corruption", draw)
         chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
-        # The minimum guards against rounding up at the end of the range.
+        # The minimum guards against rounding up at the upper end of the range.
         entry_of_image = np.minimum(
             (chance * len(self.entries)).astype(np.int64), len(self.entries) - 1
         )
@@ -125,8 +126,8 @@ class Mixture:
         if self.delta_v is not None:
             changes = np.array(self.tables[number])
             low, high = self.delta_v
-            # A corruption that does not reach the end of the range is spread over the part that it
-            # reaches.
+            # If a corruption does not reach the upper end of the range, it is spread over the part
+            # that it reaches.
             wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
             return Strengths(np.interp(wanted, changes, KNOTS))
         return draw_strengths(self.entries[number], random)
@@ -140,6 +141,7 @@ def _changes(entry: Entry, images: Tensor, keys: Tensor, wanted: Range) -> tuple
     for severity in KNOTS:
         strengths = Strengths(np.full(len(images), severity))
         corrupted = corrupt_batch(images, entry, strengths, random, assets_of(entry))
+        # Images with too little information have no visual change, and do not count.
         means.append(float(torch.as_tensor(measure_change(images, corrupted).delta_v).nanmean()))
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:

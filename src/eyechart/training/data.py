@@ -1,4 +1,4 @@
-"""Labeled images for training: of one size, each with its class and its key, on the device."""
+"""Labeled images for training, all with the same size, each with its class and its key."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from eyechart.labels.spaces import native_labels
 from eyechart.models.preprocessing import Channels
 
 HELD_SHARE = 0.4
-"""Fraction of a device's free memory that images may take; otherwise they are read in blocks."""
+"""Fraction of a device's free memory that images may take; if more, they are read in blocks."""
 
 AT_ONCE = 4096
 """Number of images that are copied to the device at once."""
@@ -30,7 +30,7 @@ MIN_PER_CLASS = 2
 class Transform:
     """A named transform that is applied to every training batch.
 
-    `apply`: from uint8 (B, 3, H, W) to the same, on the device of the batch.
+    `apply`: a function from uint8 (B, 3, H, W) to the same type and shape, on the batch's device.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Transform:
 
 @dataclass(frozen=True, eq=False)
 class LabeledImages:
-    """Images of one size with their classes.
+    """Images of equal size with their classes.
 
     `labels`: class indices, (N,) int64. `keys`: (N,) int64, one per image, from its digest.
     `pixels`: all images, uint8 (N, 3, H, W) on the CPU, if memory allows; otherwise None, and
@@ -67,7 +67,7 @@ class LabeledImages:
         return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
 
     def take(self, places: Sequence[int]) -> "LabeledImages":
-        """Return a subset of the images, with all class names."""
+        """Return a subset of the images; all class names are kept."""
         positions = torch.tensor(list(places), dtype=torch.int64)
         pixels = None if self.pixels is None else self.pixels[positions]
         return replace(
@@ -80,12 +80,12 @@ class LabeledImages:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that identify the images in their order, and their classes."""
+        """16 hexadecimal digits that identify the images, their order and their classes."""
         return f"{hash64(*self.images.digests, *self.labels.tolist(), *self.class_names):016x}"
 
 
 class Held:
-    """The images on a device: all of them if they fit, otherwise on demand."""
+    """The images on a device: all of them if they fit, otherwise copied on demand."""
 
     def __init__(self, data: LabeledImages, device: torch.device) -> None:
         self.data, self.device = data, device
@@ -101,7 +101,10 @@ class Held:
                 self.pixels[start:stop] = data.batch(range(start, stop)).to(device)
 
     def batch(self, places: Tensor) -> Tensor:
-        """Return the images at these positions (on the CPU), uint8 (B, 3, H, W), for training."""
+        """Return the training images at these positions, uint8 (B, 3, H, W).
+
+        `places`: the positions, a tensor on the CPU.
+        """
         if self.pixels is not None:
             images = self.pixels[places.to(self.device)]
         else:
@@ -115,7 +118,7 @@ def training_data(
 ) -> LabeledImages:
     """Return the images ready for training; every class needs at least `min_per_class` images.
 
-    `class_names`: the classes in order; by default the labels that occur, sorted.
+    `class_names`: the classes in order; by default, the sorted labels of the images.
     """
     labels = _labels_of(images)
     names = tuple(sorted(set(labels)) if class_names is None else class_names)
@@ -136,7 +139,7 @@ def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
     """Return all images in one tensor, if memory allows, and the set without its cache."""
     height, width = images.sizes[0]
     room = HELD_SHARE * free_memory(torch.device("cpu"))
-    # If decoding already ran out of room, a second copy does not fit either.
+    # If the decoded images did not fit into memory, a second copy does not fit either.
     if len(images.kept) < len(images) or len(images) * 3 * height * width > room:
         return images, None
     return replace(images, kept={}), images.batch(range(len(images)))
@@ -149,15 +152,15 @@ def _labels_of(images: ImageSet) -> list[str]:
     bare = [image.name for image in images.listed if image.label is None]
     if bare:
         raise UsageError(
-            f"{images_have(len(bare), images.source)} no label, such as {bare[0]}: put each into"
-            " the folder of its class, or give a list with labels."
+            f"{images_have(len(bare), images.source)} no label, such as {bare[0]}: put each image"
+            " into the folder of its class, or give a list with labels."
         )
     return [str(label) for label in images.labels]
 
 
 def images_have(count: int, source: str) -> str:
-    """Return the start of a sentence: "1 image of here has", "2 images of here have"."""
-    return f"1 image of {source} has" if count == 1 else f"{count:,} images of {source} have"
+    """Return the start of a sentence, such as "1 image in x has" or "2 images in x have"."""
+    return f"1 image in {source} has" if count == 1 else f"{count:,} images in {source} have"
 
 
 def _check_sizes(images: ImageSet) -> None:
@@ -184,18 +187,18 @@ def _check_counts(source: str, labels: Sequence[str], min_per_class: int = MIN_P
 
 
 def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[ImageSet, ImageSet]:
-    """Split images into a training set and a test set, the latter a fraction of every class.
+    """Split images into a training set and a test set, which gets a fraction of every class.
 
     The split depends only on the images' digests, not on their order. Identical images stay
-    together, even if they have different classes. `lone`: classes that cannot be split go to the
-    training set instead of raising an error.
+    together, even if they have different classes. `lone`: whether classes that cannot be split go
+    to the training set instead of raising an error.
     """
     if not 0 < held_out < 1:
         raise UsageError(f"The held-out fraction must be between 0 and 1, got {held_out:g}.")
     labels = _labels_of(images)
     if not lone:
         _check_counts(images.source, labels)
-    # Identical files have the same rank, and so end up on the same side.
+    # Identical files have the same rank, so they end up in the same set.
     ranks = [hash64("split", digest) for digest in images.digests]
     of_class: dict[str, set[int]] = {}
     for rank, label in zip(ranks, labels, strict=True):
@@ -208,7 +211,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
                 f"All images of {name!r} in {images.source} are identical: add others, or remove"
                 " the class."
             )
-        # At least one image of each class on either side.
+        # At least one image of each class in either set.
         cut = min(len(ranks_of_class) - 1, max(1, round(held_out * len(ranks_of_class))))
         chosen |= set(ranks_of_class[:cut])
     for name, known in of_class.items():
@@ -223,12 +226,12 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
 
 
 def reject_shared(train: ImageSet, test: ImageSet) -> None:
-    """Raise a UsageError if an image is in both sets, by the digest of its file."""
+    """Raise a UsageError if an image is in both sets, judged by the digest of its file."""
     known = {d: p.name for d, p in zip(train.digests, train.listed, strict=True)}
     both = [p for d, p in zip(test.digests, test.listed, strict=True) if d in known]
     if len(both) == len(test) and train.source == test.source:
         raise UsageError(
-            f"{train.source} is given for training and for testing: give other images for testing."
+            f"{train.source} is given for both training and testing: give other images for testing."
         )
     if both:
         images = "1 image is" if len(both) == 1 else f"{len(both):,} images are"
@@ -239,7 +242,7 @@ def reject_shared(train: ImageSet, test: ImageSet) -> None:
 
 
 def every_class(images: Sequence[ListedImage], step: int = 10) -> list[ListedImage]:
-    """Return the images of every `step`-th class, sorted by name: ImageNet-100 from ImageNet."""
+    """Return the images of every `step`-th class by name, such as ImageNet-100 from ImageNet."""
     if step < 1:
         raise UsageError(f"--every must be a whole number of at least 1, got {step}.")
     names = sorted({image.label for image in images if image.label is not None})
@@ -252,9 +255,9 @@ def every_class(images: Sequence[ListedImage], step: int = 10) -> list[ListedIma
 
 
 def mean_and_deviation(data: LabeledImages, most: int = 10_000) -> tuple[Channels, Channels]:
-    """Return mean and standard deviation of red, green and blue, as fractions of full scale.
+    """Return the mean and standard deviation of red, green and blue, as fractions of full scale.
 
-    Computed over up to `most` images, evenly spaced, and rounded to three digits.
+    Both are computed over up to `most` evenly spaced images and rounded to three digits.
     """
     # Evenly spaced, since datasets are usually sorted by class.
     step = max(1, len(data) // most)
@@ -262,6 +265,7 @@ def mean_and_deviation(data: LabeledImages, most: int = 10_000) -> tuple[Channel
     total, square, count = torch.zeros(3), torch.zeros(3), 0
     for start in range(0, len(places), 256):
         part = data.batch(places[start : start + 256]).double() / 255
+        # Not in place: the first sum promotes the totals to float64, which many pixels need.
         total = total + part.sum(dim=(0, 2, 3))
         square = square + (part * part).sum(dim=(0, 2, 3))
         count += part[:, 0].numel()

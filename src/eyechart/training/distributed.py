@@ -1,4 +1,4 @@
-"""Several GPUs for one training: torch.distributed processes, started by torchrun."""
+"""Training on several GPUs, with torch.distributed processes that torchrun starts."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 
 
 def for_first(lock: AbstractContextManager[None]) -> AbstractContextManager[None]:
-    """Return the lock in the first process; the others share its file and need none."""
+    """Return the lock in the first process; other processes share its file and need no lock."""
     return lock if is_first_process() else nullcontext()
 
 
@@ -42,6 +42,7 @@ class World:
         """Return whether the flag is set in any process."""
         if self.count == 1:
             return flag
+        # A collective call: a process that skips it would leave the others waiting.
         n_set = torch.tensor([float(flag)], device=self.device)
         distributed.all_reduce(n_set)
         return bool(n_set.item())
@@ -53,12 +54,12 @@ class World:
 
 
 def is_first_process() -> bool:
-    """Return whether this process is the only one, or the first that torchrun started."""
+    """Return whether this process is the only one, or the first one that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def own_device(device: torch.device) -> torch.device:
-    """Return this process's GPU if torchrun started several processes, else the device itself."""
+    """Return this process's GPU if torchrun started several processes, otherwise `device`."""
     # A device with an index was chosen by the user and is kept.
     if device.type != "cuda" or "LOCAL_RANK" not in os.environ or device.index is not None:
         return device
@@ -74,11 +75,11 @@ def own_device(device: torch.device) -> torch.device:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """Join the processes that torchrun started; without torchrun this process is alone."""
+    """Join the process group that torchrun started; without torchrun there is only this process."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World(device)
         return
-    # Several trainings may run in one process group: only its creator ends it.
+    # Several trainings may run in one process group: only the training that created it ends it.
     outer = distributed.is_initialized()
     if not outer:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")

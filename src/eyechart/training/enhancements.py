@@ -1,8 +1,8 @@
-"""Methods that may make a network more robust: the enhancements of the ImageNet-C paper.
+"""Compare methods that may make a network more robust: the enhancements of the ImageNet-C paper.
 
-A standard network is trained, or loaded with its weights. It is then fine-tuned, evaluated behind a
-defense, or replaced by another network. All are tested on the same corrupted images, and their
-errors are divided by those of a baseline, by default the standard network itself.
+A standard network is trained, or loaded with pretrained weights. It is then fine-tuned, evaluated
+with a defense, or replaced by a different network. All networks are tested on the same corrupted
+images, and their errors are divided by a baseline's errors, by default the standard network's.
 """
 
 from collections.abc import Sequence
@@ -41,18 +41,18 @@ from eyechart.training.training_loop import Start, Training, new_network, train
 STANDARD, TUNED = "standard", "trained on"
 EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
 CROPPED, UNCROPPED = "224", "uncropped"
-"""The usual stimulus, and that of the uncropped images from which ten crops are taken."""
+"""The usual stimulus, and the stimulus for uncropped images, from which ten crops are taken."""
 
 EQUALIZED = Transform(CLAHE, equalize)
 
 
 @dataclass(frozen=True)
 class Enhancement:
-    """One enhancement. `name`: name of its checkpoint, or of the one that it uses.
+    """One enhancement. `name`: the name of the checkpoint that it trains or uses.
 
-    `network`: another network, trained from scratch, or pretrained if the standard one is; or
+    `network`: a different network, trained from scratch, or pretrained if the standard one is; or
     `recipe`: how the standard network is fine-tuned. `equalized`: whether the lightness of training
-    images is equalized. `defenses`: the defenses it is evaluated behind.
+    images is equalized. `defenses`: the defenses with which it is evaluated.
     """
 
     title: str
@@ -76,9 +76,10 @@ class EnhancementScores:
 def usual_enhancements(
     larger: Sequence[str], tuning: Recipe, widths: Sequence[float], weights: Sequence[float]
 ) -> list[Enhancement]:
-    """Return the enhancements of the paper; `larger` are other networks to compare with.
+    """Return the enhancements of the paper; `larger`: names of other networks to compare with.
 
-    `widths`, `weights`: of stability training, of which all pairs are tried.
+    `widths`, `weights`: noise widths and loss weights of stability training; all combinations are
+    tried.
     """
     enhancements = [
         Enhancement(f"{TUNED}", "further", recipe=tuning),
@@ -103,9 +104,10 @@ def usual_enhancements(
 class EnhancementStudy:
     """The networks to compare: the standard network and its enhancements.
 
-    `network`: its architecture or, if `is_pretrained`, a model to fine-tune, as for `load_model`.
-    `recipe`: how networks are trained from scratch. `baseline`: the model whose errors mCE divides
-    by: "standard", or a baseline of `evaluate`: a table's name, a model, or a file.
+    `network`: its architecture or, if `is_pretrained`, a model to fine-tune, as a string that
+    `load_model` accepts. `recipe`: how networks are trained from scratch. `baseline`: the model
+    whose errors mCE divides by: "standard", or, as in `evaluate`, a table's name, a model or a
+    file.
     """
 
     network: str
@@ -123,7 +125,7 @@ class EnhancementStudy:
             if enhancement.recipe is not None:
                 enhancement.recipe.check()
         self.settings.checked()
-        # The comparison needs errors of a network to divide by.
+        # mCE needs a network's errors to divide by.
         if self.baseline in (AUTO, NONE, HUMANS):
             raise UsageError(
                 "baseline must be standard (the network itself), a table such as alexnet, a model,"
@@ -138,7 +140,7 @@ class EnhancementStudy:
             "kind": "enhancements",
             "network": self.network,
             "enhancements": [enhancement.title for enhancement in self.enhancements],
-            # None, as recorded by the version that did not have this option.
+            # None, as recorded by versions without this option.
             "pretrained": self.is_pretrained or None,
             "baseline": None if baseline is None else baseline.name,
         }
@@ -153,8 +155,8 @@ class EnhancementStudy:
 class EnhancementResults:
     """The results: a row for each enhancement, the standard network first.
 
-    `evaluations`: by their folder. `baseline`: the model whose errors mCE divides by. `notes`:
-    sentences for the reader of the results.
+    `evaluations`: the evaluation results, by folder. `baseline`: the model whose errors mCE divides
+    by. `notes`: sentences for the reader of the results.
     """
 
     evaluations: dict[Path, Results]
@@ -165,18 +167,18 @@ class EnhancementResults:
 
 @dataclass(frozen=True, eq=False)
 class _Baseline:
-    """The baseline of mCE: a model that was loaded for it, or the name of another baseline."""
+    """The baseline of mCE: a loaded model, or the name of another kind of baseline."""
 
     wanted: str
     model: Model | None = None
 
     def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
-        """Return the models with the baseline's, and its name; the first one is standard."""
+        """Return the models including the baseline, and its name; the standard network is first."""
         if self.wanted == STANDARD:
             return list(models), models[0].name
         if self.model is None:
             return list(models), self.wanted
-        # A baseline that is compared anyway is evaluated only once.
+        # A baseline that is also one of the compared models is evaluated only once.
         known = any(model.name == self.model.name for model in models)
         return [*models, *([] if known else [self.model])], self.model.name
 
@@ -188,9 +190,9 @@ def compare_enhancements(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Train the networks that are missing in the folder, test all, and return the results.
+    """Train the networks that are missing from the folder, test all, and return the results.
 
-    `load`: loads pretrained models, and the checkpoints that are written here.
+    `load`: a function that loads pretrained models and the checkpoints written by this function.
     """
     asked.check()
     images, test = sources.load(progress)
@@ -208,7 +210,7 @@ def compare_enhancements(
 def _baseline(
     asked: EnhancementStudy, test: ImageSet, load: Load, device: torch.device
 ) -> _Baseline:
-    """Return the baseline; an invalid one is an error now, before anything is trained."""
+    """Return the baseline; an invalid one raises an error before anything is trained."""
     if asked.baseline == STANDARD:
         return _Baseline(STANDARD)
     models, name = with_baseline([], asked.baseline, load)
@@ -221,9 +223,9 @@ def _baseline(
 
 
 def _from_scratch(asked: EnhancementStudy, images: ImageSet, test: ImageSet) -> LabeledImages:
-    """Return the training data of networks, after checking that they can be trained."""
+    """Return the training data, after checking that the networks can be trained."""
     data = training_data(images)
-    # Now rather than after everything is trained.
+    # Checked here rather than after everything is trained.
     strange = sorted({str(enhancement) for enhancement in test.labels} - set(data.class_names))
     if strange:
         raise UsageError(
@@ -240,6 +242,7 @@ def _pretrained(
     asked: EnhancementStudy, images: ImageSet, test: ImageSet, load: Load, device: torch.device
 ) -> tuple[Model, LabeledImages]:
     """Return the standard network and the data for fine-tuning it, after checking both."""
+    # In full precision, because it is fine-tuned.
     model = load(asked.network, half=False)
     trainable(model)
     larger = [
@@ -265,7 +268,7 @@ def _train_all(
     device: torch.device,
     progress: Progress,
 ) -> None:
-    """Train all networks that are not in the folder; `model`: the standard one if pretrained."""
+    """Train all networks that are not in the folder; `model`: the standard one, if pretrained."""
     steps = Preprocessing(None, *mean_and_deviation(data))
     seed = asked.recipe.seed
     if model is None:
@@ -275,7 +278,7 @@ def _train_all(
         path = asked.path(enhancement.name)
         if enhancement.recipe is not None:
             start = _tuned_start(asked, model, data)
-            # Transformed per batch: all images at once, equalized, may not fit into memory.
+            # Transformed per batch, because all equalized images may not fit into memory.
             tuning_data = replace(data, transform=EQUALIZED) if enhancement.equalized else data
             train(Training(start, tuning_data, enhancement.recipe), device, path, progress)
         elif enhancement.network and model is None:
@@ -304,7 +307,7 @@ def _test_all(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Test every network; ten crops on uncropped images, the others on cropped ones."""
+    """Test every network: ten crops on uncropped images, the others on cropped images."""
     standard = load(asked.network if asked.is_pretrained else str(asked.path(STANDARD)))
     apart = [
         enhancement
@@ -358,12 +361,12 @@ def _test_uncropped(
     folder: Path,
     progress: Progress,
 ) -> tuple[Results, str]:
-    """Test ten crops and one crop of uncropped images, and return a note for the reader."""
+    """Test ten crops and one crop of uncropped images; return the results and a note on them."""
     images = load_labeled(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
     )
     images = _chosen(images, asked.settings)
-    # One crop of the same uncropped images, so that both see the same pixels.
+    # One crop of the same uncropped images, so that both networks see the same pixels.
     other = None if baseline.model is None else apply_defenses(baseline.model, [CENTER_CROP])
     middle = replace(baseline, model=other)
     models, divisor = middle.among(

@@ -1,6 +1,7 @@
-"""The images of a training, in blocks of batches that are computed together on the device.
+"""Training images in blocks, each with several batches that are computed together on the device.
 
-All random numbers depend only on the seed and the epoch, so that a resumed block is the same.
+All random numbers depend only on the seed and the epoch, so that a resumed training computes
+identical blocks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,10 +19,10 @@ from eyechart.training.distributed import World
 from eyechart.training.recipe import Recipe
 
 BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
-"""Number of pixels that are corrupted together: few large calls keep a GPU busy."""
+"""Number of pixels that are corrupted together; a few large calls keep a GPU busy."""
 
 LOOKED_AT = 64
-"""Number of images from which a mixture determines its strengths."""
+"""Number of images that a mixture uses to determine its strengths."""
 
 
 def predict_held(
@@ -45,7 +46,7 @@ def predict_held(
 
 
 class Blocks:
-    """Batches of mirrored, shifted and partly corrupted images, this process's part of each.
+    """Yields this process's part of each batch of mirrored, shifted and partly corrupted images.
 
     `length`: length of the training. `batch`: number of images per step, over all processes.
     `steps`: number of steps per epoch.
@@ -60,8 +61,8 @@ class Blocks:
         self.corrupted = round(recipe.share * self.batch_size)
         if mixture.entries and not self.corrupted:
             raise UsageError(
-                f"A share of {recipe.share:g} leaves no image of a batch of {self.batch_size} to"
-                " corrupt: give a larger share."
+                f"With share {recipe.share:g}, no image in a batch of {self.batch_size} is"
+                " corrupted: give a larger share."
             )
         first = torch.arange(min(count, LOOKED_AT))
         self.mixture = mixture.measured(held.batch(first), held.keys[: len(first)])
@@ -69,7 +70,7 @@ class Blocks:
     def after(self, done: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the batches after this number of steps, up to the end of their block.
 
-        Images uint8 (B, 3, H, W) and classes (B,), on the device.
+        A batch consists of images, uint8 (B, 3, H, W), and classes (B,), both on the device.
         """
         epoch, begun = divmod(done, self.steps)
         # Blocks start at fixed steps, so that a resumed training computes the same blocks.
@@ -86,6 +87,7 @@ class Blocks:
         places = batches[:, column].flatten()
         on_device = places.to(self.held.device)
         images = self._augmented(places, epoch)
+        # `column` has positions in the batch of all processes, whose first images are corrupted.
         corrupted = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
         if self.mixture.entries and len(corrupted):
             corrupted = corrupted.to(self.held.device)
@@ -112,14 +114,14 @@ class Blocks:
         return shift(images, offsets[places].to(device), self.recipe.crop)
 
     def _draws(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return an epoch's order, which images are mirrored, and their shifts.
+        """Return the order of images in an epoch, which of them are mirrored, and their shifts.
 
-        Cached for the epoch, since a block may be a single batch.
+        The result is cached for the epoch, since a block may be a single batch.
         """
         if self._drawn is None or self._drawn[0] != epoch:
             recipe, count = self.recipe, len(self.held.data)
             order = torch.randperm(count, generator=generator(recipe.seed, "order", epoch))
-            # Another stream than the order, so that neither depends on the other.
+            # A separate random stream, so that shifts and order do not depend on each other.
             chance = generator(recipe.seed, "augmentation", epoch)
             flips = torch.rand(count, generator=chance) < recipe.flip
             offsets = torch.randint(2 * recipe.crop + 1, (count, 2), generator=chance)

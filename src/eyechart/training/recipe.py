@@ -14,7 +14,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 TUNED = ("all", "last")
 GROUP = "Training"
 DECAY = 0.1
-"""Factor of the learning rate at each milestone."""
+"""Factor by which the learning rate is multiplied at each milestone."""
 
 MAX_EPOCHS, MAX_STEPS, MAX_BATCH, MAX_CROP = 100_000, 10_000_000, 1_000_000, 8192
 """Maximum values: larger ones would not finish or not fit into memory."""
@@ -36,29 +36,30 @@ class TrainingLength:
 
     @property
     def steps(self) -> int:
-        """The number of steps of the whole training."""
+        """The total number of steps."""
         return self.epochs * self.steps_per_epoch
 
     @property
     def images(self) -> int:
-        """The number of images of all steps, counting repetitions."""
+        """The number of images in all steps, counting repetitions."""
         return self.steps * self.batch_size
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """SGD with momentum; the defaults are those of the ImageNet-NOC study.
+    """SGD with momentum; the defaults are from the ImageNet-NOC study.
 
-    `lr`: the highest learning rate. `milestones`: fractions of all epochs after which the
-    schedule "step" divides it by ten. `warmup`: number of epochs in which it rises from 0. `share`:
-    fraction of each batch that is corrupted. `flip`: probability that an image is mirrored. `crop`:
-    width in px of the black frame within which images are cropped at random. `mixup`: a of Beta(a,
-    a), 0 for none; `mixup_per_image`: one weight per image instead of one per batch. `stability`:
-    weight of the distance between the predictions for an image and for the same image with uniform
-    noise of ± `stability_width` (of full scale), 0 for none. `precision`: "auto" is bfloat16 on a
-    GPU. `deterministic`: use only deterministic kernels. `tune`: "all" parameters, or only those of
-    the "last" layer; the rest is then frozen in eval mode, including running statistics and
-    dropout.
+    `lr`: the highest learning rate. `milestones`: fractions of all epochs after which the schedule
+    "step" divides the learning rate by ten. `warmup`: number of epochs in which the learning rate
+    rises from 0. `share`: fraction of each batch that is corrupted. `flip`: probability that an
+    image is mirrored. `crop`: width in px of the black frame that is added to images before they
+    are cropped at random. `mixup`: the parameter a of Beta(a, a), 0 for no mixup;
+    `mixup_per_image`: one weight per image instead of one per batch. `stability`: weight of the
+    distance between the predictions for an image and for the same image with uniform noise of
+    ± `stability_width` (as a fraction of full scale), 0 for none. `precision`: "auto" is bfloat16
+    on a GPU. `deterministic`: use only deterministic kernels. `tune`: train "all" parameters, or
+    only the "last" layer; all other layers are then frozen in eval mode, including running
+    statistics and dropout.
     """
 
     epochs: Annotated[int, Option(help="Number of epochs.", group=GROUP)] = 40
@@ -122,7 +123,7 @@ class Recipe:
     mixup_per_image: bool = False
 
     def check_crop(self, size: tuple[int, int]) -> None:
-        """Raise a UsageError unless every crop contains a part of an image of this size."""
+        """Raise a UsageError if a crop of an image of this size could contain only padding."""
         if 2 * self.crop >= min(size):
             raise UsageError(
                 f"crop must be less than half of the images' shorter side, {min(size)} px, got"
@@ -152,16 +153,16 @@ class Recipe:
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", str(self.precision), PRECISIONS)
         if self.tune not in TUNED:
-            raise unknown_name("part to tune", str(self.tune), TUNED)
+            raise unknown_name("value of tune", str(self.tune), TUNED)
         if any(not 0 <= share <= 1 for share in self.milestones):
-            raise UsageError(f"milestones must be shares from 0 to 1, got {self.milestones}.")
+            raise UsageError(f"milestones must be fractions from 0 to 1, got {self.milestones}.")
         check_seed(self.seed)
 
     def length(self, n_images: int, n_processes: int = 1) -> TrainingLength:
         """Return the length of a training with this number of images and processes.
 
-        If there are fewer images than a batch, they form one batch, as far as the processes can
-        share them evenly. Images left over at the end of an epoch are not used.
+        If there are fewer images than the batch size, they form one batch, reduced to a multiple of
+        the number of processes. Images left over at the end of an epoch are not used.
 
         Example:
             >>> length = Recipe(epochs=2, batch_size=32).length(100)
@@ -173,9 +174,9 @@ class Recipe:
         return TrainingLength(self.epochs, max(1, n_images // batch), batch)
 
     def lr_at(self, step: int, length: TrainingLength) -> float:
-        """Return the learning rate of a step (counted from 0) of a training of this length."""
+        """Return the learning rate at a step (counted from 0) in a training of this length."""
         total, warm = length.steps, self.warmup * length.steps_per_epoch
-        # Step + 1: with a rate of 0 the first step would be lost.
+        # Step + 1, because with a learning rate of 0 the first step would have no effect.
         rise = min(1.0, (step + 1) / warm) if warm else 1.0
         if self.schedule == "step":
             passed = sum(step >= share * total for share in self.milestones)
@@ -188,8 +189,8 @@ class Recipe:
     def settings(self) -> dict[str, object]:
         """Return the recipe as plain values.
 
-        Settings that were added later are missing or None by default, so that older trainings still
-        match.
+        Settings that were added in later versions are omitted or None by default, so that trainings
+        started with older versions still match.
         """
         settings = {**asdict(self), "milestones": list(self.milestones)}
         if self.tune == "all":
@@ -208,7 +209,8 @@ LIMITS = (
 RETRAINING = Recipe(
     epochs=5, batch_size=32, lr=1e-3, weight_decay=0.0, schedule="constant", milestones=(), flip=0.0
 )
-"""The VCR study's: plain SGD with its learning rate, momentum and epochs. The batch size is ours.
+"""The VCR study's recipe: plain SGD with its learning rate, momentum and number of epochs. Only the
+batch size is eyechart's choice.
 """
 
 
@@ -216,9 +218,9 @@ RETRAINING = Recipe(
 class StyleRecipe:
     """How a style transfer is trained, with Adam.
 
-    `side`: of the crops in px. `style_weight`, `same_weight`: weights of the style loss and of the
-    reconstruction loss, relative to content. `same_share`: fraction of a batch that is to be
-    reconstructed unchanged.
+    `side`: height and width of the crops in px. `style_weight`, `same_weight`: weights of the style
+    loss and the reconstruction loss, relative to the content loss. `same_share`: fraction of a
+    batch that should be reconstructed unchanged.
     """
 
     steps: Annotated[int, Option(help="Number of steps.", group=GROUP)] = 4000
@@ -240,7 +242,7 @@ class StyleRecipe:
         if not self.lr > 0:
             raise UsageError(f"lr must be above 0, got {self.lr:g}.")
         if self.style_weight < 0 or self.same_weight < 0 or not 0 <= self.same_share < 1:
-            raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
+            raise UsageError("Weights must be at least 0, and same_share must be in [0, 1).")
 
 
 def _check_whole(recipe: Recipe | StyleRecipe, **ranges: tuple[int, int]) -> None:

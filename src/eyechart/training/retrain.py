@@ -1,4 +1,4 @@
-"""Retraining on corruptions as in the VCR study: a model before and after, in one test."""
+"""Retrain a model on corruptions as in the VCR study, and test it before and after."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -42,7 +42,7 @@ CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
 
 
 class Load(Protocol):
-    """Loads a model as `load_model` does, in full precision if `half` is False."""
+    """A function that loads a model, like `load_model`; in full precision if `half` is False."""
 
     def __call__(self, spec: str, half: bool | None = None) -> Model:
         """Return the model."""
@@ -50,11 +50,11 @@ class Load(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Retraining:
-    """A retraining to be done.
+    """The settings of a retraining.
 
-    `spec`: the model, as `load_model` takes it. `train_images`: the training images, of which a
-    class-balanced subset of at most `images` is used. `source` and `settings`: the test of both
-    models. `out`: the output folder.
+    `spec`: the model, as a string that `load_model` accepts. `train_images`: the training images;
+    a class-balanced subset of at most `max_train_images` is used. `source` and `settings`: the test
+    images and settings for both models. `out`: the output folder.
     """
 
     spec: str
@@ -75,8 +75,8 @@ class Retraining:
             )
         if self.source.published is not None:
             raise UsageError(
-                f"{self.source.published.root} contains corrupted images: give clean ones as "
-                "--images, which are corrupted here."
+                f"{self.source.published.root} contains corrupted images: give clean images as "
+                "--images; eyechart corrupts them."
             )
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
@@ -99,10 +99,10 @@ class Retrained:
 def retrain(
     asked: Retraining, load: Load, device: torch.device, progress: Progress
 ) -> Retrained | None:
-    """Train the model on corruptions, then test it before and after.
+    """Train the model on corruptions, and test it in its states before and after.
 
-    Work that was finished earlier in the same folder is not repeated. Under torchrun only the first
-    process tests; the others return None.
+    Steps that an earlier run finished in the same folder are not repeated. Under torchrun only the
+    first process runs the test; the others return None.
     """
     asked.check()
     model = load(asked.spec, half=False)
@@ -122,7 +122,7 @@ def retrain(
     train(training, device, path, progress)
     if not is_first_process():
         return None
-    # Loaded again: the first copy is in full precision, the test uses the usual one.
+    # Loaded again, because the first copy is in full precision and the test uses the default.
     both = [load(asked.spec), load(str(path))]
     inputs = EvaluationInputs(both, test, device)
     results = predict_and_score(asked.settings, inputs, asked.out / EVALUATION, progress)
@@ -145,7 +145,7 @@ def trainable(model: Model) -> nn.Module:
 
 
 def training_images(asked: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
-    """Return a class-balanced set of training images, decoded as the test images are."""
+    """Return a class-balanced set of training images, decoded in the same way as test images."""
     listed = find_images(asked.train_images, asked.out)
     most = min(asked.max_train_images, len(listed))
     plan = Plan(seed=asked.recipe.seed, max_images=most)
@@ -158,14 +158,15 @@ def training_images(asked: Retraining, test: ImageSet, progress: Progress) -> Im
 def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) -> LabeledImages:
     """Return images labeled with the outputs of a model, mapped as in evaluations.
 
-    `beside`: the labels of the test set, which must map to the same outputs.
+    `beside`: the labels of the test set, which must be mapped to the same outputs.
     """
+    # Mapped together, because names are numbered in the alphabetical order of all of them.
     labels = (*images.labels, *beside)
     places = native_labels(labels, model.classes or 0, model.class_names)[: len(images)]
     outputs, kept = model.classes or 0, model.label_map
     if kept is not None:
         outputs = kept.length
-    # Outputs without training images still need a name each.
+    # Outputs without training images need names as well.
     names = {
         int(position) if kept is None else kept.picked[int(position)]: label
         for position, label in zip(places, images.labels, strict=True)
@@ -175,9 +176,9 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
 
 
 def start_of(model: Model, spec: str) -> Start:
-    """Return the start of the training: a copy, since the model itself may still be used.
+    """Return the start of the training: a copy of the model, which may still be used elsewhere.
 
-    If the model is one of our checkpoints, the new one refers to the same network or base.
+    If the model is an eyechart checkpoint, the new one refers to the same network or base model.
     """
     held, base = _checkpoint_at(spec), spec
     if held is None and Path(spec).is_file():
@@ -193,7 +194,7 @@ def start_of(model: Model, spec: str) -> Start:
 
 
 def _checkpoint_at(spec: str) -> Checkpoint | None:
-    """Return the checkpoint in a file; None if it is not ours, or if a sidecar changes it."""
+    """Return the eyechart checkpoint in a file; None if there is none or a sidecar changes it."""
     path = Path(spec)
     if not path.is_file() or path.with_suffix(CARD_SUFFIXES[0]).exists():
         return None
@@ -215,16 +216,16 @@ def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
         return []
     return [
         f"Trained with {len(data):,} images instead of {asked.max_train_images:,}, because "
-        f"{data.images.source} has no more usable ones."
+        f"{data.images.source} has no more usable images."
     ]
 
 
 def on_clean(changes: Sequence[ScoreChange], lr: float) -> list[str]:
     """Return a sentence for each label space in which clean accuracy fell significantly."""
     return [
-        f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: a lower"
-        f" --lr than {lr:g}, or more images, may prevent that; networks without normalization"
-        " need a far lower one."
+        f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: an --lr below"
+        f" {lr:g} or more images may prevent this; networks without normalization need a far lower"
+        " --lr."
         for change in changes
         if change.score == CLEAN_ACCURACY and change.difference.interval[1] < 0
     ]

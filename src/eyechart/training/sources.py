@@ -15,12 +15,12 @@ from eyechart.training.data import every_class, reject_shared, split
 
 @dataclass(frozen=True)
 class TrainingSources:
-    """Two folders or lists of labeled images, or one of which a fraction is held out for testing.
+    """Two sources of labeled images, or a single source; a fraction is then held out for testing.
 
     `stimulus`: how images are resized and cropped. `every`: use only every n-th class, sorted by
-    name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder, which may be inside
-    the image folder. `n_classes`: the expected number of classes before some are left out, None for
-    any.
+    name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder to skip, since it may
+    be inside the image folder. `n_classes`: the expected number of classes before some are left
+    out, None for any.
     """
 
     images: Path
@@ -61,13 +61,13 @@ def load_labeled(
     leave_out: Path | None = None,
     n_classes: int | None = None,
 ) -> ImageSet:
-    """Return the images of a folder or a list: of every n-th class, or of the classes in `kept`."""
+    """Return the images in a folder or list: every n-th class, or the classes in `kept`."""
     listed: Sequence[ListedImage] = find_images(where, leave_out)
     count = len({image.label for image in listed if image.label is not None})
     if n_classes is not None and count != n_classes:
         raise UsageError(
             f"--every {every} expects {n_classes:,} classes, but {where} has {count:,}: give"
-            " --every 1 if they are already selected, or another --every."
+            " --every 1 if the classes are already selected, or a different --every."
         )
     if kept is not None:
         listed = [image for image in listed if image.label in kept]

@@ -1,4 +1,4 @@
-"""The steps of a training, and its state beside the checkpoint, from which it resumes.
+"""Run the steps of a training, and save its state next to the checkpoint in order to resume.
 
 The computation of a step is in `training_loop` and in `style_transfer`.
 """
@@ -24,7 +24,7 @@ from eyechart.training.distributed import World
 
 SUFFIX = ".state"
 SAVE_EVERY = 60.0
-"""Seconds between two states on disk."""
+"""Seconds between two saves of the state."""
 
 Batch = TypeVar("Batch")
 
@@ -35,9 +35,10 @@ def state_path(path: Path) -> Path:
 
 
 def is_finished(path: Path, settings: Settings) -> bool:
-    """Return whether the checkpoint exists; one of another configuration is rejected."""
+    """Return whether the checkpoint exists; reject one with a different configuration."""
     if not path.exists():
         return False
+    # Mapped, because only the settings are compared: large weights need not be read.
     check_same_training(
         path, read_checkpoint(path, mapped=True).recipe.get("settings", {}), settings
     )
@@ -45,9 +46,10 @@ def is_finished(path: Path, settings: Settings) -> bool:
 
 
 class TrainingState:
-    """A module, its optimizer and the number of steps done: the loop over steps.
+    """A module, its optimizer and the number of steps done; runs the remaining steps.
 
-    After any interruption it resumes from the file beside `path`, with the same result.
+    After any interruption, the training resumes from the state file next to `path`, with the same
+    result.
     """
 
     def __init__(
@@ -70,10 +72,10 @@ class TrainingState:
 
         Args:
             n_steps: Total number of steps.
-            prepare: Returns the batch of the step after `n_done`.
+            prepare: Returns the batch for the next step, which depends on `n_done`.
             learn: Updates the module.
             advance: Called after every step.
-            world: The processes that share the training; the first one writes.
+            world: The processes that share the training; the first one writes files.
         """
         is_between_steps = True
         with interrupt_noticed() as interrupted:
@@ -85,27 +87,27 @@ class TrainingState:
                     self.n_done += 1
                     is_between_steps = True
                     advance()
-                    # All processes must stop after the same step, or the others would wait for its
-                    # gradients.
+                    # All processes must stop after the same step; otherwise some would wait for the
+                    # gradients of others.
                     if world.any(interrupted()):
                         raise KeyboardInterrupt
                     if time.monotonic() - self.saved_at > SAVE_EVERY:
                         self._save(world)
             except KeyboardInterrupt:
-                # In the middle of a step weights are neither those before nor those after it.
+                # In the middle of a step, weights are neither the old nor the new ones.
                 if is_between_steps:
                     self._save(world)
                 raise
 
     def _resume(self) -> int:
-        """Restore module and optimizer, and return the number of steps done."""
+        """Restore the module and optimizer, and return the number of steps done."""
         path = state_path(self.path)
         if not path.exists():
             return 0
         held = load(path)
-        # Any torch file can be read, also one that is not a state.
+        # Any torch file can be read, even one that is not a training state.
         if "settings" not in held:
-            raise UsageError(f"{path} is not the state of a training: delete it to start again.")
+            raise UsageError(f"{path} is not a training state: delete it to start again.")
         check_same_training(path, held["settings"], self.settings)
         self.module.load_state_dict(held["weights"])
         self.optimizer.load_state_dict(held["optimizer"])
@@ -125,20 +127,20 @@ class TrainingState:
 
 
 def check_same_training(path: Path, old: Settings, new: Settings) -> None:
-    """Raise a UsageError if the state or checkpoint at `path` has another configuration."""
+    """Raise a UsageError if the state or checkpoint at `path` has a different configuration."""
     change = first_change(old, new)
     if change is not None:
         raise UsageError(
-            f"{path} belongs to a training with another configuration ({change}): choose another"
-            " --out, or delete it."
+            f"{path} belongs to a training with a different configuration ({change}): choose"
+            " another --out, or delete it."
         )
 
 
 @contextmanager
 def interrupt_noticed() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C or SIGTERM was received, without stopping.
+    """Yield a function that returns whether Ctrl-C or SIGTERM was received; neither stops at once.
 
-    If it stopped in the middle of a step, weights would be partly updated.
+    If the training stopped in the middle of a step, weights would be partly updated.
     """
     asked = False
     # Python allows signal handlers in the main thread only.
@@ -155,7 +157,7 @@ def interrupt_noticed() -> Iterator[Callable[[], bool]]:
         RECEIVED.append(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # Where SIGTERM has its default action, it ends the process at once.
+    # A signal with its default action is not intercepted; it ends the process at once.
     ours = [number for number, handler in before.items() if callable(handler)]
     for number in ours:
         signal.signal(number, note)

@@ -1,8 +1,8 @@
-"""Training of a style transfer with a perceptual loss in the features of a trained model.
+"""Train a style transfer network with a perceptual loss on the features of a trained model.
 
-An image is repainted such that a model's deep features are those of the image with the statistics
-of the style, and such that features at every depth have the style's statistics (Huang, Belongie.
-ICCV 2017). Some images get their own statistics, and should be reconstructed unchanged.
+An image is repainted such that a model's deep features equal the original image's features rescaled
+to the style's statistics, and such that features at every depth have the style's statistics (Huang,
+Belongie. ICCV 2017). Some images get their own statistics, and should be reconstructed unchanged.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ MIN_IMAGES = 8
 
 
 class Features:
-    """A model's features at several depths: of each, the last layer before downsampling."""
+    """A model's features at several depths, each from the last layer before downsampling."""
 
     def __init__(self, model: Model, device: torch.device) -> None:
         if model.module is None:
@@ -47,7 +47,7 @@ class Features:
         self.layers = self._find(device)
 
     def _find(self, device: torch.device) -> dict[int, tuple[nn.Module, int]]:
-        """Return the layer of each depth and at which of its calls: it may be called repeatedly."""
+        """Return the layer for each depth, and which of its calls counts if there are several."""
         # A multiple of all downsampling factors.
         side = 128
         layers: dict[int, tuple[nn.Module, int]] = {}
@@ -66,7 +66,7 @@ class Features:
         except Exception as error:
             message = " ".join(str(error).split())
             raise UsageError(
-                f"The model cannot be used on images of {side} px ({message}): choose another."
+                f"The model fails on images of {side} px ({message}): choose another model."
             ) from None
         finally:
             for handle in handles:
@@ -77,7 +77,7 @@ class Features:
                 layers[depth] = module, call
         if CONTENT_DEPTH not in layers:
             raise UsageError(
-                "The model has no features at 1/8 of the image size: choose a convolutional one."
+                "The model has no features at 1/8 of the image size: choose a convolutional model."
             )
         return layers
 
@@ -113,7 +113,7 @@ def _keep(
 
 
 class Cutouts:
-    """Random crops of images, possibly mirrored, which depend only on the step."""
+    """Random crops of images, possibly mirrored; the random numbers depend only on the step."""
 
     def __init__(self, images: ImageSet, side: int, device: torch.device) -> None:
         if len(images) < MIN_IMAGES:
@@ -160,7 +160,7 @@ def train_style_transfer(
 ) -> Styles:
     """Return a trained style transfer with the statistics of all styles.
 
-    An interrupted training resumes from the file beside `path` that ends in .state.
+    An interrupted training resumes from the .state file next to `path`.
     """
     recipe.check()
     features = Features(model, device)
@@ -203,7 +203,7 @@ class _StyleTraining:
         self.done = 0
 
     def go(self, path: Path, settings: Settings, progress: Progress) -> None:
-        """Train to the end, from the saved state if there is one."""
+        """Train to the end, starting from the saved state if there is one."""
         state = TrainingState(path, settings, self.network, self.optimizer)
         advance = progress.begin("training a style transfer", self.recipe.steps)
         advance(state.n_done, "")
@@ -233,7 +233,7 @@ class _StyleTraining:
         looks[:same] = contents[:same]
         chance = generator(recipe.seed, "amounts", self.done)
         amounts = torch.rand(recipe.batch_size, generator=chance).to(self.device)
-        # Half of the images get the full style, which is hardest.
+        # Half of the images get the full style, which is the hardest to learn.
         amounts[recipe.batch_size // 2 :] = 1
         amounts[:same] = 0
         loss = self._loss(contents, looks, amounts, same)
@@ -244,7 +244,7 @@ class _StyleTraining:
         # Not at every step, since reading the loss waits for the GPU.
         looked_at = self.done % 100 == 0 or self.done == recipe.steps - 1
         if looked_at and not bool(loss.isfinite()):
-            raise UsageError(f"The training diverged: give a lower rate than {recipe.lr:g}.")
+            raise UsageError(f"The training diverged: give an --lr below {recipe.lr:g}.")
 
     def _loss(self, contents: Tensor, looks: Tensor, amounts: Tensor, same: int) -> Tensor:
         recipe = self.recipe
@@ -275,7 +275,7 @@ class _StyleTraining:
 
     @torch.no_grad()
     def styles(self) -> Styles:
-        """Return the network with the statistics of each style, from the center of its image."""
+        """Return the network with each style's statistics, computed from its image's center."""
         network = self.network.eval()
         pairs = []
         side = self.recipe.side

@@ -1,6 +1,6 @@
 """The training loop; after any interruption it resumes with the same result.
 
-Blocks of images are mirrored, shifted and corrupted together on the device, then go through the
+Blocks of images are mirrored, shifted and corrupted together on the device, then passed to the
 network batch by batch.
 """
 
@@ -37,8 +37,8 @@ from eyechart.training.state import TrainingState, is_finished, state_path
 class Start:
     """The start of a training: a module, which is modified, and its metadata for the checkpoint.
 
-    `network`: its architecture, or `base`: the model, as `load_model` takes it. `trained_on`:
-    corruptions that it was trained on before.
+    `network`: its architecture, or `base`: the model, as a string that `load_model` accepts.
+    `trained_on`: corruptions that it was trained on before.
     """
 
     module: nn.Module
@@ -63,7 +63,7 @@ def new_network(name: str, data: LabeledImages, seed: int, steps: Preprocessing)
 class Training:
     """A training: the module, the images, the corruptions and the recipe.
 
-    To start again, use the module as it was at first, not one that a training has modified.
+    To start again, pass a fresh module, not one that a training has already modified.
     """
 
     start: Start
@@ -91,7 +91,7 @@ class Training:
             "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
             "data": data.fingerprint,
             "transform": None if data.transform is None else data.transform.name,
-            # Recipes that tune everything do not record `tune`, so this tells them apart.
+            # Recipes that train all parameters do not record `tune`, so `start` distinguishes them.
             "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
         }
 
@@ -105,8 +105,8 @@ def train(
 ) -> Path:
     """Train the module, write its checkpoint to `path` and return the path.
 
-    An interrupted training resumes from the file beside it that ends in .state. A finished one is
-    not repeated, and one with another configuration raises a UsageError. Under torchrun all
+    An interrupted training resumes from the .state file next to it. A finished training is not
+    repeated, and a training with a different configuration raises a UsageError. Under torchrun all
     processes share every batch. `held`: the data, if it is already on the device.
     """
     training.check()
@@ -114,7 +114,7 @@ def train(
     if is_finished(path, settings):
         return path
     with joined(device) as world, _exact(recipe.deterministic, device):
-        # Every process gets an equal part of each batch.
+        # Every process gets the same number of images from each batch.
         if recipe.batch_size % world.count:
             raise UsageError(
                 f"batch must be a multiple of the number of processes, {world.count}, got"
@@ -125,6 +125,7 @@ def train(
         with torch.random.fork_rng(devices=forked):
             run = _Run(training, held or Held(training.data, device), path, settings, world)
             run.go(progress)
+        # The first process writes the checkpoint, which the others may load next.
         world.wait()
     return path
 
@@ -139,6 +140,7 @@ class _Run:
         self.start, self.recipe, self.path = start, recipe, path
         self.settings, self.world, self.device = settings, world, device
         self.layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
+        # Weights stay in float32: in bfloat16 small updates would be lost.
         self.module = start.module.to(device, torch.float32)
         lay_out(self.module, self.layout)
         self.optimizer = torch.optim.SGD(
@@ -174,12 +176,12 @@ class _Run:
         return list(part.parameters())
 
     def go(self, progress: Progress) -> None:
-        """Train to the end, from the saved state if there is one, and write the checkpoint."""
+        """Train to the end, starting from the saved state if there is one; write the checkpoint."""
         batch = self.length.batch_size
         advance = progress.begin(f"training {self.path.stem}", self.length.images)
         advance(self.done * batch, "")
         wrapped = self.world.wrap(self.module)
-        # In train mode batch normalization would follow the images even with frozen weights.
+        # In train mode, batch normalization would adapt to the images even with frozen weights.
         self.module.train(self.recipe.tune == "all")
         self.state.run(
             self.length.steps,
@@ -206,9 +208,9 @@ class _Run:
         return batch
 
     def _learn(self, module: nn.Module, images: Tensor, labels: Tensor) -> None:
-        """Make one step of SGD."""
+        """Run one step of SGD."""
         recipe = self.recipe
-        # Random numbers inside a network (dropout) must not depend on where it was resumed.
+        # Random numbers inside a network (dropout) must not depend on the step of a resume.
         torch.manual_seed(hash64("step", recipe.seed, self.done, self.world.rank) >> 1)
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.lr_at(self.done, self.length)
@@ -266,8 +268,9 @@ class _Run:
         n_classes = self.classes
         if not isinstance(scores, Tensor) or scores.ndim != 2 or scores.shape[1] < n_classes:
             raise UsageError(
-                f"The network must return class scores (B, K) with K of {n_classes} or more to be"
-                f" trained, got {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
+                f"To be trained, the network must return class scores (B, K) with K at least"
+                f" {n_classes}, got"
+                f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
             )
         return scores.float()
 
@@ -290,7 +293,7 @@ class _Run:
             numbers += [value for value in held if value.is_floating_point()]
         if not all(bool(value.isfinite().all()) for value in numbers):
             raise UsageError(
-                f"The training of {self.path.stem} diverged: give a lower rate than"
+                f"The training of {self.path.stem} diverged: give an --lr below"
                 f" {self.recipe.lr:g}, or a longer warmup."
             )
 

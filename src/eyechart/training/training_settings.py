@@ -1,4 +1,4 @@
-"""The options of commands that train, each declared once; hyperparameters are in `recipe.py`.
+"""The options of training commands, each declared once; hyperparameters are in `recipe.py`.
 
 The command line is built from these records, so nothing slow is imported here.
 """
@@ -18,7 +18,7 @@ from eyechart.scores.baseline_names import ALEXNET
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 
 RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+)\s*)?")
-"""A number, or two with a dash between them."""
+"""A number, or two numbers with a dash between them."""
 
 Range = tuple[float, float]
 
@@ -31,13 +31,13 @@ MAX_SEEDS = 1000
 
 
 def check_seeds(n_seeds: int) -> None:
-    """Raise a UsageError unless a study can have this number of repetitions."""
+    """Raise a UsageError if the number of repetitions is invalid."""
     if not 1 <= n_seeds <= MAX_SEEDS:
         raise UsageError(f"seeds must be a whole number from 1 to {MAX_SEEDS:,}, got {n_seeds}.")
 
 
 def parse_range(name: str, text: str) -> Range:
-    """Return the two ends of a range, or one number twice; `name` is the option's name.
+    """Return the lower and upper end of a range, equal for one number; `name`: the option's name.
 
     Example:
         >>> parse_range("severity", "1-5"), parse_range("severity", "3")
@@ -61,7 +61,7 @@ TrainImages = Annotated[
 SeverityRange = Annotated[
     Range | None,
     Option(
-        help="Train at severities in this range, such as 1-5; default: as the suite samples.",
+        help="Train at severities in this range, such as 1-5; default: sampled as in the suite.",
         group="Corruptions",
         metavar="LOW-HIGH",
         typed=str | None,
@@ -92,7 +92,7 @@ Stimulus = Annotated[
 Every = Annotated[
     int,
     Option(
-        help="Use only every n-th class by name; 10 gives ImageNet-100.",
+        help="Use only every n-th class, sorted by name; 10 gives ImageNet-100.",
         group="Data",
         is_advanced=True,
     ),
@@ -100,7 +100,7 @@ Every = Annotated[
 ChosenCorruptions = Annotated[
     tuple[str, ...],
     Option(
-        help="Only this corruption of the suites; repeatable.",
+        help="Use only this corruption of the suites; repeatable.",
         group="Corruptions",
         flags=("--corruption",),
     ),
@@ -113,7 +113,7 @@ OutFolder = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """A network to be trained from scratch, and its data."""
+    """A network to train from scratch, and its data."""
 
     arch: Annotated[
         str,
@@ -127,7 +127,7 @@ class NetworkSettings:
     train_images: TrainImages
     images: Annotated[
         Path | None,
-        images_option("Test images, used at the end."),
+        images_option("Test images, used after training."),
     ] = None
     stimulus: Stimulus = "224"
     every: Every = 1
@@ -142,7 +142,7 @@ class NetworkSettings:
     corruptions: ChosenCorruptions = ()
     severity: SeverityRange = None
     delta_v: ChangeRange = None
-    device: Annotated[str, Option(help="cpu or cuda; with torchrun all GPUs.", group="Compute")] = (
+    device: Annotated[str, Option(help="cpu or cuda; torchrun uses all GPUs.", group="Compute")] = (
         "cpu"
     )
     out: Annotated[
@@ -155,14 +155,14 @@ class NetworkSettings:
         if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(f"A checkpoint's name must end in .pt, got '{self.out.name}'.")
         if self.corruptions and not self.suites:
-            raise UsageError("--corruption needs --suite: give its suite.")
+            raise UsageError("--corruption needs --suite: give the suite that contains it.")
         if not self.suites and (self.severity or self.delta_v):
             raise UsageError("--severity and --delta-v need --suite: give the suite to train on.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings:
-    """A model to be retrained on corruptions, and its test before and after."""
+    """A model to retrain on corruptions, and its tests before and after."""
 
     model: Annotated[
         str,
@@ -177,7 +177,7 @@ class RetrainSettings:
     train_images: TrainImages
     images: Annotated[
         Path,
-        images_option("Test images, used before and after."),
+        images_option("Test images, used before and after retraining."),
     ]
     max_train_images: Annotated[
         int, Option(help="Maximum number of training images (class-balanced subset).", group="Data")
@@ -218,12 +218,12 @@ class RetrainSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EnhancementSettings:
-    """A network to be enhanced, the enhancements, and their test."""
+    """A network to enhance, the enhancements, and their tests."""
 
     arch: Annotated[
         str,
         Option(
-            help=f"The standard network: {ARCH_HELP}; with --pretrained a model or checkpoint, as"
+            help=f"The standard network: {ARCH_HELP}; with --pretrained, a model or checkpoint, as"
             " for evaluate.",
             group="Models",
             metavar="ARCH",
@@ -255,7 +255,7 @@ class EnhancementSettings:
     baseline: Annotated[
         str,
         Option(
-            help="Baseline of mCE: standard (the network before it is enhanced),"
+            help="Baseline of mCE: standard (the network without enhancements),"
             f" {ALEXNET}, a model or a .csv file, as for evaluate.",
             group="Curves and statistics",
         ),
@@ -292,7 +292,7 @@ class EnhancementSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StyleTransferSettings:
-    """The data of a style transfer, and its output file."""
+    """The training data of a style transfer, and its output file."""
 
     train_images: Annotated[
         Path,
@@ -319,5 +319,5 @@ class StyleTransferSettings:
         """Raise a UsageError unless the output file has a valid suffix."""
         if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(
-                f"The file of a style transfer must end in .pt, got '{self.out.name}'."
+                f"The name of a style transfer file must end in .pt, got '{self.out.name}'."
             )

@@ -34,7 +34,7 @@ PROMPT = "a picture of {}"
 """The VCR study's prompt."""
 
 OPEN_CLIP = re.compile(r"(RN|ViT|EVA|convnext|coca|xlm|roberta|nllb|MobileCLIP)", re.IGNORECASE)
-"""How open_clip's model names start, for when open_clip is not installed."""
+"""Prefixes of open_clip's model names, used when open_clip is not installed."""
 
 AT_ONCE = 64
 """Number of texts per batch."""
@@ -74,7 +74,7 @@ class ImageEncoder(nn.Module):
 
 
 def load(name: str, request: Request) -> Model:
-    """Return the zero-shot classifier: NAME[/WEIGHTS] of open_clip, a repository or a folder."""
+    """Return the zero-shot classifier: open_clip's NAME[/WEIGHTS], a repository or a folder."""
     texts, names = texts_of(request)
     if _is_open_clip(name):
         return _from_open_clip(name, request, texts, names)
@@ -86,22 +86,22 @@ def texts_of(request: Request) -> tuple[list[str], tuple[str, ...] | None]:
     prompt = PROMPT if request.prompt is None else request.prompt
     if prompt.count("{}") != 1:
         raise UsageError(
-            f"A prompt must contain {{}} once, where the class's name goes, got '{prompt}'."
+            f"A prompt must contain {{}} once, as placeholder for the class name, got '{prompt}'."
         )
     names = request.class_names
     if names is not None and (len(names) < 2 or not all(name.strip() for name in names)):
-        raise UsageError(f"Class names must be two or more and none empty, got {list(names)}.")
+        raise UsageError(f"At least two non-empty class names are needed, got {list(names)}.")
     return [prompt.replace("{}", name) for name in names or class_names()], names
 
 
 def _is_open_clip(name: str) -> bool:
-    """Return whether a name is open_clip's rather than a repository or folder of transformers."""
+    """Return whether a name is an open_clip model, not a transformers repository or folder."""
     folder = Path(name)
     if folder.is_dir():
         return (folder / "open_clip_config.json").is_file()
     if name.startswith(("hf-hub:", "local-dir:")) or "/" not in name:
         return True
-    # owner/name is a repository, unless the first part is a model of open_clip.
+    # owner/name is a repository, unless the first part is an open_clip model.
     if find_spec("open_clip") is None:
         return OPEN_CLIP.match(name) is not None
     return name.partition("/")[0] in need("open_clip", "clip").list_models()
@@ -130,7 +130,7 @@ def _from_open_clip(
 
 
 def _named(package: ModuleType, name: str) -> tuple[str, str]:
-    """Return open_clip's model and weights, by default its first weights."""
+    """Return open_clip's names of the model and its weights, by default its first weights."""
     base, _, weights = name.partition("/")
     if base not in package.list_models():
         known = package.list_models()

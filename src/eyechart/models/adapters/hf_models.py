@@ -1,4 +1,4 @@
-"""`hf:REPO` or `hf:FOLDER`: image classifiers of transformers, with their processor.
+"""`hf:REPO` or `hf:FOLDER`: image classifiers from transformers, with their processor.
 
 The 224 px stimulus is resized to the processor's output size without cropping, then normalized.
 """
@@ -22,7 +22,9 @@ from eyechart.models.request import Request
 
 STIMULUS = 224
 PIL_RESAMPLING = ("nearest", "bicubic", "bilinear", "bicubic", "bilinear", "bilinear")
-"""By Pillow's numbers 0 … 5; Lanczos, box and Hamming become the closest method for tensors."""
+"""Interpolation for each of Pillow's method numbers 0 … 5; Lanczos, box and Hamming are replaced by
+the closest method that tensors support.
+"""
 
 
 def load(name: str, request: Request) -> Model:
@@ -31,7 +33,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def load_classifier(name: str, prefix: str, request: Request) -> Model:
-    """Return a classifier of transformers as the model `prefix:name`."""
+    """Return a classifier from transformers as the model `prefix:name`."""
     spec = f"{prefix}:{name}"
     package = transformers(prefix, "AutoImageProcessor", "AutoModelForImageClassification")
     with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
@@ -46,12 +48,15 @@ def load_classifier(name: str, prefix: str, request: Request) -> Model:
 
 
 def transformers(prefix: str, *names: str) -> ModuleType:
-    """Return the package with the parts that will be used, or raise with how to install it."""
+    """Return the package, or raise an error that says how to install it.
+
+    `names`: the attributes that will be used.
+    """
     return need("transformers", prefix, *names)
 
 
 def options_for(request: Request) -> dict[str, bool]:
-    """Return the options of every `from_pretrained`: no network and no remote code by default."""
+    """Return the options for `from_pretrained`: by default, no network and no remote code."""
     return {"local_files_only": not request.download, "trust_remote_code": request.trust}
 
 
@@ -70,7 +75,7 @@ def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
 
 
 def is_repository(spec: str, name: str) -> bool:
-    """Return True for a repository and False for a folder; a UsageError if it is neither."""
+    """Return True for a repository and False for a folder; raise a UsageError if it is neither."""
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -87,7 +92,7 @@ def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     """Return the preprocessing that a processor applies to a stimulus.
 
     The settings differ between kinds of processors, so their effect is measured on uniform images:
-    the size, and the two ends of the linear map from gray level to input.
+    the output size, and the values to which black and white are mapped.
     """
     black, white, red = (
         _processed(processor, color) for color in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
@@ -119,7 +124,7 @@ def _processed(processor: Untyped, color: tuple[int, int, int]) -> NDArray[np.fl
 
 
 def _channels(values: NDArray[np.float64]) -> Channels:
-    # Seven digits are what the processor's float32 keeps.
+    # The processor's float32 is precise to seven digits.
     red, green, blue = (round(float(value), 7) for value in values)
     return (red, green, blue)
 

@@ -21,13 +21,13 @@ NUMBERS = {
     "tensor(float16)": torch.float16,
     "tensor(uint8)": torch.uint8,
 }
-"""Supported input types; uint8 gets gray levels, 0 to 255."""
+"""Supported input types; uint8 inputs receive gray levels from 0 to 255."""
 
 PLACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 """The prefix of onnxruntime's error messages."""
 
 QUIET = 4
-"""The level of onnxruntime's log at which only fatal errors are printed."""
+"""The log level of onnxruntime at which only fatal errors are printed."""
 
 
 def load(name: str, request: Request) -> Model:
@@ -125,9 +125,9 @@ def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str |
 
 
 def _identity(path: Path, content: bytes) -> str:
-    """Return the SHA-256 of the file and of the files beside it that contain its weights."""
+    """Return the SHA-256 of the file and of the external files that contain its weights."""
     digest = hashlib.sha256(content)
-    # Large models keep their weights in other files, which the main file names.
+    # Large models keep their weights in separate files, which the main file names.
     if b"location" in content:
         for near in sorted(path.parent.iterdir()):
             if near != path and near.name.encode() in content and near.is_file():

@@ -1,4 +1,4 @@
-"""The outputs of a zoo's model: ImageNet's 1,000 classes, or others that have names."""
+"""The outputs of a zoo's model: ImageNet's 1,000 classes, or other named classes."""
 
 import difflib
 import re
@@ -12,14 +12,14 @@ from eyechart.labels.imagenet import class_names, wordnet_ids
 from eyechart.models.label_map import BACKGROUND_FIRST, LabelMap, find_map, map_of
 
 AGREEMENT = 0.5
-"""Fraction of names that must match ours; in any other order hardly any do."""
+"""Fraction of names that must match eyechart's; in any other order, hardly any would match."""
 
 NEAR_ENOUGH = 40
 """Maximum number of known names to list in an error."""
 
 
 class Scores(nn.Module):
-    """The logits of a network that returns a record."""
+    """Wraps a network that returns a record, and returns only its logits."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -36,9 +36,9 @@ def meaning_of(
 ) -> tuple[LabelMap | None, tuple[str, ...] | None]:
     """Return which outputs to keep, and their names if they are not ImageNet's.
 
-    1,000 outputs are ImageNet's if their labels are, or are generic (LABEL_0, …). If there is one
-    more in front, as in models from TensorFlow, it is dropped. If there are more outputs, all
-    labeled with WordNet ids, ImageNet's are selected.
+    1,000 outputs are ImageNet's if their labels are ImageNet's or generic (LABEL_0, …). If there is
+    one extra output in front, as in models from TensorFlow, it is dropped. If there are more
+    outputs and their labels include all of ImageNet's WordNet ids, these are selected.
     """
     if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
         return None, None

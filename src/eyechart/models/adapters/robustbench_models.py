@@ -40,7 +40,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def package() -> ModuleType:
-    """Return the part of RobustBench that loads models, or raise with how to install it."""
+    """Return the RobustBench module that loads models; if missing, raise how to install it."""
     _stand_in_for_autoattack()
     return need("robustbench.utils", "robustbench")
 
@@ -54,7 +54,7 @@ def known_models() -> dict[str, list[str]]:
 
 
 def steps_for(name: str, threat: str) -> Preprocessing:
-    """Return size and interpolation of the package's preprocessing, without its crop."""
+    """Return the input size and interpolation of RobustBench's preprocessing, without its crop."""
     enums = import_module("robustbench.model_zoo.enums")
     transforms = import_module("robustbench.data").get_preprocessing(
         enums.BenchmarkDataset.imagenet, enums.ThreatModel(threat), name, None
@@ -71,15 +71,15 @@ def steps_for(name: str, threat: str) -> Preprocessing:
 
 
 def _stand_in_for_autoattack() -> None:
-    # RobustBench from PyPI imports AutoAttack by its name on GitHub, but depends on it by its
-    # name on PyPI. No attack is run here.
+    # RobustBench from PyPI imports AutoAttack under its GitHub name, but depends on it under its
+    # PyPI name. No attack is run here.
     if find_spec("autoattack") is None and find_spec("pyautoattack") is not None:
         for part in ("", ".state"):
             sys.modules[f"autoattack{part}"] = import_module(f"pyautoattack{part}")
 
 
 def _folder(name: str, threat: str) -> str:
-    """Return the folder of checkpoints: ./models if the package put them there, or torch hub's."""
+    """Return the checkpoint folder: ./models if RobustBench put it there, otherwise torch hub's."""
     if Path("models", "imagenet", threat, f"{name}.pt").is_file():
         return "models"
     return str(Path(torch.hub.get_dir(), "robustbench"))

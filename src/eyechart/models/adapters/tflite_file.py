@@ -1,4 +1,4 @@
-"""`tflite:FILE`: models in the TensorFlow Lite format, run by ai-edge-litert, often 8-bit."""
+"""`tflite:FILE`: TensorFlow Lite models, often with 8-bit weights, run by ai-edge-litert."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ SOFTMAX_STEP = 1 / 256
 
 @dataclass(frozen=True)
 class Tensor8:
-    """An input or output: its index, its data type, and x = scale · (q − zero)."""
+    """An input or output: its index, its data type, and its quantization x = scale · (q − zero)."""
 
     index: int
     dtype: np.dtype[Untyped]
@@ -41,7 +41,7 @@ class Tensor8:
         return self.dtype.kind in "iu" and self.scale > 0
 
     def write(self, real: Numbers) -> Numbers:
-        """Return real numbers in the tensor's representation."""
+        """Return real numbers converted to the tensor's representation."""
         if self.dtype.kind == "f":
             return real.astype(self.dtype)
         ends = np.iinfo(self.dtype)
@@ -91,10 +91,11 @@ def load(name: str, request: Request) -> Model:
 
 
 def raw_levels(source: Tensor8, side: int | None) -> Preprocessing:
-    """Return the preprocessing with which an 8-bit input gets the image's gray levels.
+    """Return the preprocessing that passes the image's gray levels to an 8-bit input.
 
     A network that was trained on (level − a)/b is converted with scale 1/b and zero point a, so its
-    input numbers are the levels themselves (levels − 128 if signed). Floats get 0…1.
+    input numbers are the levels themselves (levels − 128 if signed). Float inputs get values in
+    0…1.
     """
     if not source.is_quantized:
         return Preprocessing(side)
@@ -133,7 +134,7 @@ class Lite:
 
 
 def _normalized(scores: Numbers) -> Numbers:
-    """Return rows that sum to 1; a row of zeros becomes a uniform distribution."""
+    """Return the scores with each row scaled to sum to 1; a row of zeros becomes uniform."""
     sums = scores.sum(axis=-1, keepdims=True)
     even = np.full_like(scores, 1 / scores.shape[-1])
     return np.where(sums > 0, scores / np.where(sums > 0, sums, 1), even)
@@ -141,7 +142,7 @@ def _normalized(scores: Numbers) -> Numbers:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Silence what the library prints to stderr from C++, such as the name of its delegate."""
+    """Suppress what the library prints to stderr from C++, such as the name of its delegate."""
     try:
         # C++ writes to the file descriptor, which contextlib.redirect_stderr does not redirect.
         kept = os.dup(2)
@@ -199,10 +200,10 @@ def _described(details: dict[str, Untyped]) -> Tensor8:
 
 
 def with_logits(content: bytes) -> bytes:
-    """Return the file with the softmax's input as its output, if it ends with a softmax.
+    """Return the file with its logits as output instead of the final softmax, if it has one.
 
-    In steps of 1/256 most classes get probability 0 and many classes are tied; the logits, although
-    8-bit as well, tell them apart. Requantization steps may follow the softmax. Nothing else is
+    In steps of 1/256, most classes have probability 0 and many classes are tied; the logits, even
+    in 8 bits, distinguish them. Requantization steps may follow the softmax. Nothing else is
     changed, and the file keeps its length.
     """
     schema: Untyped = import_module("ai_edge_litert.schema_py_generated")
@@ -225,7 +226,7 @@ def with_logits(content: bytes) -> bytes:
     options = schema.SoftmaxOptions()
     table = step.BuiltinOptions()
     options.Init(table.Bytes, table.Pos)
-    # With another beta the softmax's input is not the logits, but a multiple of them.
+    # With a beta other than 1, the softmax's input is a multiple of the logits.
     if options.Beta() != 1:
         return content
     outputs[0] = step.Inputs(0)
@@ -233,7 +234,7 @@ def with_logits(content: bytes) -> bytes:
 
 
 def _kind(model: Untyped, step: Untyped) -> int:
-    """Return which TensorFlow Lite operator a step is."""
+    """Return the code of the TensorFlow Lite operator that a step applies."""
     code = model.OperatorCodes(step.OpcodeIndex())
-    # Old files only have the deprecated field, new files may only have the other.
+    # Old files only have the deprecated field; new files may only have the new one.
     return max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))

@@ -27,14 +27,14 @@ def load(name: str, request: Request) -> Model:
     outputs = int(getattr(network, "num_classes", 0))
     if outputs < 2:
         raise UsageError(
-            f"{spec} must be a classifier, but it only returns features: use another tag."
+            f"{spec} must be a classifier, but it only returns features: use a different tag."
         )
     labels = _labels(timm, network, outputs)
     return finished(spec, network, request, steps(spec, config), labels=labels)
 
 
 def steps(spec: str, config: dict[str, Untyped]) -> Preprocessing:
-    """Return timm's data configuration, without the crop, which the stimulus already had."""
+    """Return timm's data configuration without its crop, since the stimulus is already cropped."""
     channels, height, width = config["input_size"]
     if channels != 3:
         raise UsageError(f"{spec} must take images with 3 channels, but takes {channels}.")
@@ -58,7 +58,7 @@ def _check(timm: ModuleType, name: str) -> None:
 
 
 def _labels(timm: ModuleType, network: Untyped, outputs: int) -> list[str]:
-    """Return the names of the outputs: from the weights, or those of ImageNet's larger sets."""
+    """Return the names of the outputs, from the weights or from ImageNet's larger class sets."""
     config = getattr(network, "pretrained_cfg", None) or {}
     names = config.get("label_names")
     if names and len(names) == outputs:

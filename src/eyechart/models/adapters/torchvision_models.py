@@ -1,4 +1,4 @@
-"""`torchvision:NAME` or `torchvision:NAME/WEIGHTS`, with the transforms of the weights.
+"""`torchvision:NAME` or `torchvision:NAME/WEIGHTS`: torchvision models, with their transforms.
 
 The 224 px stimulus is resized to the weights' crop size without cropping, then normalized.
 """
@@ -34,7 +34,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def steps_of(transforms: Untyped) -> Preprocessing:
-    """Return the weights' transforms, without the crop, which the stimulus already had."""
+    """Return the weights' transforms without the crop, since the stimulus is already cropped."""
     red, green, blue = transforms.mean
     spread_red, spread_green, spread_blue = transforms.std
     return Preprocessing(
@@ -52,7 +52,7 @@ def _weights(models: ModuleType, base: str, wanted: str) -> Untyped:
     enum = models.get_model_weights(base)
     if not wanted:
         return enum.DEFAULT
-    # Some weights are for features only, with an untrained classifier.
+    # Some weights are trained only as feature extractors, and their classifier is untrained.
     able = [name for name, one in enum.__members__.items() if one.meta.get("categories")]
     if wanted not in able:
         where = f"torchvision.models.get_model_weights('{base}')"

@@ -1,6 +1,6 @@
-"""What all model zoos share: no downloads or unpickling by default, and one-sentence errors.
+"""Loading from any model zoo: no downloads or unpickling by default, and one-sentence errors.
 
-Each zoo's adapter decides which model it is and what its outputs mean.
+Each zoo's adapter determines the model and the meaning of its outputs.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ class OfflineError(ConnectionError):
 
 @contextmanager
 def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]:
-    """Let a zoo load the model `spec`; any failure becomes one UsageError.
+    """Let a zoo load the model `spec`; any failure is raised as a single UsageError.
 
     Without `request.download` no connection is made: weights must already be on this machine.
-    Without `request.trust` only tensors are unpickled, even if the zoo requests more. If the name
-    is that of a `repository`, a missing file means that it was not downloaded.
+    Without `request.trust` only tensors are unpickled, even if the zoo requests more. `repository`:
+    the model is a repository, so a missing file means that it was not downloaded.
     """
     try:
         unpickling = anything() if request.trust else weights_only()
@@ -50,7 +50,7 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
 
 
 def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> UsageError:
-    # Libraries wrap the error that tells what happened, so the whole chain is searched.
+    # Libraries wrap the most specific error in others, so the whole chain is searched.
     chain = list(_causes(error))
     kinds = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     message = " ".join(str(cause) for cause in chain)
@@ -64,7 +64,7 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
         or "PytorchStreamReader" in message
     ):
         return UsageError(
-            f"The file of weights of {spec} is damaged or incomplete: download it again."
+            f"The weights file of {spec} is damaged or incomplete: download it again."
         )
     absent = {"OfflineError", "LocalEntryNotFoundError"} | ({"OSError"} if repository else set())
     if not request.download and kinds & absent:
@@ -87,7 +87,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 @contextmanager
 def _network(allowed: bool) -> Iterator[None]:
-    """Keep this thread off the network, unless allowed."""
+    """Prevent this thread from accessing the network, unless allowed."""
     if allowed:
         yield
         return
@@ -107,8 +107,8 @@ def _network(allowed: bool) -> Iterator[None]:
 
 
 def _install_hook() -> None:
-    # Zoos download in many ways, and this is the one point that all of them pass. An audit hook
-    # cannot be removed, so there is only one, and it is idle outside `_network`.
+    # Zoos download in many ways, but an audit hook intercepts all of them. It cannot be removed, so
+    # only one is installed, and it does nothing outside `_network`.
     global _hooked
     if not _hooked:
         sys.addaudithook(_reject_connections)
@@ -125,7 +125,7 @@ def _reject_connections(event: str, arguments: tuple[object, ...]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the zoos' warnings and logs; errors are still raised."""
+    """Suppress the zoos' warnings and logs; errors are still raised."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -149,8 +149,9 @@ def finished(
 ) -> Model:
     """Return the zoo's module as a `Model`, identified by its weights and these settings.
 
-    `labels`: the zoo's names of its outputs, None if they are ImageNet's. `also`: what else its
-    scores depend on. `network`: what the module is a part of, if all of it counts for the identity.
+    `labels`: the zoo's names of its outputs, None if they are ImageNet's. `also`: other settings
+    that affect its scores. `network`: a larger network that contains the module; if given, the
+    identity is computed from all of its weights.
     """
     digest = hashlib.sha256(identity_of(network or module).encode())
     label_map, names = meaning_of(labels, spec) if labels is not None else (None, None)
@@ -181,9 +182,9 @@ def square(spec: str, height: int, width: int) -> int:
 
 
 def interpolation(name: str) -> str:
-    """Return our name of a zoo's interpolation; "random" (for training) is bicubic."""
+    """Return eyechart's name for a zoo's interpolation; "random" (for training) is bicubic."""
     name = {"random": "bicubic", "nearest-exact": "nearest"}.get(name, name)
     if name not in INTERPOLATIONS:
-        # Lanczos and others: the closest that exists for tensors.
+        # Lanczos and others: bicubic is the closest that tensors support.
         return "bicubic"
     return name

@@ -1,6 +1,6 @@
 """Contrast-limited adaptive histogram equalization (CLAHE) of lightness, as in OpenCV.
 
-Batched, on any device. Hues do not change, since a and b of Lab do not.
+Works on batches, on any device. Hues do not change, since Lab's a and b are not modified.
 """
 
 import torch
@@ -13,9 +13,9 @@ LEVELS = 256
 
 
 def equalize(images: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
-    """Return 8-bit RGB images (B, 3, H, W) with L of Lab equalized in tiles × tiles tiles.
+    """Return 8-bit RGB images (B, 3, H, W) with Lab lightness equalized in tiles × tiles tiles.
 
-    `clip`: maximum count of a histogram level, as a multiple of a uniform histogram's.
+    `clip`: maximum count of a histogram bin, as a multiple of its count in a uniform histogram.
     """
     lab = to_lab(images)
     lab[:, 0] = equalize_levels(lab[:, 0], clip, tiles)
@@ -77,7 +77,7 @@ def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
     # As in OpenCV, at least one pixel per level is allowed.
     limit = max(int(clip * area / LEVELS), 1)
     over = (counts - limit).clamp_(min=0).sum(dim=1, keepdim=True)
-    # The excess is distributed evenly, and its remainder, one each, at equal distances.
+    # The excess is distributed evenly; its remainder goes, one each, to equally spaced bins.
     rest = over % LEVELS
     step = LEVELS // rest.clamp(min=1)
     extra = (bins % step == 0) & (bins // step < rest)
@@ -89,7 +89,7 @@ def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
 def _neighbors(
     length: int, side: int, tiles: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the tiles before and after each pixel of a line, and the weight of the second."""
+    """Return the tiles before and after each pixel of a line, and the weight of the tile after."""
     # OpenCV multiplies by the reciprocal as well; a division would round differently.
     position = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
     before = position.floor()

@@ -1,4 +1,4 @@
-"""Defenses by cropping: ten crops, whose probabilities are averaged, or the center crop."""
+"""Cropping defenses: average the probabilities of ten crops, or use the center crop."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from eyechart.models.probabilities import log_probabilities
 
 
 def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, int]]) -> str:
-    """Return a note if ten crops are taken of images that are no larger than a crop, or "".
+    """Return a note if ten crops are taken from images that are no larger than a crop, or "".
 
     `sizes`: height and width of the images, in px.
     """
@@ -29,10 +29,10 @@ def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, in
 
 
 def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]:
-    """Yield the four corner crops, the center crop, and the same mirrored.
+    """Yield the four corner crops, the center crop, and the mirror images of these five.
 
-    Crops have `side` px if images are larger; otherwise they have a `share` of each side and are
-    resized to the size of the images.
+    Crops are `side` × `side` px if images are larger; otherwise their height and width are the
+    fraction `share` of the image's, and they are resized to the size of the images.
     """
     size = images.shape[2:]
     is_larger = _is_larger(size, side)

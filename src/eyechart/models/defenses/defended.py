@@ -1,7 +1,7 @@
-"""Models behind defenses, which change a model's input images or combine its scores.
+"""Models with defenses, which change a model's input images or combine its scores.
 
-A defended model is a model like any other: it has its own name and identity, and shares everything
-else with the model that it wraps.
+A defended model is used like any other model: it has its own name and identity, and shares
+everything else with the model that it wraps.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from eyechart.models.model import Model
 
 
 class Defended(Model):
-    """A model behind a defense; what its first call determines does not affect the original."""
+    """A model with a defense; attributes set by its first call do not affect the original model."""
 
     def __init__(self, model: Model, defense: Defense) -> None:
         # Shares the network but not the attributes, which the first call may set.
@@ -28,7 +28,7 @@ class Defended(Model):
         self.mark(defense.name, sorted(defense.settings.items()))
 
     def __call__(self, images: Any, wait: bool = True) -> Tensor:
-        """Return the scores of images, as `Model` does."""
+        """Return the scores of images; see `Model`."""
         levels = to_rgb_levels(images)
         ask: Ask = partial(super().__call__, wait=wait)
         # From the innermost defense to the outermost, so that the first one listed sees images
@@ -51,11 +51,11 @@ def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window:
 
 
 def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
-    """Return a model that averages over the four corner crops, the center, and their mirrors.
+    """Return a model that averages over the corner crops, the center crop and their mirror images.
 
     If images are larger than `side` px, crops are `side` × `side` px and not resized, as in the
-    ImageNet-C paper. Otherwise crops have this `share` of height and width and are resized to the
-    size of the image. Scores are the logarithm of the mean of the ten probabilities.
+    ImageNet-C paper. Otherwise crops have the fraction `share` of the height and width, and are
+    resized to the size of the image. Scores are the logarithm of the mean of the ten probabilities.
     """
     return Defended(model, checked_defense(TEN_CROP, {"share": share, "side": side}))
 
@@ -63,13 +63,13 @@ def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
 def center_crop(model: Model, side: int = 224) -> Model:
     """Return a model that sees the center `side` × `side` px of larger images.
 
-    It is the comparison for ten crops of the same images.
+    This is the baseline for ten crops of the same images.
     """
     return Defended(model, checked_defense(CENTER_CROP, {"side": side}))
 
 
 def apply_defenses(model: Model, names: Sequence[str | Defense]) -> Model:
-    """Return the model behind defenses, the first of which gets the images first.
+    """Return the model with defenses; the first defense in the list is applied to the images first.
 
     `names`: names in `DEFENSES`, with settings as in `clahe:clip=3,tiles=4`.
     """

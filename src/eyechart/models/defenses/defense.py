@@ -18,7 +18,7 @@ Ask = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """A number that a defense takes: above 0 and at most `most`; any, integer, or odd integer."""
+    """A numeric setting of a defense, above 0 and at most `most`; see `step`."""
 
     name: str
     usual: float
@@ -27,7 +27,7 @@ class Setting:
     """0: any number; 1: integers; 2: odd integers."""
 
     def read(self, value: float, defense: str) -> float:
-        """Return the value, as an int if it must be an integer; a UsageError if it is invalid."""
+        """Return the value, as an int if it must be one; raise a UsageError if it is invalid."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and 0 < value <= self.most and self._fits(value):
             return int(value) if self.step else float(value)
@@ -55,24 +55,24 @@ class Kind:
 
 @dataclass(frozen=True)
 class Defense:
-    """A defense with all its settings, in the order of their declaration."""
+    """A defense with all its settings, in the order in which they are declared."""
 
     name: str
     settings: Mapping[str, float]
 
     def __str__(self) -> str:
-        """The name as users type it, with the settings that differ from the defaults."""
+        """The name as users type it, followed by the settings that differ from their defaults."""
         usual = {setting.name: setting.usual for setting in DEFENSES[self.name].settings}
         unusual = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
         return f"{self.name}:{','.join(unusual)}" if unusual else self.name
 
     def __call__(self, ask: Ask, images: Tensor) -> Tensor:
-        """Return the scores of images with this defense; `ask` is the model behind it."""
+        """Return the scores of images with this defense; `ask` calls the defended model."""
         return DEFENSES[self.name].scores(ask, images, **self.settings)
 
 
 def read_defenses(names: Sequence[str | Defense]) -> tuple[Defense, ...]:
-    """Return the defenses with these names; a UsageError if one is invalid."""
+    """Return the defenses with these names; raise a UsageError if one is invalid."""
     return tuple(
         name if isinstance(name, Defense) else _read(as_text(name, "Each of defenses"))
         for name in as_list(names, "defenses")
@@ -80,7 +80,7 @@ def read_defenses(names: Sequence[str | Defense]) -> tuple[Defense, ...]:
 
 
 def checked_defense(name: str, settings: Mapping[str, float]) -> Defense:
-    """Return the defense with these settings and defaults; a UsageError if one is invalid."""
+    """Return the defense with these settings and defaults; raise a UsageError if one is invalid."""
     known = {setting.name: setting for setting in DEFENSES[name].settings}
     for key in settings:
         if key not in known:
@@ -118,7 +118,7 @@ def _read(text: str) -> Defense:
         value = _number(number)
         if key in settings or value is None:
             raise UsageError(
-                "A defense must be a name, or a name and its settings with a number each, such as"
+                "A defense must be a name, optionally followed by numeric settings, such as"
                 f" clahe:clip=3,tiles=4, got '{text}'."
             )
         settings[key] = value

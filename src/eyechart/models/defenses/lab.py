@@ -1,6 +1,8 @@
-"""RGB to CIE Lab (white point D65) and back in 8 bits: L is 0…255 for 0…100, a and b + 128.
+"""RGB to CIE Lab (white point D65) and back, in 8 bits.
 
-To Lab in integer arithmetic with OpenCV's precision, to match its levels; back in floats.
+L is scaled from 0…100 to 0…255, and 128 is added to a and b.
+The conversion to Lab uses integer arithmetic with OpenCV's precision, to match its levels; the
+conversion back uses floats.
 """
 
 from functools import cache
@@ -19,7 +21,7 @@ MATRIX = (
 WHITE = (0.950456, 1.0, 1.088754)
 
 FINE = 8
-"""Steps of linear light per gray level."""
+"""Number of steps of linear light per gray level."""
 SHARE, ROOT = 12, 15
 """Fractional bits of the matrix and of the cube roots, in fixed-point arithmetic."""
 MIDDLE = 128
@@ -40,7 +42,7 @@ def to_lab(images: Tensor) -> Tensor:
 
 
 def to_rgb(lab: Tensor) -> Tensor:
-    """Return 8-bit Lab images (B, 3, H, W) as 8-bit RGB; colors outside of RGB are clipped."""
+    """Return 8-bit Lab images (B, 3, H, W) as 8-bit RGB; out-of-range colors are clipped."""
     level, a, b = lab.float().unbind(1)
     y = (level / 2.55 + 16) / 116
     light = [_cube(y + (a - MIDDLE) / 500), _cube(y), _cube(y - (b - MIDDLE) / 200)]
@@ -82,13 +84,13 @@ def _inverse() -> tuple[tuple[float, ...], ...]:
 
 @cache
 def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return linear light of the 256 levels, and the cube roots of light (linear when dark)."""
+    """Return tables of linear light for the 256 levels and of the cube roots of linear light."""
     level = torch.arange(256, dtype=torch.float64) / 255
     # The inverse of sRGB's transfer function.
     linear = torch.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
     light = torch.arange(256 * FINE, dtype=torch.float64) / (255 * FINE)
     # CIE Lab replaces the cube root by a straight line below (6/29)³ = 216/24389.
     roots = torch.where(light > 216 / 24389, light ** (1 / 3), (24389 / 27 * light + 16) / 116)
-    # Rounded to fixed point, as OpenCV's tables are.
+    # Rounded to fixed point, like OpenCV's tables.
     tables = ((linear * 255 * FINE).round(), (roots * 2**ROOT).round())
     return cast(tuple[Tensor, Tensor], tuple(table.int().to(device) for table in tables))

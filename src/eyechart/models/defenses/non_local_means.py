@@ -1,7 +1,7 @@
-"""Estimation of image noise, and non-local means, which removes about that much noise.
+"""Estimate the noise in images, and remove about that much noise with non-local means.
 
-Noise: Donoho and Johnstone's estimate. Weights: Buades, Coll and Morel's, minus the difference that
-noise explains.
+The noise estimate is by Donoho and Johnstone. The weights are by Buades, Coll and Morel, minus the
+patch difference that noise explains.
 """
 
 from functools import reduce
@@ -14,7 +14,7 @@ from eyechart.models.defenses.clahe import mirrored
 from eyechart.models.defenses.defense import Kind, Setting, before_model
 
 QUARTILE = 0.6744897501960817
-"""The third quartile of the standard normal distribution: half of all |x| are below."""
+"""The third quartile of the standard normal distribution: |x| is smaller with probability 0.5."""
 
 HIGH_PASS = (-0.12940952255126037, -0.22414386804201338, 0.8365163037378079, -0.48296291314453414)
 """The high-pass filter of Daubechies' wavelet with four taps."""
@@ -23,13 +23,13 @@ FLAT = 1e-3
 """Details below this number of gray levels are ignored as rounding errors."""
 
 FARTHEST = 80.0
-"""Weights below exp(−80) are raised to it: denormal numbers are slow."""
+"""Weights below exp(−80) are raised to exp(−80), because denormal numbers are slow."""
 
 
 def noise_level(images: Tensor) -> Tensor:
-    """Return the standard deviation of the noise in 8-bit images (B, C, H, W): (B, C), in levels.
+    """Return the noise's standard deviation in 8-bit images (B, C, H, W): (B, C), in gray levels.
 
-    σ̂ = median |HH₁| / 0.6745 over the finest diagonal details, without flat regions; 0 if the
+    σ̂ = median |HH₁| / 0.6745 over the finest diagonal details, excluding flat regions; 0 if the
     whole image is flat.
     """
     details = _details(_details(images.float(), 3), 2).flatten(2).abs()
@@ -73,7 +73,7 @@ def denoise(images: Tensor, strength: float = 0.8, patch: int = 5, window: int =
 
 
 def _summed(planes: Tensor, side: int) -> Tensor:
-    """Return the sums over all squares of this side that fit in."""
+    """Return the sums over all squares with this side that lie inside the planes."""
     for dim in (2, 3):
         room = planes.shape[dim] - side + 1
         parts = (planes.narrow(dim, start, room) for start in range(side))
@@ -82,13 +82,13 @@ def _summed(planes: Tensor, side: int) -> Tensor:
 
 
 def _details(levels: Tensor, dim: int) -> Tensor:
-    """Return every second value of the high-pass filter along one dimension."""
+    """Return every second output value of the high-pass filter along one dimension."""
     length = levels.shape[dim]
     count = (length + 3) // 2
     parts = []
     for tap in range(4):
         places = torch.arange(count, device=levels.device) * 2 - 2 + tap
-        # Reflected at the border of the last pixel, not at its center.
+        # Reflected at the outer edge of the last pixel, not at its center.
         turn = places.remainder(2 * length)
         parts.append(levels.index_select(dim, torch.minimum(turn, 2 * length - 1 - turn)))
     return reduce(torch.add, (part * tap for part, tap in zip(parts, HIGH_PASS, strict=True)))
