@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from commands import Result
 from eyechart.cli.app import main
+from eyechart.cli.shared import progress
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics
 from eyechart.suites.assets import VARIABLE, write_styles
 from outside import pytest_terminal_summary  # noqa: F401 (pytest calls it at the end)
@@ -21,8 +22,10 @@ settings.load_profile("ours")
 
 
 @pytest.fixture
-def run(capsys):
+def run(capsys, monkeypatch):
     """Run the command in this process."""
+    # on a busy machine a step can take long enough for a line of progress between the messages
+    monkeypatch.setattr(progress, "INTERVAL_S", 3600)
 
     def call(*arguments: object) -> Result:
         with pytest.raises(SystemExit) as stop:

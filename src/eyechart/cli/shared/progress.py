@@ -1,11 +1,16 @@
-"""A progress bar on the terminal, with rate and time left; silent in pipes and logs."""
+"""Progress with rate and time left: a bar on the terminal, a line every few seconds in a log."""
 
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
 from eyechart.core.progress import Advance
+
+INTERVAL_S = 10.0
+"""Seconds between two lines if standard error is not a terminal."""
 
 
 class ProgressBars:
@@ -33,9 +38,13 @@ class ProgressBars:
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Advance]:
-    """Yield a function that advances the bar and prints a message, if there is one."""
+    """Yield a function that advances the bar and prints a message, if there is one.
+
+    If standard error is not a terminal, a line is printed every `INTERVAL_S` instead.
+    """
     if not sys.stderr.isatty():
-        yield _print_message
+        with ProgressLines(title, total) as lines:
+            yield lines.advance
         return
 
     from rich.console import Console
@@ -61,6 +70,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate())
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
+        # rich would read square brackets in a title as markup
         task = progress.add_task(escape(title), total=total)
 
         def advance(n_done: int, message: str) -> None:
@@ -71,6 +81,83 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
         yield advance
 
 
-def _print_message(n_done: int, message: str) -> None:
-    if message:
-        print(message, file=sys.stderr)
+class ProgressLines:
+    """Prints one line on standard error every `INTERVAL_S`, for logs; none for shorter work.
+
+    The lines come from a thread of their own, since a single step may take minutes.
+    """
+
+    def __init__(self, title: str, total: int) -> None:
+        self._title, self._total = title, total
+        self._n_done = self._n_printed = 0
+        self._first: tuple[float, int] | None = None
+        self._latest = self._start = time.monotonic()
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
+
+    def __enter__(self) -> "ProgressLines":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        # Work that printed lines also gets a last one, so that a log shows that it ended.
+        if self._n_printed and self._n_done >= self._total:
+            seconds = _duration(time.monotonic() - self._start)
+            _print_line(f"{self._title}: {self._counts()}, finished after {seconds}")
+
+    def advance(self, n_done: int, message: str) -> None:
+        """Count steps, and print a message, if there is one."""
+        with self._lock:
+            self._n_done += n_done
+            self._latest = time.monotonic()
+            # The first call counts work of an earlier run, which must not affect the rate.
+            if self._first is None:
+                self._first = self._latest, self._n_done
+        if message:
+            _print_line(message)
+
+    def line(self) -> str:
+        """Return what is done, and the rate and the time left once they are known."""
+        with self._lock:
+            text = f"{self._title}: {self._counts()}"
+            start, n_before = self._first or (self._latest, self._n_done)
+            n_new, seconds = self._n_done - n_before, self._latest - start
+            if n_new <= 0 or seconds <= 0:
+                return text
+            rate = n_new / seconds
+            left = _duration(max(self._total - self._n_done, 0) / rate)
+            return f"{text}, {rate:,.{1 if rate >= 1 else 3}f}/s, {left} left"
+
+    def _counts(self) -> str:
+        return f"{self._n_done:,} of {self._total:,}"
+
+    def _print_lines(self) -> None:
+        while not self._ended.wait(INTERVAL_S):
+            _print_line(self.line())
+            self._n_printed += 1
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in words of two units at most.
+
+    Example:
+        >>> _duration(42.4), _duration(200), _duration(7_300)
+        ('42 s', '3 min 20 s', '2 h 2 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _print_line(text: str) -> None:
+    # Flushed, since standard error may be buffered in a log, where a late line is of no use.
+    print(text, file=sys.stderr, flush=True)
