@@ -41,5 +41,7 @@ def _was_free(job: Job, path: Path, work: Callable[[Job], None]) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     with try_lock(path) as is_free:
         if is_free:
+            # the lock is held until the file is written, so that no other process begins the same
+            # job
             work(job)
     return is_free

@@ -279,6 +279,7 @@ def _has(members: Iterable[str], name: str) -> bool:
     """Whether a corruption or experiment is among the members, with or without suite."""
     # Published experiments are looked up by the corruption whose class they belong to.
     names = {name, EXPERIMENTS.get(name, name)}
+    # In both directions, because either name may lack its suite.
     return any(
         is_direct(m, candidate) or is_direct(candidate, m) for m in members for candidate in names
     )

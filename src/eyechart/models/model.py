@@ -94,6 +94,7 @@ class Model:
 
     def offer_maps(self, maps: Sequence[LabelMap]) -> None:
         """Use the first of these label maps with the right number of outputs, if there is one."""
+        # A map that a card or a zoo has set takes precedence.
         if self.label_map is None:
             self._offered = tuple(maps)
 

@@ -24,6 +24,7 @@ def log_probabilities(scores: Tensor) -> Tensor:
     """
     scores = scores.float()
     are_probabilities = _are_probabilities(scores)
+    # Without the floor, a probability of 0 would become −∞.
     logarithms = scores.clamp(min=torch.finfo(torch.float32).tiny).log()
     # Both are computed, so that choosing between them does not synchronize a GPU.
     return torch.where(are_probabilities, logarithms, scores.log_softmax(dim=1))

@@ -91,9 +91,11 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
             )
     return replace(
         parts[0],
+        # the record does not list the corruptions, so that a second suite can be added later
         corruption=SEVERAL,
         severity=None,
         style_transfer=None,
+        # corruptions of an earlier run keep their versions
         corruption_versions=before | now,
     )
 

@@ -107,6 +107,7 @@ class Plan(TestsetSettings):
         if not all(isinstance(name, str) for name in self.corruptions):
             raise UsageError(f"corruptions must be a list of names, got {brief(self.corruptions)}.")
         if not self.corruptions:
+            # Only here: a corruption that is asked for by name is rejected, not left out.
             return ready_entries(load_suite(self.suite))
         chosen = []
         for name in self.corruptions:

@@ -156,6 +156,7 @@ def load_published(
 
 
 def _without_clean(source: str, files: Corrupted) -> ImageSet:
+    # Class and stem, which do not depend on the folder or on the suffix.
     names = (_key(image) for image in files.listed)
     return ImageSet(
         source,

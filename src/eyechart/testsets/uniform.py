@@ -160,6 +160,7 @@ def find_strengths(
         # False position alone may creep towards the root from one side; bisection halves the
         # bracket.
         if step % 2:
+            # Δv may be equal at both ends; the quotient is clipped below.
             share = (target[rows] - below[rows]) / np.maximum(above[rows] - below[rows], 1e-9)
             # Away from both ends, since a step onto an end would not shorten the bracket.
             middle = low[rows] + np.clip(share, 0.05, 0.95) * (high[rows] - low[rows])

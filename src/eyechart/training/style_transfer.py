@@ -143,6 +143,7 @@ def _at_least(image: Tensor, side: int) -> Tensor:
     shorter = min(image.shape[1:])
     if shorter >= side:
         return image
+    # Rounding may leave a side below the crop, hence the lower bound.
     size = [max(side, round(length * side / shorter)) for length in image.shape[1:]]
     enlarged = interpolate(image[None].float(), size, mode="bilinear")[0]
     return enlarged.round().clamp(0, 255).to(torch.uint8)

@@ -224,6 +224,7 @@ def _section_lines(sections: dict[str, list[Entry]]) -> Iterator[str]:
 
 def _entry_lines(name: str, text: str, column: int) -> list[str]:
     lines = wrap(text, _width() - column, break_on_hyphens=False)
+    # only now, because `wrap` must not break lines there
     lines = [line.replace("\xa0", " ") for line in lines]
     if not lines or len(name) + 4 > column:
         return [f"  {name}", *(f"{'':{column}}{line}" for line in lines)]

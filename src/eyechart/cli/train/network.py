@@ -49,6 +49,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
         try:
             train_set, test_set = _load(settings, progress)
             data = training_data(train_set)
+            # numbered by the classes of the training set, some of which the test set may lack
             test = (
                 None
                 if test_set is None
