@@ -102,14 +102,14 @@ STUDIES.add(
             "timm:resnet18.fb_swsl_ig1b_ft_in1k",
             "SWSL",
             "ResNet-18",
-            "timm's copy of the weights first published by way of torch hub",
+            "timm's copy of the weights first published through torch hub",
         ),
         StudyModel(
             "SWSL_RESNEXT101_32X16D",
             "timm:resnext101_32x16d.fb_swsl_ig1b_ft_in1k",
             "SWSL",
             "ResNeXt-101",
-            "timm's copy of the weights first published by way of torch hub",
+            "timm's copy of the weights first published through torch hub",
         ),
         StudyModel(
             "CLIP",
