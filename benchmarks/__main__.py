@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: how fast eyechart is on this machine, next to named rivals in one run."""
+"""`python -m benchmarks`: measure how fast eyechart and rival packages are on this machine."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
 
 @app.callback()
 def _bench() -> None:
-    """Measure speed on this machine, next to named rivals."""
+    """Measure the speed of eyechart and of rival packages on this machine."""
 
 
 @app.command("corruptions")
@@ -50,27 +50,27 @@ def corruptions(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="Suites to time, or YAML files; can be repeated. [imagenet-c and its extra]"
+            help="Suites or YAML files to time; repeatable. [imagenet-c and imagenet-c-extra]"
         ),
     ] = None,
     batch_size: Annotated[
-        list[int] | None, typer.Option(help="Batch sizes; can be repeated. [1 and 32]")
+        list[int] | None, typer.Option(help="Batch sizes; repeatable. [1 and 32]")
     ] = None,
     size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
-    severity: Annotated[float, typer.Option(help="Any number from 0 to 5.")] = 3.0,
+    severity: Annotated[float, typer.Option(help="Severity, from 0 to 5.")] = 3.0,
     threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     rival: Annotated[
-        Path | None, typer.Option(help="Folder that holds the imagecorruptions package.")
+        Path | None, typer.Option(help="Folder that contains the imagecorruptions package.")
     ] = None,
     draw: Annotated[
         str | None,
-        typer.Option(help="'paper': parameters drawn from the suite's published domain."),
+        typer.Option(help="'paper': draw parameters from the suite's published domain."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="About how long to time each.")] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Approximate seconds per measurement.")] = 1.0,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
 ) -> None:
-    """Time every corruption, and a rival in the same run where there is one."""
+    """Time every corruption, and the same corruption in a rival package if it has one."""
     check_severity(np.array([severity]))
     batches = tuple(sorted(set(batch_size or (1, 32))))
 
@@ -87,7 +87,7 @@ def corruptions(
     if out is not None:
         check_file_to_write(out)
     if rival is not None and not plan.allows_rival:
-        raise UsageError("A rival can be timed only on the cpu, at severity 1, 2, 3, 4 or 5.")
+        raise UsageError("A rival can only be timed on the CPU, at severity 1, 2, 3, 4 or 5.")
     entries = corruptions_bench.entries_of(suite or ["imagenet-c", "imagenet-c-extra"])
     opponent = load_rival(rival) if plan.allows_rival else None
     speeds = []
@@ -108,10 +108,10 @@ def vif(
     threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
-    seconds: Annotated[float, typer.Option(help="About how long to time each.")] = 2.0,
+    seconds: Annotated[float, typer.Option(help="Approximate seconds per measurement.")] = 2.0,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
 ) -> None:
-    """Time visual information fidelity, and pyrtools on the CPU in the same run."""
+    """Time visual information fidelity (VIF), and pyrtools on the CPU in the same run."""
     if batch_size < 1 or threads < 1 or size < SMALLEST_FOR_VIF or not seconds > 0:
         raise UsageError(
             "batch_size and threads must be at least 1,"
@@ -139,11 +139,11 @@ def _print_vif(speed: VifSpeed, plan: VifPlan) -> None:
     )
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("VIF")
-    for title in ("images/s", "µs an image", "ratio to pyrtools"):
+    for title in ("images/s", "µs per image", "ratio to pyrtools"):
         table.add_column(title, justify="right")
     rows = [
-        ("clean side reused", speed.reused, speed.reused_ratio),
-        ("clean side computed too", speed.whole, speed.whole_ratio),
+        ("clean statistics reused", speed.reused, speed.reused_ratio),
+        ("clean statistics computed too", speed.whole, speed.whole_ratio),
     ]
     if speed.rival:
         rows.append((f"pyrtools {speed.rival_version}, on the CPU", speed.rival, 1.0))
@@ -155,7 +155,7 @@ def _print_vif(speed: VifSpeed, plan: VifPlan) -> None:
         why = "its pyramid needs 72 px" if plan.size < 72 else "pip install pyrtools"
         console.print(f"pyrtools was not timed: {why}.", highlight=False)
     console.print(
-        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB an image", highlight=False
+        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB per image", highlight=False
     )
     if speed.bandwidth:
         console.print(
@@ -176,8 +176,8 @@ def _print(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> None:
     console.print(_table(speeds, plan))
     for speed in speeds:
         if speed.rival_failure:
-            console.print(f"rival's {speed.corruption} {speed.rival_failure}", highlight=False)
-    console.print(f"mean time: {mean_microseconds(speeds):,.1f} µs an image", highlight=False)
+            console.print(f"The rival's {speed.corruption} {speed.rival_failure}", highlight=False)
+    console.print(f"mean time: {mean_microseconds(speeds):,.1f} µs per image", highlight=False)
     mean = mean_ratio(speeds)
     if mean is not None:
         count = sum(speed.ratio is not None for speed in speeds)
@@ -193,7 +193,7 @@ def _table(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> Table:
     table.add_column("corruption", no_wrap=True)
     for size in plan.batches:
         table.add_column(f"images/s, batch {size}", justify="right")
-    table.add_column("µs an image", justify="right")
+    table.add_column("µs per image", justify="right")
     if with_rival:
         table.add_column("rival, images/s", justify="right")
         table.add_column("ratio", justify="right")
@@ -210,18 +210,16 @@ def _table(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> Table:
 
 @app.command("curves")
 def curves(
-    corruptions: Annotated[int, typer.Option(help="How many corruptions.")] = 14,
-    properties: Annotated[int, typer.Option(help="Curves of each: 2, as in VCR.")] = 2,
-    predictions: Annotated[int, typer.Option(help="Predictions of each curve.")] = 5000,
-    n_images: Annotated[
-        int, typer.Option(help="Number of images that they are predictions of.")
-    ] = 1000,
-    n_bootstrap: Annotated[int, typer.Option(help="Refits of each curve.")] = 1000,
-    rival_refits: Annotated[int, typer.Option(help="Refits by which rivals are timed.")] = 50,
+    corruptions: Annotated[int, typer.Option(help="Number of corruptions.")] = 14,
+    properties: Annotated[int, typer.Option(help="Curves per corruption; VCR has 2.")] = 2,
+    predictions: Annotated[int, typer.Option(help="Number of predictions per curve.")] = 5000,
+    n_images: Annotated[int, typer.Option(help="Number of images that are predicted.")] = 1000,
+    n_bootstrap: Annotated[int, typer.Option(help="Number of refits per curve.")] = 1000,
+    rival_refits: Annotated[int, typer.Option(help="Number of refits to time rivals.")] = 50,
     threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
 ) -> None:
-    """Time all curves of a model with their intervals, and other fits in the same run."""
+    """Time all curves of a model with their intervals, and rival methods in the same run."""
     counts = (corruptions, properties, n_images, n_bootstrap, rival_refits, threads)
     if min(counts) < 1 or predictions < 1000:
         raise UsageError("predictions must be at least 1000, all other numbers at least 1.")
@@ -249,9 +247,10 @@ def _print_curves(speed: CurvesSpeed, plan: CurvesPlan) -> None:
     )
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("refit")
-    for title in ("µs each", "ratio to ours"):
+    for title in ("µs per refit", "ratio to eyechart"):
         table.add_column(title, justify="right")
-    table.add_row("ours, with resampling, intervals and bounds", f"{speed.refit * 1e6:,.0f}", "")
+    title = "eyechart, with resampling, intervals and bounds"
+    table.add_row(title, f"{speed.refit * 1e6:,.0f}", "")
     for name, seconds in speed.rivals.items():
         table.add_row(
             curves_bench.RIVALS[name], f"{seconds * 1e6:,.0f}", f"{speed.ratios[name]:,.1f}×"
@@ -266,16 +265,16 @@ def loop(
     batch_size: Annotated[int | None, typer.Option(help="Batch size.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Time the loop (corrupt, measure, predict, write) against a ResNet-50 by itself."""
+    """Time the loop (corrupt, measure, predict, write) and compare it with a ResNet-50 alone."""
     where = find_device(device)
     print(machine_name(where))
     speed = measure_loop(where, n, max_images, batch_size)
     print(f"ResNet-50 alone: {speed.model:,.0f} images/s")
     for name, rate in speed.loop.items():
-        print(f"  {name:26} {rate:>9,.0f}/s  {rate / speed.model:.2f} of the model's own")
+        print(f"  {name:26} {rate:>9,.0f}/s  {rate / speed.model:.2f} of the model's speed")
     print(
         f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} images/s,"
-        f" {speed.ratio:.2f} of the model's own speed"
+        f" {speed.ratio:.2f} of the model's speed"
     )
 
 

@@ -1,4 +1,4 @@
-"""How fast the corruptions are, and how fast a rival is on the same machine in the same minute."""
+"""Measure the speed of corruptions, and of a rival package at the same time on the same machine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,9 +23,9 @@ from eyechart.suites.suite import Entry, all_entries, load_suite
 
 @dataclass(frozen=True)
 class CorruptionSpeed:
-    """One corruption: images/s by batch size; the rival's rate, or how it failed; the ratio.
+    """Speed of one corruption in images/s by batch size, and the rival's rate or how it failed.
 
-    `ratio` compares the largest batch with the rival, both timed in turns.
+    `ratio` compares the largest batch with the rival; the two are timed alternately.
     """
 
     corruption: str
@@ -49,18 +49,18 @@ class CorruptionsPlan:
 
     @property
     def allows_rival(self) -> bool:
-        """Whether the rival can do the same: it knows five levels and one device."""
+        """Whether the rival supports this plan: it has five severities and runs on the CPU only."""
         whole = self.severity in (1, 2, 3, 4, 5)
         return whole and self.device.type == "cpu" and not self.paper_draw
 
 
 def entries_of(suites: Sequence[str]) -> list[Entry]:
-    """Return the corruptions of suites: published ones, or YAML files of users' own."""
+    """Return the corruptions of suites, given by name or as YAML files."""
     return [entry for name in suites for entry in ready_entries(load_suite(name))]
 
 
 def measure(entry: Entry, plan: CorruptionsPlan, rival: Rival | None = None) -> CorruptionSpeed:
-    """Return the speed of one corruption; the rival, where it has it, takes turns with ours."""
+    """Return the speed of one corruption, timed alternately with the rival's if it has one."""
     rates = {}
     rival_rate, ratio, failure = None, None, ""
     for batch in sorted(plan.batches):
@@ -75,20 +75,20 @@ def measure(entry: Entry, plan: CorruptionsPlan, rival: Rival | None = None) -> 
 
 
 def mean_ratio(speeds: Sequence[CorruptionSpeed]) -> float | None:
-    """Return the geometric mean of the ratios that there are."""
+    """Return the geometric mean of the available ratios; None if there are none."""
     ratios = [speed.ratio for speed in speeds if speed.ratio is not None]
     return geometric_mean(ratios) if ratios else None
 
 
 def mean_microseconds(speeds: Sequence[CorruptionSpeed]) -> float:
-    """Return the mean time of an image in µs over the corruptions, at the largest batch."""
+    """Return the mean time per image in µs over all corruptions, at the largest batch size."""
     return sum(1e6 / speed.rates[max(speed.rates)] for speed in speeds) / len(speeds)
 
 
 def figures(
     speeds: Sequence[CorruptionSpeed], plan: CorruptionsPlan, rival: Rival | None
 ) -> dict[str, Any]:
-    """Return what was measured, on what and with what, ready for a JSON file."""
+    """Return the measurements, the machine and the versions, as values for a JSON file."""
     return {
         "schema": 1,
         "machine": machine_name(plan.device),
@@ -105,13 +105,13 @@ def figures(
 
 
 def _is_published(entry: Entry) -> bool:
-    """Whether the entry is the one that `corrupt` takes its name for."""
+    """Whether `corrupt` finds this entry by its name."""
     public = all_entries().get(entry.name)
     return public is not None and replace(public, suite=entry.suite) == entry
 
 
 def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[], None]:
-    """Return our work on the whole batch, as users call it; it has run once when it comes back."""
+    """Return a function that corrupts the batch as users would; it has already run once."""
     drawn: dict[str, Any] = {}
     if plan.paper_draw:
         salts = [hash64("bench", entry.name, index) for index in range(len(images))]
@@ -125,7 +125,7 @@ def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[
         if published:
             corrupt(images, entry.name, severity=severity, **drawn)
         else:
-            # `corrupt` does not know users' own entries.
+            # `corrupt` does not know entries of custom suites.
             strengths = Strengths(np.full(len(images), severity), drawn)
             random = draw_random(entry, content_keys(images), 0, 0, images.device)
             corrupt_batch(images, entry, strengths, random, assets)
@@ -139,7 +139,7 @@ def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[
 def _their_call(
     rival: Rival, entry: Entry, images: Tensor, plan: CorruptionsPlan
 ) -> tuple[Callable[[int], None] | None, str]:
-    """Return the rival's work on one of the images, or how it failed on the first."""
+    """Return a function that runs the rival on one image, or how it failed on the first one."""
     pixels: NDArray[np.uint8] = images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
     def call(index: int) -> None:

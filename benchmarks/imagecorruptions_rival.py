@@ -1,4 +1,4 @@
-"""The rival of the benchmark: the `imagecorruptions` package, installed or from a checkout."""
+"""The rival in the corruption benchmark: the `imagecorruptions` package, installed or cloned."""
 
 import sys
 import warnings
@@ -18,7 +18,7 @@ PACKAGE = "imagecorruptions"
 
 @dataclass(frozen=True)
 class Rival:
-    """Another implementation: which corruptions it has, and its function for one image."""
+    """Another implementation: its corruptions, and its function that corrupts one image."""
 
     names: frozenset[str]
     function: Callable[..., Any]
@@ -32,10 +32,10 @@ class Rival:
 
     @staticmethod
     def failure(call: Callable[[], None]) -> str:
-        """Return "crashes: …" if the rival's code does, else nothing."""
+        """Return "crashes: …" if the rival's code raises an exception, else ""."""
         try:
             call()
-        except Exception as error:  # whatever a foreign package may raise
+        except Exception as error:  # a third-party package may raise anything
             return f"crashes: {type(error).__name__}: {' '.join(str(error).split())}"
         return ""
 
@@ -43,12 +43,12 @@ class Rival:
 def load_rival(path: Path | None) -> Rival | None:
     """Return the rival from a checkout's root or a site-packages folder, or the installed one.
 
-    Without a path, None comes back where it is not installed. Its own dependencies are looked for
-    in this environment first.
+    Return None if no path is given and the package is not installed. Its dependencies are imported
+    from this environment first.
     """
     if path is not None:
         if not (path / PACKAGE).is_dir():
-            raise UsageError(f"No {PACKAGE} in {path}: --rival takes the folder that holds it.")
+            raise UsageError(f"No {PACKAGE} in {path}: give --rival the folder that contains it.")
         sys.path.append(str(path.resolve()))
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""How fast the whole loop is next to the model in it: corrupt, measure, predict, write."""
+"""Compare the speed of the whole loop (corrupt, measure, predict, write) with the model alone."""
 
 import tempfile
 import time
@@ -24,9 +24,10 @@ SIDE = 224
 
 @dataclass(frozen=True)
 class LoopSpeed:
-    """Images a second: the model alone, and the whole loop under each corruption.
+    """Images per second of the model alone, and of the whole loop under each corruption.
 
-    `mean`: over the corruptions, from the mean time per image; `ratio`: of that to the model's.
+    `mean` is derived from the mean time per image over corruptions; `ratio` is `mean` relative to
+    the model's speed.
     """
 
     model: float
@@ -34,17 +35,17 @@ class LoopSpeed:
 
     @property
     def mean(self) -> float:
-        """Images a second if every corruption has as many images."""
+        """Images per second if every corruption has the same number of images."""
         return len(self.loop) / sum(1 / rate for rate in self.loop.values())
 
     @property
     def ratio(self) -> float:
-        """The loop's speed as a share of the model's own."""
+        """The loop's speed as a fraction of the model's speed."""
         return self.mean / self.model
 
 
 def measure_loop(device: torch.device, n: int, max_images: int, batch: int | None) -> LoopSpeed:
-    """Measure a ResNet-50 with random weights on images that are decoded already."""
+    """Measure a ResNet-50 with random weights on images that are already decoded."""
     model = load_model(ResNet50(), device)
     size = batch or BATCH.get(device.type, BATCH["cpu"])
     images = _resident(max_images)
@@ -52,7 +53,7 @@ def measure_loop(device: torch.device, n: int, max_images: int, batch: int | Non
     rates = {}
     for entry in Plan().entries():
         plan = Plan(n=n, corruptions=(entry.name,))
-        # without the clean images: they are predicted once for all corruptions
+        # Without clean images, which are predicted only once for all corruptions.
         groups = plan_samples(images, plan)[1:]
         first = groups[0].take(groups[0].row[:size] - groups[0].row[0])
         warm_up = PredictionTask(images, plan, [first], [model], device, size)
@@ -90,7 +91,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _resident(count: int) -> ImageSet:
-    """Return images of smooth random colors, each known by a name, as if decoded."""
+    """Return named images of smooth random colors, as if they had been decoded."""
     kept = {}
     for place in range(count):
         random = ImageRandom(torch.tensor([place]), [hash64("bench")], torch.device("cpu"))
@@ -102,7 +103,7 @@ def _resident(count: int) -> ImageSet:
 
 
 def _clouds(random: ImageRandom) -> Tensor:
-    """Coarse and fine random colors on top of each other, uint8 (3, 224, 224)."""
+    """Return the sum of coarse and fine random colors, uint8 (3, 224, 224)."""
     total = torch.zeros(1, 3, SIDE, SIDE)
     for side in (7, 28, 112, SIDE):
         total += nn.functional.interpolate(random.uniform(f"side {side}", (3, side, side)), SIDE,
@@ -111,7 +112,7 @@ def _clouds(random: ImageRandom) -> Tensor:
 
 
 class ResNet50(nn.Module):
-    """A residual network of 50 layers (He et al. 2016) with random weights: for its speed only."""
+    """A residual network of 50 layers (He et al. 2016) with random weights, only for timing."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""The rival of `bench vif`: VIF on one pair of images with pyrtools and NumPy.
+"""The rival of `python -m benchmarks vif`: VIF of one pair of images with pyrtools and NumPy.
 
-It does what the code behind the VCR study does, but computes only the subbands that VIF uses, which
+It computes the same as the code behind the VCR study, but only the subbands that VIF uses, which
 makes it several times faster than that code.
 """
 
@@ -20,7 +20,7 @@ SCALES, NOISE, TINY = 4, 0.1, 1e-15
 
 @dataclass(frozen=True)
 class VifRival:
-    """pyrtools: its filters and its correlation in C."""
+    """VIF with the filters of pyrtools and its correlation in C."""
 
     package: Any
     version: str
@@ -42,7 +42,7 @@ class VifRival:
         return float(kept / total)
 
     def _subbands(self, image: Plane) -> Iterator[tuple[int, Plane]]:
-        """Yield each subband that VIF uses, cut to whole blocks, after its window's side."""
+        """Yield the window size and each subband that VIF uses, cropped to whole blocks."""
         filters = self.package.pyramids.filters.parse_filter("sp5_filters", normalize=False)
         low = self._correlate(image, filters["lo0filt"])
         for scale in range(SCALES):
@@ -79,7 +79,7 @@ class VifRival:
 
 
 def _mixture(band: Plane) -> tuple[Plane, Plane]:
-    """Return the eigenvalues of the blocks' covariance, and every block's multiplier."""
+    """Return the eigenvalues of the blocks' covariance, and the multiplier of each block."""
     overlapping = sliding_window_view(band, (3, 3)).reshape(-1, 9)
     eigenvalues, vectors = np.linalg.eigh(np.cov(overlapping.T))
     eigenvalues = np.maximum(eigenvalues, TINY)
@@ -91,7 +91,7 @@ def _mixture(band: Plane) -> tuple[Plane, Plane]:
 
 
 def load_vif_rival() -> VifRival | None:
-    """Return the rival, or None where pyrtools is not installed."""
+    """Return the rival, or None if pyrtools is not installed."""
     try:
         package = import_module("pyrtools")
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""What every benchmark needs: sample images, the machine's name, turns with a rival."""
+"""Shared parts of the benchmarks: sample images, the machine's name, and alternating timing."""
 
 import platform
 import time
@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 
 ROUNDS = 3
-"""At least so many rounds per corruption, however long they take."""
+"""Minimum number of rounds per measurement, regardless of how long they take."""
 
 
 def sample_images(count: int, size: int) -> Tensor:
-    """Return uint8 (count, 3, size, size) with the spectrum of natural images, always the same."""
+    """Return uint8 (count, 3, size, size) with the spectrum of natural images; deterministic."""
     numbers = np.random.default_rng(0)
     fx, fy = np.fft.rfftfreq(size), np.fft.fftfreq(size)
     amplitude = 1 / np.maximum(np.hypot(fy[:, None], fx[None, :]), 1 / size)
     shape = (count, 3, size, len(fx))
     spectrum = numbers.standard_normal(shape) + 1j * numbers.standard_normal(shape)
-    # Mostly gray, as natural images are: each channel is a common part and a little of its own.
+    # Mostly gray, like natural images: each channel is a common signal plus a little of its own.
     spectrum[:, 1:] = 0.9 * spectrum[:, :1] + 0.3 * spectrum[:, 1:]
     waves = np.fft.irfft2(spectrum * amplitude, s=(size, size))
     waves /= 4 * waves.std(axis=(1, 2, 3), keepdims=True)
@@ -31,7 +31,7 @@ def sample_images(count: int, size: int) -> Tensor:
 
 
 def machine_name(device: torch.device) -> str:
-    """Return the name of the GPU, or of the CPU."""
+    """Return the name of the GPU or the CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -45,7 +45,7 @@ def machine_name(device: torch.device) -> str:
 
 @contextmanager
 def limited_threads(count: int) -> Iterator[None]:
-    """Let torch and OpenCV use so many threads, and set them back afterwards."""
+    """Let torch and OpenCV use `count` threads, and restore the previous setting afterwards."""
     before = torch.get_num_threads(), cv2.getNumThreads()
     torch.set_num_threads(count)
     cv2.setNumThreads(count)
@@ -59,9 +59,9 @@ def limited_threads(count: int) -> Iterator[None]:
 def in_turns(
     ours: Callable[[], None], batch: int, theirs: Callable[[int], None] | None, seconds: float
 ) -> tuple[float, float | None, float | None]:
-    """Return our rate, the rival's, and their ratio: medians over rounds of about equal time.
+    """Return the rates of eyechart and the rival, and their ratio, as medians over rounds of equal length.
 
-    Whatever else slows the machine for a while slows both in that round.
+    The two alternate, so that a temporary slowdown of the machine affects both in the same round.
     """
     our_rates: list[float] = []
     their_rates: list[float] = []

@@ -1,4 +1,4 @@
-"""How fast visual information fidelity is, and how fast pyrtools is in the same minute."""
+"""Measure the speed of visual information fidelity (VIF), and of pyrtools at the same time."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -31,11 +31,12 @@ class VifPlan:
 
 @dataclass(frozen=True)
 class VifSpeed:
-    """Images/s with the clean side `reused` and as a `whole`; the rival's, and the ratios to it.
+    """Speed in images/s of eyechart and of the rival, and their ratios.
 
-    `statistics_bytes` is what the clean side of one image takes. On a GPU, `bandwidth` is what a
-    large copy reaches in bytes/s, and `share_of_bandwidth` how much of it the image and its
-    statistics, read once, would use at the rate `reused`.
+    `reused` reuses the clean statistics, `whole` computes them too. `statistics_bytes` is the size
+    of the clean statistics of one image. On a GPU, `bandwidth` is the speed of a large copy in
+    bytes/s, and `share_of_bandwidth` the fraction of it that reading each image and its statistics
+    once would use at the rate `reused`.
     """
 
     reused: float
@@ -50,7 +51,7 @@ class VifSpeed:
 
 
 def measure(plan: VifPlan) -> VifSpeed:
-    """Return the speeds; the rival takes turns with ours."""
+    """Return the speeds of eyechart and of the rival, timed alternately."""
     clean = sample_images(plan.batch, plan.size).to(plan.device)
     corrupted = corrupt(clean, "gaussian_noise", severity=3)
     statistics = clean_statistics(clean, dtype=plan.dtype)
@@ -95,7 +96,7 @@ def measure(plan: VifPlan) -> VifSpeed:
 
 
 def figures(speed: VifSpeed, plan: VifPlan) -> dict[str, Any]:
-    """Return what was measured, on what and with what, ready for a JSON file."""
+    """Return the measurements, the machine and the versions, as values for a JSON file."""
     return {
         "schema": 1,
         "machine": machine_name(plan.device),
@@ -109,7 +110,7 @@ def figures(speed: VifSpeed, plan: VifPlan) -> dict[str, Any]:
 
 
 def _bandwidth(device: torch.device) -> float:
-    """Return the bytes/s, read and written, of a large copy within the device."""
+    """Return the bytes read and written per second by a large copy within the device."""
     source = torch.randint(0, 256, (COPIED_BYTES,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
 

@@ -1,13 +1,13 @@
-"""Writes the locked environment: exact versions of everything, hashes, and licenses.
+"""Write the locked environment: exact versions of all packages, hashes, and licenses.
 
-    .venv/bin/python tools/lock.py             # the versions of constraints.txt, and what is new
-    .venv/bin/python tools/lock.py --upgrade   # the newest versions
-    .venv/bin/python tools/lock.py --licenses  # after make install: what installed packages say
+    .venv/bin/python tools/lock.py             # keep versions in constraints.txt, add new packages
+    .venv/bin/python tools/lock.py --upgrade   # use the newest versions
+    .venv/bin/python tools/lock.py --licenses  # list licenses, after make install
 
-Run it with the Python that the lock is for. `constraints.txt` holds the versions for any machine,
-`requirements.lock` hashes of the files that pip may install on this one, and `docs/licenses.md`
-the licenses. torch is in the first alone: its builds for CPU and GPU have one version and many
-hashes, and machines choose between them.
+Run it with the Python that the lock is for. `constraints.txt` has the versions for all machines,
+`requirements.lock` has hashes of the files that pip may install on this machine, and
+`docs/licenses.md` has the licenses. torch is only in `constraints.txt`: its CPU and GPU builds
+share a version but have different hashes, and each machine needs a different build.
 """
 
 import json
@@ -25,26 +25,26 @@ ROOT = Path(__file__).parent.parent
 CONSTRAINTS, LOCK, LICENSES = "constraints.txt", "requirements.lock", "docs/licenses.md"
 OWN = "eyechart"
 BUILDS = ("torch", "triton", "nvidia-", "cuda-")
-"""Packages whose files depend on the machine's accelerator, not on its Python alone."""
+"""Packages whose files depend on the machine's accelerator, not only on its Python."""
 
 EDITABLE = "editables"
-"""What hatchling asks for besides when it installs a checkout; it is no dependency of its own."""
+"""Package that hatchling also needs for an editable install; it is not a declared dependency."""
 
 
 UNCONSTRAINED = ("setuptools",)
-"""Locked for development; but extras for other model zoos need another version."""
+"""Locked for development only, because extras for other model zoos need different versions."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package of the environment in an exact version."""
+    """A package of the environment with its exact version."""
 
     name: str
     version: str
 
 
 def main(arguments: list[str]) -> None:
-    """Resolve the development environment and write it down, or list the licenses of what is."""
+    """Resolve and write the development environment, or list the licenses of installed packages."""
     if arguments not in ([], ["--upgrade"], ["--licenses"]):
         sys.exit(f"Unknown arguments: {' '.join(arguments)}; give --upgrade, --licenses or none.")
     if arguments == ["--licenses"]:
@@ -60,18 +60,18 @@ def main(arguments: list[str]) -> None:
 
 
 def read_pins(path: Path) -> list[Package]:
-    """Return the packages that a file of requirements pins."""
+    """Return the packages that a requirements file pins."""
     found = re.findall(r"^([\w.-]+)==([^\s\\]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     return [Package(normal(name), version) for name, version in found]
 
 
 def normal(name: str) -> str:
-    """Return the name of a package as indices have it: lower-case, with hyphens."""
+    """Return the name of a package as package indexes spell it: lower-case, with hyphens."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def resolve(upgrade: bool) -> list[Package]:
-    """Return all packages that the development environment has, as pip chooses them."""
+    """Return all packages of the development environment, as resolved by pip."""
     kept = [] if upgrade else ["-c", str(ROOT / CONSTRAINTS)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -84,12 +84,12 @@ def resolve(upgrade: bool) -> list[Package]:
 
 
 def _package(metadata: Mapping[str, Any]) -> Package:
-    # a build for one kind of accelerator says so behind a plus
+    # A build for a specific accelerator names it after a plus sign.
     return Package(normal(metadata["name"]), metadata["version"].partition("+")[0])
 
 
 def constraints_text(packages: list[Package]) -> str:
-    """Return exact versions, for every machine; pins of what only other extras need are kept."""
+    """Return exact versions for all machines; pins that only other extras need are kept."""
     pins = {pin.name: pin.version for pin in read_pins(ROOT / CONSTRAINTS)}
     pins |= {each.name: each.version for each in packages if each.name not in UNCONSTRAINED}
     head = f"# Exact versions of all packages, for any machine; written by tools/lock.py, as {LOCK}"
@@ -112,14 +112,14 @@ def lock_text(packages: list[Package]) -> str:
 
 
 def _hashes(finder: Any, package: Package) -> Iterator[str]:
-    """Yield the hashes of all files of a version that pip would take on this machine."""
+    """Yield the hashes of all files of a version that pip could install on this machine."""
     for candidate in finder.find_all_candidates(package.name):
         if str(candidate.version) == package.version and candidate.link.hash_name == "sha256":
             yield candidate.link.hash
 
 
 def _finder() -> Any:
-    """Return what pip looks for files with, where this machine's settings tell it to look."""
+    """Return pip's package finder, configured with this machine's package indexes."""
     from pip._internal.commands.install import InstallCommand
 
     command = InstallCommand("install", "")
@@ -129,12 +129,12 @@ def _finder() -> Any:
 
 
 def licenses_text(names: list[str]) -> str:
-    """Return a page that lists what every installed package says of its license."""
+    """Return a page that lists the license of each installed package, as stated in its metadata."""
     lines = [
         "# Licenses of dependencies",
         "",
-        "What the packages of the development environment say of their licenses in their own"
-        " metadata. eyechart itself is under Apache-2.0 and contains none of them; the pages of the"
+        "Licenses of the packages in the development environment, as stated in their metadata."
+        " eyechart itself is under Apache-2.0 and contains none of them; the pages of the"
         " experiment contain the packages of `frontend/NOTICES.txt`. Written by `tools/lock.py`.",
         "",
         "| package | version | license |",

@@ -116,7 +116,7 @@ def test_bench_by_the_papers_sampling(bench):
     result = bench("corruptions", "--suite", "vcr", *options)
     assert result.status == 0
     assert "drawn as published" in result.out
-    assert "µs an image" in result.out
+    assert "µs per image" in result.out
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_bench_prints_the_ratio_to_pyrtools_and_writes_the_figures(bench, tmp_pa
     options = ["--batch-size", 2, "--size", 72, "--seconds", 0.1, "--json", target]
     result = bench("vif", *options)
     assert result.status == 0
-    assert "clean side reused" in result.out and "ratio to pyrtools" in result.out
+    assert "clean statistics reused" in result.out and "ratio to pyrtools" in result.out
     figures = json.loads(target.read_text("utf-8"))
     assert figures["reused_ratio"] > 0 and figures["rival"] > 0
     assert 1 / 3 < figures["reused"] / figures["rival"] / figures["reused_ratio"] < 3

@@ -83,7 +83,7 @@ def compare_curves(
 
 
 def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
-    """Return pairs of same/different judgements; pairs that humans do not tell apart are similar."""
+    """Return pairs of same/different judgements; pairs not told apart by humans are similar."""
     verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
     return [
         ComparedPair(
