@@ -193,6 +193,7 @@ def write_image(
 
     `note` is stored in the file's metadata and can be read with `read_note`.
     """
+    # With an explicit format, which Pillow cannot tell from the name of a temporary file.
     options: dict[str, Any]
     if quality is None:
         info = PngImagePlugin.PngInfo()

@@ -208,4 +208,5 @@ def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
 
 def _save(path: Path, array: NDArray[np.generic]) -> None:
     with atomic_file(path) as temporary, temporary.open("wb") as file:
+        # an open file, because np.save would append .npy to a temporary name
         np.save(file, array)

@@ -203,4 +203,5 @@ def _write(
         write_image(_to_image(levels), target, quality=quality, note=note)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
+    # by the thread that wrote it: after an interrupt the outcome may never be yielded
     done.append(job)

@@ -134,6 +134,7 @@ def group_by_size(
 ) -> list[IntArray]:
     """Return the images in blocks of one size, each small enough for the memory."""
     by_size: dict[tuple[int, int], list[int]] = {}
+    # Sorted, because `make` finds positions in a block by binary search.
     for position in sorted({int(image) for image in used}):
         by_size.setdefault(images.sizes[position], []).append(position)
     blocks = []

@@ -84,6 +84,7 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
             print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
         # flushed, because the server does not return until it is stopped
         print("Stop with Ctrl-C; run the same command again to resume.", flush=True)
+        # Ctrl-C is the usual end of a server, not an error
         with suppress(KeyboardInterrupt):
             run(
                 folder,
