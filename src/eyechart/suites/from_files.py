@@ -89,7 +89,7 @@ def of_one_benchmark(names: Collection[str]) -> list[str]:
     parts = [[name for name in benchmark if name in names] for benchmark in _benchmarks()]
     extra = {entry.name for entry in load_suite(WITH_LEVELS[1])}
     for benchmark, part in zip(_benchmarks(), parts, strict=True):
-        # without the extra corruptions, which ImageNet-C is complete without
+        # the extra corruptions are optional: ImageNet-C is complete without them
         if set(benchmark) - extra <= set(part):
             return part
     return parts[0] or [name for part in parts for name in part]
