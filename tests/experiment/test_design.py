@@ -161,7 +161,7 @@ def test_pools_shrink_to_what_is_needed_before_a_study_is_rejected():
     with pytest.raises(UsageError, match=r"46 source images and this study needs 47: .*--trials"):
         pool_sizes(CONFIG, None, exact - 1)
     assert pool_sizes(CONFIG, 3, exact - 3).catch == 3
-    with pytest.raises(UsageError, match="catch-pool must be at least catch"):
+    with pytest.raises(UsageError, match="catch-pool must be at least the number"):
         pool_sizes(CONFIG, 2, 1000)
 
 
@@ -227,7 +227,7 @@ def test_half_are_same_and_an_image_never_meets_itself(rows, half):
     try:
         stimuli = pairs_of(rows, per_pair=2 * half)
     except UsageError as error:
-        assert "source images for the main part" in str(error) or "in common" in str(error)
+        assert "source images for the main trials" in str(error) or "do not overlap" in str(error)
         return
     assert len(stimuli) == 2 * half
     kinds = Counter()
@@ -300,7 +300,7 @@ def test_pairs_depend_on_the_seed_alone():
 
 def test_corruptions_with_no_visual_change_in_common_are_rejected():
     rows = test_set(20, delta_v=lambda name, random: 0.1 if name == "blur" else 0.8)
-    with pytest.raises(UsageError, match="no visual change in common"):
+    with pytest.raises(UsageError, match="do not overlap"):
         pairs_of([row for row in rows if not row.is_clean])
 
 
@@ -332,7 +332,7 @@ def test_where_all_corruptions_are_of_one_kind_a_clean_image_is_what_differs():
     shown = obvious_pairs(group_by_source(rows), {"practice": 8}, 0)
     for each in shown:
         assert sum(row.is_clean for row in each.images) == (each.truth == "different")
-    assert any("all corruptions are of one kind" in note for note in notes(PAIRS, shown))
+    assert any("all corruptions are easily confused" in note for note in notes(PAIRS, shown))
 
 
 def test_weak_corruptions_are_used_for_obvious_trials_only_if_there_are_no_others():

@@ -226,7 +226,7 @@ def test_a_category_that_is_missing_is_told(make, tmp_path):
     testset = draw_testset(few, tmp_path / "t.parquet")
     result = make(images=few, testset=testset)
     assert result.status == 0, result.err
-    assert "Note: no images of oven, truck are in the main part." in result.out
+    assert "Note: the main part has no images of oven, truck." in result.out
 
 
 def test_images_without_visual_change_are_told(make, tmp_path):
@@ -251,7 +251,7 @@ def test_images_are_shared_between_studies_of_one_database(make, tmp_path):
     url = f"sqlite:///{tmp_path}/all.sqlite"
     assert make("--database", url, name="one").status == 0
     rejected = make("--database", url, name="two")
-    assert_rejected(rejected, "another secret", "--secret")
+    assert_rejected(rejected, "different secret", "--secret")
     assert not (tmp_path / "two").exists()
     own = ("--database", url, "--secret", tmp_path / "one")
     assert_rejected(make(*own, "--name", "one", name="two"), "'one'", "--name")
@@ -271,7 +271,7 @@ def test_studies_go_into_postgresql_too(make, tmp_path, monkeypatch):
             interrupted(patched, study_build, "config_text", 0)
             assert make("--database", url, name="one").status == 130
         assert make("--database", url, name="one").status == 0
-        assert_rejected(make("--database", url, name="two"), "another secret")
+        assert_rejected(make("--database", url, name="two"), "different secret")
         own = ("--database", url, "--secret", tmp_path / "one" / "secret")
         assert make(*own, name="two").status == 0
         assert make("--name", "one", name="alone").status == 0
@@ -389,8 +389,8 @@ def test_beginnings_with_other_settings_are_rejected_and_kept(make, tmp_path, mo
         interrupted(patched, stimulus_files, "write_image", 3)
         assert make().status == 130
     before = sorted((tmp_path / "study").rglob("*"))
-    assert_rejected(make("--k", 9), "other settings")
-    assert_rejected(make("--seed", 9), "other settings")
+    assert_rejected(make("--k", 9), "different settings")
+    assert_rejected(make("--seed", 9), "different settings")
     assert sorted((tmp_path / "study").rglob("*")) == before
     assert make().status == 0
 
@@ -490,7 +490,7 @@ def test_other_images_than_the_test_sets_are_rejected(make, tmp_path):
         (("--settings", "none_wanted.yaml"), ("k must be at least 1, got 0",)),
         (("--kind", "sort"), ("Unknown kind of experiment 'sort'",)),
         (("--name", "Not This"), ("lower-case letters", "'Not This'")),
-        (("--catch-pool", 1), ("catch-pool must be at least catch",)),
+        (("--catch-pool", 1), ("catch-pool must be at least the number",)),
         (("--pay", -1), ("pay must be",)),
         (("--expect-excluded", 1), ("expect-excluded must be",)),
         (("--pair", "a:b"), ("same-different",)),
@@ -498,10 +498,10 @@ def test_other_images_than_the_test_sets_are_rejected(make, tmp_path):
         (("--kind", "same-different", "--pair", "blur"), ("A:B",)),
         (("--kind", "same-different", "--pair", "brightness:brightness"), ("A:B",)),
         (("--kind", "same-different", "--pair", "brightness:gausian_noise"), ("gaussian_noise",)),
-        (("--kind", "same-different", "--trials", 2, "--per-pair", 7), ("even number",)),
+        (("--kind", "same-different", "--trials", 2, "--per-pair", 7), ("must be even",)),
         (("--settings", "none.yaml"), ("No such file",)),
         (("--settings", "odd.yaml"), ("Unknown setting", "blocks", "block")),
-        (("--settings", "list.yaml"), ("must contain settings",)),
+        (("--settings", "list.yaml"), ("must contain study settings",)),
         (("--settings", "broken.yaml"), ("cannot be read",)),
         (("--settings", "text.yaml"), ("block", "must be int")),
         (("--consent", "empty.txt"), ("empty.txt is empty",)),

@@ -1,5 +1,5 @@
-"""The experiment with human participants, from a test set to their responses.
+"""Experiments with human participants, from a test set to their responses.
 
-Its packages build on each other, checked by the import linter: recruiters and `study_config`,
-`storage`, `design`, `quality`, `server`, then `export` and `simulate`.
+The subpackages build on each other in this order, which the import linter enforces: `recruiters`
+and `study_config`, `storage`, `design`, `quality`, `server`, then `export` and `simulate`.
 """

@@ -1,4 +1,4 @@
-"""The settings of a study: fixed before the first participant and never changed afterwards."""
+"""The settings of a study, which are fixed before the first participant and never change."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ PAIRS_CONSENT = CONSENT.replace(
 )
 TITLES = {"categorise": "What is in the image?", "same-different": "Same or different?"}
 FORMER_WORDS = {"picture": "image", "answers": "responses"}
-"""Words of the default texts in version 1, with their replacements."""
+"""Words in the default texts of version 1, mapped to the words that replaced them."""
 
 STUDY, TRIALS = "Study", "Trials"
 
@@ -41,14 +41,14 @@ STUDY, TRIALS = "Study", "Trials"
 class StudyConfig:
     """All settings that determine what a participant sees.
 
-    Numbers keep the type they were given with (int or float), because the digest of an existing
-    study must not change. `site_settings` belong to the recruiting sites, which declare them; files
-    and the database store them beside the others. The module imports no heavy library, so that
-    commands start quickly.
+    Numbers keep the type with which they were passed (int or float), because the digest of an
+    existing study must not change. `site_settings` are declared by the recruitment platforms; files
+    and the database store them together with the other settings. This module imports no heavy
+    library, so that commands start quickly.
     """
 
     name: Annotated[
-        str, Option(help="Name in the study's address; the folder's name by default.", group=STUDY)
+        str, Option(help="Name in the study's URL; the folder's name by default.", group=STUDY)
     ]
     title: Annotated[
         str, Option(help="Title that participants read first.", group=STUDY, metavar="TEXT")
@@ -72,49 +72,52 @@ class StudyConfig:
     ] = 16
     catch: Annotated[
         int,
-        Option(help="Catch trials among the others.", group=TRIALS, is_advanced=True, minimum=0),
+        Option(help="Catch trials per participant.", group=TRIALS, is_advanced=True, minimum=0),
     ] = 8
     pass_share: Annotated[
         int | float,
-        Option(help="Share of the qualification trials that must be correct.", group=TRIALS),
+        Option(help="Minimum accuracy in the qualification trials, in [0, 1].", group=TRIALS),
     ] = 0.75
     block: Annotated[int, Option(help="Main trials between breaks.", group=TRIALS, minimum=1)] = 64
     fixation_ms: Annotated[
-        int, Option(help="Duration of the fixation before the stimulus.", group=TRIALS, minimum=0)
+        int, Option(help="Duration of the fixation mark, in ms.", group=TRIALS, minimum=0)
     ] = 300
     stimulus_ms: Annotated[
-        int, Option(help="Duration of the stimulus.", group=TRIALS, minimum=16)
+        int, Option(help="Duration of the stimulus, in ms.", group=TRIALS, minimum=16)
     ] = 200
-    mask_ms: Annotated[int, Option(help="Duration of the mask.", group=TRIALS, minimum=0)] = 200
+    mask_ms: Annotated[
+        int, Option(help="Duration of the mask, in ms.", group=TRIALS, minimum=0)
+    ] = 200
     response_ms: Annotated[
-        int, Option(help="Time to respond; 0: until there is a response.", group=TRIALS, minimum=0)
+        int, Option(help="Time to respond, in ms; 0 for no limit.", group=TRIALS, minimum=0)
     ] = 1500
     show_ms: Annotated[
         int,
         Option(
-            help="Duration of the images in same-different; 0: until the response.",
+            help="How long same-different images are shown, in ms; 0 until the response.",
             group=TRIALS,
             minimum=0,
         ),
     ] = 0
-    side: Annotated[int, Option(help="Side of the stimulus, in px.", group=TRIALS, minimum=18)] = (
-        224
-    )
+    side: Annotated[
+        int, Option(help="Width and height of the stimulus, in px.", group=TRIALS, minimum=18)
+    ] = 224
     lease_minutes: Annotated[
         int | float,
         Option(
-            help="Time after which a trial without a response is given to another participant.",
+            help="Minutes after which a trial without a response goes to another participant.",
             group=TRIALS,
             minimum=0.01,
         ),
     ] = 15.0
     token_minutes: Annotated[
-        int | float, Option(help="Maximum duration of a session.", group=TRIALS, minimum=0.01)
+        int | float,
+        Option(help="Maximum duration of a session, in minutes.", group=TRIALS, minimum=0.01),
     ] = 120.0
     minutes: Annotated[
-        int, Option(help="Duration in minutes that participants are told.", group=STUDY, minimum=1)
+        int, Option(help="Duration told to participants, in minutes.", group=STUDY, minimum=1)
     ] = 8
-    consent: Annotated[str, Option(help="The text participants agree to.", group=STUDY)] = CONSENT
+    consent: Annotated[str, Option(help="Text that participants agree to.", group=STUDY)] = CONSENT
     contact: Annotated[
         str, Option(help="Contact address for participants.", group=STUDY, metavar="TEXT")
     ] = ""
@@ -147,7 +150,7 @@ class StudyConfig:
 
     @property
     def recruiter_settings(self) -> dict[str, str]:
-        """The recruiting sites' settings, empty where the study has none."""
+        """All settings of the recruitment platforms; "" for those that the study does not set."""
         return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
 
     def plain(self) -> dict[str, str | int | float]:
@@ -158,19 +161,20 @@ class StudyConfig:
     @property
     def digest(self) -> str:
         """Digest of all settings, 16 hexadecimal digits."""
+        # Sorted, so that the digest does not depend on the order of the fields.
         text = json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
-    """Return the study described by these settings.
+    """Return the study configuration built from these settings.
 
     Args:
-        settings: The fields of a study, and the recruiting sites' settings.
-        origin: The file or database that they come from, for error messages.
+        settings: The fields of `StudyConfig`, and settings of recruitment platforms.
+        origin: The file or database that contains the settings, for error messages.
 
     Raises:
-        UsageError: If a setting is missing, unknown, of a wrong type or out of range.
+        UsageError: If a setting is missing, is unknown, has the wrong type or is out of range.
     """
     declared, site_names = fields_of(StudyConfig), recruiter_settings()
     for name, value in settings.items():
@@ -178,6 +182,7 @@ def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
             raise unknown_name(f"setting in {origin}", str(name), {**declared, **site_names})
         kind = declared[name].type if name in declared else str
         assert isinstance(kind, type | UnionType)
+        # A bool is an instance of int, but no setting is one.
         if isinstance(value, bool) or not isinstance(value, kind):
             # For `int | float`, name the wider type.
             word = (get_args(kind) or (kind,))[-1].__name__
@@ -191,7 +196,7 @@ def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
 
 
 def read_config(path: Path) -> StudyConfig:
-    """Return the study in a YAML file."""
+    """Return the study configuration in a YAML file."""
     from eyechart.core.yaml_text import parse_yaml
 
     try:
@@ -209,14 +214,14 @@ def read_config(path: Path) -> StudyConfig:
 
 
 def config_text(config: StudyConfig) -> str:
-    """Return the YAML text of a study."""
+    """Return a study configuration as YAML text."""
     import yaml
 
     return yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True, width=90)
 
 
 def current_words(text: str) -> str:
-    """Return a default text of version 1 as this version words it, on one line."""
+    """Return a default text of version 1 in the words of this version, on one line."""
     for former, word in FORMER_WORDS.items():
         text = text.replace(former, word)
     return " ".join(text.split())
@@ -226,9 +231,9 @@ GRID = (
     "knife", "airplane", "keyboard", "elephant", "bicycle", "clock", "oven", "chair",
     "bear", "boat", "cat", "bottle", "truck", "car", "bird", "dog",
 )  # fmt: skip
-"""The 16 categories in the order of the response grid, filled by column, as in the laboratory."""
+"""The 16 categories in the order of the response grid, column by column, as in the lab study."""
 
 
 def choices_of(config: StudyConfig) -> tuple[str, ...]:
-    """Return the possible responses of a study."""
+    """Return the responses that participants of a study can choose from."""
     return GRID if config.kind == "categorise" else ("same", "different")

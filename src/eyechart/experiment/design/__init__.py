@@ -1,4 +1,4 @@
 """Turn a test set into a study that can be served: stimuli, plan, budget, folder, database rows.
 
-Everything that happens once participants arrive is in `server`.
+The `server` package handles everything that happens once participants arrive.
 """

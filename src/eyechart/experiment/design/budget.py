@@ -18,21 +18,23 @@ FEEDBACK_S = 1.0
 """Seconds of feedback after each practice trial."""
 
 RESPONSE_S = {"categorise": 1.5, "same-different": 3.0}
-"""Typical seconds until a response in trials without a time limit, by kind of study."""
+"""Typical response time in seconds in trials without a time limit, for each kind of study."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Pay per hour, the recruiting site's fee as a share of the pay, and the currency.
+    """Pay per hour, the recruitment platform's fee as a fraction of the pay, and the currency.
 
-    `excluded` is the expected share of participants whose responses will not count.
+    `excluded` is the expected fraction of participants whose responses will not count.
     """
 
     pay: Annotated[float, Option(help="Pay per hour, for the budget.", group=GROUP)] = 12.0
     fee: Annotated[
         float,
         Option(
-            help="Fee of the recruiting site, as a share of the pay.", group=GROUP, is_advanced=True
+            help="The recruitment platform's fee, as a fraction of the pay.",
+            group=GROUP,
+            is_advanced=True,
         ),
     ] = 0.2
     currency: Annotated[str, Option(help="Currency of the pay.", group=GROUP, is_advanced=True)] = (
@@ -41,7 +43,7 @@ class Prices:
     excluded: Annotated[
         float,
         Option(
-            help="Expected share of excluded participants.",
+            help="Expected fraction of participants to be excluded.",
             group=GROUP,
             is_advanced=True,
             flags=("--expect-excluded",),
@@ -49,14 +51,14 @@ class Prices:
     ] = 0.2
 
     def check(self) -> None:
-        """Raise `UsageError` if an amount or a share is out of range."""
+        """Raise `UsageError` if an amount or a fraction is out of range."""
         if not 0 <= self.pay < math.inf:
-            raise UsageError(f"pay must be an amount for an hour, 0 or more, got {self.pay}.")
+            raise UsageError(f"pay must be an hourly amount of at least 0, got {self.pay}.")
         if not 0 <= self.fee < math.inf:
-            raise UsageError(f"fee must be a share of the pay, such as 0.2, got {self.fee}.")
+            raise UsageError(f"fee must be a fraction of the pay, such as 0.2, got {self.fee}.")
         if not 0 <= self.excluded < 1:
             raise UsageError(
-                f"expect-excluded must be a share of the participants, from 0 to below 1, got"
+                f"expect-excluded must be a fraction of the participants, in [0, 1), got"
                 f" {self.excluded}."
             )
 
@@ -68,13 +70,14 @@ class Budget:
     Attributes:
         responses: Total number of responses wanted.
         by_trials: Participants needed if each completes all `trials`.
-        by_source: Largest number of responses wanted for one source image. Each must come from a
-            different participant, so this is a lower bound on the number of participants.
+        by_source: Largest number of responses wanted for any one source image. Each response must
+            come from a different participant, so this is a lower bound on the number of
+            participants.
         participants: Participants to recruit, including those expected to be excluded.
         seconds: Duration of one session.
         minutes: Paid minutes per participant.
-        hours: Total time spent on trials of the main part.
-        cost: Total cost, including the recruiting site's fee.
+        hours: Total time that participants spend on main trials.
+        cost: Total cost, including the recruitment platform's fee.
     """
 
     responses: int
@@ -88,12 +91,13 @@ class Budget:
 
     @property
     def counting(self) -> int:
-        """Number of participants needed whose responses count."""
+        """Number of participants needed, not counting those who will be excluded."""
         return max(self.by_trials, self.by_source)
 
 
 def trial_seconds(config: StudyConfig) -> float:
     """Return the duration of one trial in seconds."""
+    # 0 means no time limit: then a typical time is assumed.
     response = config.response_ms / 1000 or RESPONSE_S[config.kind]
     if config.kind == "same-different":
         return (config.fixation_ms + config.show_ms) / 1000 + response
@@ -124,8 +128,8 @@ def plan_budget(
         config: Settings of the study.
         responses: Total number of responses wanted.
         loads: Number of responses wanted per source image.
-        prices: Pay, fee and expected share of excluded participants.
-        minutes: Paid minutes per participant; None pays the estimated duration.
+        prices: Pay, fee and expected fraction of excluded participants.
+        minutes: Paid minutes per participant; None to pay for the estimated duration.
     """
     prices.check()
     by_trials = -(-responses // config.trials)

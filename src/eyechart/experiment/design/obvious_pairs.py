@@ -1,11 +1,12 @@
 """Same/different trials whose correct response is obvious to an attentive participant.
 
 They serve as practice, qualification and catch trials. A "same" pair shows two source images that
-were strongly changed by one corruption. A "different" pair shows two that were strongly changed by
-corruptions which are not confused with each other, such as noise and blur, so that "different"
-means the same as in the main part. If the test set has no such corruptions, a "different" pair
-shows a clean image beside a corrupted one. Strong means the upper fifth of a corruption's Δv. Only
-corruptions whose upper fifth begins at Δv 0.5 or above are used, unless there are none.
+the same corruption changed strongly. A "different" pair shows two images strongly changed by
+corruptions that are not confused with each other, such as noise and blur, so that "different"
+has the same meaning as in the main trials. If the test set has no such corruptions, a "different"
+pair shows a clean image beside a corrupted one. Strongly changed samples are those in the upper
+fifth of their corruption's Δv values. Only corruptions whose upper fifth begins at Δv 0.5 or above
+are used, unless there are none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,8 @@ def obvious_pairs(
 ) -> list[PlannedStimulus]:
     """Return the obvious pairs for each role, half of them "same".
 
-    No source image is used twice. Images with few corrupted samples are used first, so that the
-    main part loses as few samples as possible.
+    No source image is used twice. Images with few corrupted samples are used first, so that as many
+    samples as possible remain for the main trials.
     """
     order = sorted(
         sources, key=lambda image: (len(image.corrupted), hash64(seed, "aside", image.digest))
@@ -48,6 +49,7 @@ def obvious_pairs(
             first = _take_strong(left, name, limits[name], None)
             other = name if truth == SAME else _unlike(name, turns, number)
             if other is None:
+                # `left` keeps its order, so this is the image with the fewest corrupted samples.
                 second = left.pop(next(iter(left))).clean
             else:
                 second = _take_strong(left, other, limits[other], first.change)
@@ -60,7 +62,7 @@ def obvious_pairs(
 
 
 def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
-    """Return a corruption that is not confused with this one, or None if there is none."""
+    """Return a corruption that humans do not confuse with this one, or None if there is none."""
     kind = _kind(name)
     unlike = [other for other in names if _kind(other) != kind]
     return unlike[number // 2 % len(unlike)] if unlike else None
@@ -73,14 +75,14 @@ def _kind(name: str) -> str:
 
 
 def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
-    """Return the Δv from which images are strongly changed, for each corruption that is obvious."""
+    """Return, for each obvious corruption, the Δv at which an image counts as strongly changed."""
     changes: dict[str, list[float]] = {}
     for source in sources:
         for row in source.corrupted:
             changes.setdefault(row.corruption, []).append(row.change)
     if not changes:
         raise UsageError(
-            "No corrupted image of the test set has a measurable visual change:"
+            "No corrupted image in the test set has a measurable visual change:"
             " make another test set."
         )
     limits = {
@@ -103,13 +105,14 @@ def _take_strong(
     ]
     if not rows:
         raise UsageError(
-            f"No image under {name} is left for practice, qualification and catch trials: lower"
-            " their numbers, or make the test set from more images."
+            f"No image corrupted by {name} is left for practice, qualification and catch trials:"
+            " use fewer of these trials, or make the test set from more images."
         )
     strong = [row for row in rows if row.change >= limit]
     if not strong:
         chosen = max(rows, key=lambda row: row.change)
     elif like is None:
+        # The first one belongs to the image with the fewest corrupted samples.
         chosen = strong[0]
     else:
         chosen = min(strong, key=lambda row: abs(row.change - like))

@@ -1,6 +1,6 @@
-"""Stimuli of the same/different study: were two images changed in the same way?
+"""Stimuli of the same/different study, which asks whether two images were changed in the same way.
 
-For each pair of corruptions in question, half of the trials show one of the two twice ("same") and
+For each pair of corruptions under study, half of the trials show one corruption twice ("same") and
 half show both ("different"). The two images always have different source images and a similar Δv,
 so that neither content nor strength reveals the correct response. Images with hardly any visual
 change are left out, because nobody could tell which corruption was applied.
@@ -33,13 +33,13 @@ TOLERANCE = 0.02
 """Largest difference in Δv between the two images of a stimulus, where the test set allows it."""
 
 VISIBLE = 0.02
-"""Images with a smaller Δv are not compared."""
+"""Images with a Δv below this value are not used."""
 
 NEAREST = 12
-"""Number of candidates, nearest to the target Δv, among which one image of a stimulus is chosen."""
+"""Number of samples nearest to the target Δv from which each image of a stimulus is chosen."""
 
 ORDERS = 20
-"""Number of random orders in which the trials available to one participant are counted."""
+"""Number of random orders tried to find how many trials one participant can complete."""
 
 Real = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def name(self) -> str:
-        """The pair's name in the table `stimulus`."""
+        """The pair's name in the database table `stimulus`."""
         return f"{self.a}|{self.b}"
 
 
@@ -83,7 +83,7 @@ def design_pairs(
     """
     if per_pair < 2 or per_pair % 2:
         raise UsageError(
-            f"per-pair must be an even number, half for same and half for different, got"
+            f"per-pair must be even, because half of the stimuli are same and half different, got"
             f" {per_pair}."
         )
     pools = pool_sizes(config, catch_pool, len(sources))
@@ -95,8 +95,8 @@ def design_pairs(
     reach = trials_within_reach(stimuli, seed)
     if reach < config.trials:
         raise UsageError(
-            f"A participant can have only {reach} of {config.trials} trials, because nobody sees"
-            f" a source image twice: lower --trials to {reach}, raise --per-pair, or make the"
+            f"A participant can complete only {reach} of {config.trials} trials, because nobody"
+            f" sees a source image twice: lower --trials to {reach}, raise --per-pair, or make the"
             " test set from more images."
         )
     return stimuli
@@ -105,10 +105,10 @@ def design_pairs(
 def matched_pairs(
     rows: Sequence[StudySample], questions: Sequence[Question], per_pair: int, k: int, seed: int
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of the main part, half "same" and half "different" for each question.
+    """Return the stimuli of the main trials, half "same" and half "different" for each question.
 
     Both halves use the same target values of Δv, spaced evenly over the range that the two
-    corruptions share. Images that were used less often are preferred.
+    corruptions share. Images that have been used less often are preferred.
     """
     random = np.random.default_rng(seed)
     by_name = {
@@ -154,15 +154,15 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
         if len(set(pool.digests.tolist())) < 2:
             raise UsageError(
                 f"{name} has samples of {len(set(pool.digests.tolist()))} source images for the"
-                " main part, and a pair needs 2: make the test set from more images."
+                " main trials, but a pair needs 2: make the test set from more images."
             )
     low = float(max(a.delta_v.min(), b.delta_v.min()))
     high = float(min(a.delta_v.max(), b.delta_v.max()))
     if low > high:
         raise UsageError(
-            f"{question.a} and {question.b} have no visual change in common"
+            f"The ranges of visual change of {question.a} and {question.b} do not overlap"
             f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
-            f" {b.delta_v.max():.2f}): omit the pair with --pair, or make the test set with"
+            f" {b.delta_v.max():.2f}): select other pairs with --pair, or make the test set with"
             " --sampling uniform."
         )
     return low, high
@@ -173,9 +173,11 @@ def _match(
 ) -> tuple[StudySample, ...]:
     """Return one sample from each pool, with different source images and Δv close to `wanted`.
 
-    Within the tolerance the least used samples are preferred; beyond it the nearest in Δv.
+    Among samples within the tolerance the least used are preferred; if there are none, the samples
+    nearest in Δv.
     """
     best: tuple[float, int, int] | None = None
+    # From both sides: only the nearest samples of the first pool are tried with all of the second.
     for one, other in ((left, right), (right, left)):
         near = one.nearest(wanted)
         gap = np.abs(one.delta_v[near][:, None] - other.delta_v[None, :])
@@ -197,16 +199,17 @@ def _match(
 
 
 def _load(pool: _Pool, uses: Counter[str]) -> Real:
-    """Return how much each sample was used; reusing an image costs more than reusing its source."""
+    """Return each sample's reuse cost: 3 per use of the sample, 1 per use of its source image."""
     images = np.array([float(uses[digest]) for digest in pool.digests.tolist()])
     load: Real = 3 * pool.used + images
     return load
 
 
 def trials_within_reach(stimuli: Sequence[PlannedStimulus], seed: int) -> int:
-    """Return how many main trials one participant can have without seeing a source image twice.
+    """Return how many main trials one participant can do without seeing a source image twice.
 
-    The minimum over several random orders, because the order of a study is random too.
+    The number is the minimum over several random orders, because trials are presented in random
+    order.
     """
     random = np.random.default_rng(seed)
     main = [
@@ -214,6 +217,7 @@ def trials_within_reach(stimuli: Sequence[PlannedStimulus], seed: int) -> int:
         for stimulus in stimuli
         if stimulus.capacity is not None
     ]
+    # An upper bound, since every trial uses up at least one source image.
     fewest = len(source_loads(stimuli))
     for _ in range(ORDERS):
         seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Describe a study's plan in words: what it shows, how balanced it is, and what it takes."""
+"""Describe a study's plan in words: its stimuli, how balanced they are, and its time and cost."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from eyechart.humans.human_responses import SAME
 from eyechart.labels.categories import CATEGORIES
 
 UNEVEN = 1.5
-"""A note is shown where the largest count is more than this many times the smallest."""
+"""A note is shown if the largest count is more than this many times the smallest."""
 
 BINS = 10
 
@@ -34,8 +34,8 @@ def plan_text(
 ) -> str:
     """Return the plan as several lines of text.
 
-    `side` is the side of the images in px; `left_out` is the number of corrupted images whose Δv
-    cannot be measured.
+    `side` is the width and height of the images in px; `left_out` is the number of corrupted images
+    whose Δv cannot be measured.
     """
     lines = [f"Study {config.name}: {config.title} ({config.kind}, {side} px)"]
     lines += _what_is_shown(stimuli)
@@ -51,13 +51,13 @@ def plan_text(
 
 
 def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
-    """Return notes on what the experimenter should check, one sentence each."""
+    """Return notes about points that the experimenter should check, one sentence each."""
     advice = []
     if config.kind == "categorise":
         counts = _by_category(stimuli)
         missing = [name for name in CATEGORIES if not counts.get(name)]
         if missing:
-            advice.append(f"no images of {', '.join(missing)} are in the main part.")
+            advice.append(f"the main part has no images of {', '.join(missing)}.")
         advice += _uneven("category", counts)
     else:
         gaps = _gaps(stimuli)
@@ -65,8 +65,8 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
         if wide:
             worst = max(wide, key=lambda name: wide[name])
             advice.append(
-                f"{len(wide)} of {len(gaps)} pairs have images whose Δv differs by more than"
-                f" {TOLERANCE:g}, up to {wide[worst]:.3f} for {worst}."
+                f"in {len(wide)} of {len(gaps)} pairs, the Δv of two images shown together differs"
+                f" by more than {TOLERANCE:g}, up to {wide[worst]:.3f} for {worst}."
             )
         if _strongest_obvious(stimuli) < OBVIOUS:
             advice.append(
@@ -75,10 +75,10 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
             )
         if any(row.is_clean for stimulus in stimuli for row in stimulus.images):
             advice.append(
-                "all corruptions are of one kind, so in practice, qualification and catch trials"
-                " 'different' is a clean image beside a corrupted one, which the main part never"
-                " shows: make the test set with a corruption of another kind as well, and name"
-                " the pairs in question with --pair."
+                "all corruptions are easily confused with each other, so in practice, qualification"
+                " and catch trials 'different' is a clean image beside a corrupted one, which the"
+                " main part never shows: add a clearly different corruption to the test set, and"
+                " name the pairs to compare with --pair."
             )
     return advice + _uneven("corruption", _by_corruption(stimuli))
 
@@ -93,7 +93,7 @@ def _what_is_shown(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     parts += [f"{clean:,} clean with {k} each" for k in clean_kinds]
     roles = Counter(stimulus.role for stimulus in stimuli)
     return [
-        f"Main part: {len(main):,} stimuli of {len(sources):,} source images: {', '.join(parts)}",
+        f"Main part: {len(main):,} stimuli from {len(sources):,} source images: {', '.join(parts)}",
         f"Set aside: {roles[PRACTICE]} for practice, {roles[QUALIFICATION]} for qualification,"
         f" {roles[CATCH]} for catch trials",
     ]
@@ -105,13 +105,13 @@ def _categories(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 
 
 def _pairs(stimuli: Sequence[PlannedStimulus]) -> list[str]:
-    lines = ["Pairs of corruptions, same and different, and by how much Δv differs within a trial:"]
+    lines = ["Trials per pair of corruptions, and the difference in Δv within a trial:"]
     truths = Counter((stimulus.pair, stimulus.truth) for stimulus in stimuli if stimulus.pair)
     for name, gaps in _gaps(stimuli).items():
         same, total = truths[name, SAME], len(gaps)
         lines.append(
-            f"  {name.replace('|', ' and ')}: {same} and {total - same}, {sum(gaps) / total:.3f} in"
-            f" the mean, at most {max(gaps):.3f}"
+            f"  {name.replace('|', ' and ')}: {same} same and {total - same} different, mean"
+            f" difference {sum(gaps) / total:.3f}, at most {max(gaps):.3f}"
         )
     return lines
 
@@ -122,12 +122,12 @@ def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
         for row in stimulus.images if stimulus.role == MAIN else ():
             if not row.is_clean:
                 changes.setdefault(row.corruption, []).append(row.change)
-    lines = ["Images by corruption, and the visual change that they cover:"]
+    lines = ["Images per corruption, and the range of visual change that they cover:"]
     for name, values in sorted(changes.items()):
         reached = len({min(BINS - 1, int(value * BINS)) for value in values})
         lines.append(
             f"  {name}: {len(values):,}, Δv {min(values):.2f} to {max(values):.2f},"
-            f" {reached} of {BINS} tenths"
+            f" samples in {reached} of {BINS} bins"
         )
     return lines
 
@@ -140,14 +140,14 @@ def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
         f" {budget.by_trials:,} (with {config.trials} trials each) and {budget.by_source:,} (the"
         " most requested source image, which nobody sees twice)"
         + (
-            ": the source images are the limit, and not everybody will get all trials; more"
-            " source images with fewer samples each would need fewer participants"
+            ": the number of source images is the limit, so some participants will get fewer"
+            " trials; more source images with fewer samples each would need fewer participants"
             if more
             else ""
         ),
-        f"Participants to recruit: {budget.participants:,}, if {prices.excluded:.0%} do not count",
+        f"Participants to recruit: {budget.participants:,}, if {prices.excluded:.0%} are excluded",
         f"Time: about {budget.seconds / 60:.1f} minutes each, paid as {budget.minutes}",
-        f"Cost: {budget.cost:,.2f} {prices.currency}, at {prices.pay:g} an hour and a fee of"
+        f"Cost: {budget.cost:,.2f} {prices.currency}, at {prices.pay:g} per hour plus a fee of"
         f" {prices.fee:.0%}",
     ]
 
@@ -176,7 +176,7 @@ def _uneven(group: str, counts: Mapping[str, int]) -> list[str]:
     if counts[most] <= UNEVEN * counts[fewest]:
         return []
     return [
-        f"the {group} {most} has {counts[most]} stimuli in the main part and {fewest}"
+        f"in the main part, the {group} {most} has {counts[most]} stimuli, but {fewest} has only"
         f" {counts[fewest]}."
     ]
 

@@ -33,7 +33,7 @@ class StudyPlan:
     left_out: int
 
     def text(self, side: int) -> str:
-        """Return the plan in words, for images with this side in px."""
+        """Return the plan in words, for images `side` px wide and high."""
         config = self.order.config
         stimuli = self.order.stimuli
         return plan_text(
@@ -44,15 +44,15 @@ class StudyPlan:
 def plan_study(
     testset: TestSet, settings: StudySettings, request: StudyRequest, prices: Prices
 ) -> StudyPlan:
-    """Return the requested study.
+    """Return the plan of the requested study.
 
     Raises:
-        UsageError: If the test set does not allow it.
+        UsageError: If the test set is not suitable for this study.
     """
     if testset.plan.ruler != HUMAN_RULER:
         raise UsageError(
-            f"A study needs a test set by the ruler {HUMAN_RULER} of visual change, by"
-            f" which humans and models are compared, got {testset.plan.ruler}: make one"
+            f"A study needs a test set measured with the ruler {HUMAN_RULER}, with which"
+            f" humans and models are compared, got {testset.plan.ruler}: make one"
             " without --ruler."
         )
     rows = read_rows(testset)
@@ -66,6 +66,7 @@ def plan_study(
         testset,
         stimuli,
         request.seed,
+        # Plain JSON values, as they are read back from the record of the build.
         {"catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair},
         None if request.database is None else full_url(request.database),
         None if request.secret is None else read_secret(request.secret),
@@ -79,7 +80,8 @@ def _stimuli(
 ) -> list[PlannedStimulus]:
     sources = group_by_source(rows)
     config = settings.config
-    # Each study sets other images aside, so that a returning participant has not seen all of them.
+    # Each study sets different images aside, so that a returning participant has not seen all of
+    # them.
     seed = hash64(request.seed, config.name) % 2**32
     if config.kind == "categorise":
         return design_categories(sources, config, seed, request.catch_pool)
@@ -95,7 +97,7 @@ def _stimuli(
 
 
 def find_question(text: str, names: Sequence[str], suite: str) -> Question:
-    """Return the two corruptions of the text "A:B"; a suite's prefix may be omitted."""
+    """Return the two corruptions named in the text "A:B"; the suite's prefix may be omitted."""
     pair = []
     for part in text.split(":"):
         name = part.strip()

@@ -1,7 +1,7 @@
-"""Which images a study shows, in which role, and how many responses it wants for each.
+"""Choose which images a study shows, in which role, and how many responses each one needs.
 
-This module has what all studies share and the categorization study; `pair_design` has the
-same/different study.
+This module contains what all studies share and the categorization study; the same/different study
+is in `pair_design`.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ MAIN, PRACTICE, QUALIFICATION, CATCH = "main", "practice", "qualification", "cat
 
 @dataclass(frozen=True)
 class PlannedStimulus:
-    """A stimulus of the table `stimulus`, before its image files are written."""
+    """A row of the database table `stimulus`, before its image files are written."""
 
     role: str
     truth: str
@@ -44,22 +44,22 @@ class Pools:
 def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> Pools:
     """Return how many stimuli to reserve for each role.
 
-    Practice and qualification get 1.5 times what one participant needs, because trials lost to a
-    page reload must be replaced; catch trials get twice as many. If images are scarce, each role
-    gets just what one participant needs.
+    Practice and qualification get 1.5 times as many as one participant needs, because trials lost
+    when a page is reloaded must be replaced; catch trials get twice as many. If there are too few
+    images, each role gets exactly as many as one participant needs.
 
     Args:
         config: Settings of the study.
         catch_pool: Number of catch stimuli; None for the default.
-        available: Number of source images, each of which is used once.
+        available: Number of source images; each is used for only one stimulus.
 
     Raises:
         UsageError: If there are not even enough images for one participant.
     """
     if catch_pool is not None and catch_pool < config.catch:
         raise UsageError(
-            f"catch-pool must be at least catch, the catch trials of one participant: got"
-            f" {catch_pool} and {config.catch}."
+            f"catch-pool must be at least the number of catch trials per participant"
+            f" ({config.catch}), got {catch_pool}."
         )
     catch = 2 * config.catch if catch_pool is None else catch_pool
     n_images = 2 if config.kind == "same-different" else 1
@@ -81,7 +81,7 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
 
 
 def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
-    """Return how many responses of the main part each source image is to get."""
+    """Return how many responses in the main part are wanted for each source image."""
     loads: Counter[str] = Counter()
     for stimulus in stimuli:
         for digest in {row.digest for row in stimulus.images}:
@@ -95,8 +95,9 @@ def design_categories(
     """Return the stimuli of a categorization study.
 
     Practice shows equally many mildly corrupted and clean images; qualification and catch trials
-    show clean ones. None of their source images appears in the main part, which has all corrupted
-    samples of the other source images and their clean versions: curves start at clean accuracy.
+    show clean ones. None of their source images appears in the main part, which shows all corrupted
+    samples of the other source images, and the clean images, so that curves start at the accuracy
+    on clean images.
     """
     check_categories(sources)
     pools = pool_sizes(config, catch_pool, len(sources))
@@ -118,8 +119,8 @@ def design_categories(
     usable = len(source_loads(stimuli))
     if usable < config.trials:
         raise UsageError(
-            f"Only {usable} source images have samples for the main part, and a participant needs"
-            f" {config.trials}: lower --trials, or give --clean-k."
+            f"Only {usable} source images have samples for the main part, but a participant needs"
+            f" {config.trials}: lower --trials, or pass --clean-k."
         )
     return stimuli
 
@@ -129,10 +130,11 @@ def set_aside(
 ) -> dict[str, list[StudyImage]]:
     """Return source images for each role besides the main part, balanced over categories.
 
-    Images with few corrupted samples are taken first, so that the main part loses little. A
-    category gives more than half of its images only once all others have done so. The choice
-    depends only on the seed and the image digests.
+    Images with few corrupted samples are taken first, so that the main part loses few samples. More
+    than half of a category's images are taken only after half of every other category's. The
+    choice depends only on the seed and the image digests.
     """
+    # In reverse order, because `pop` takes images from the end.
     left: dict[str, list[StudyImage]] = {}
     for source in sorted(
         sources,

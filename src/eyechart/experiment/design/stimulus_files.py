@@ -1,6 +1,6 @@
-"""The images of a study as files named by the digest of their pixels, written atomically.
+"""Write the images of a study atomically, as files named after the digest of their pixels.
 
-Finished files are listed with their row of the test set, so that an interrupted build resumes.
+Finished files are recorded with their row in the test set, so that an interrupted build can resume.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def make_images(
     side: int,
     step: Advance,
 ) -> dict[int, str]:
-    """Write the images of these rows that are missing and return the SHA-256 of all of them."""
+    """Write the missing images for these rows and return the SHA-256 of every row's image."""
     done = good_images(testset, rows, study, side)
     step(len(done), "")
     left = np.array(sorted(set(rows) - done.keys()), dtype=np.int64)
@@ -51,6 +51,7 @@ def make_images(
             for samples, index, image in render_each(testset, images, device, groups):
                 row, sha256 = int(samples.row[index]), hashlib.sha256(image.tobytes()).hexdigest()
                 write_image(Image.fromarray(image), image_path(study, sha256))
+                # After the image, so that a row that is listed always has its file.
                 record.write(f"{row},{sha256}\n")
                 record.flush()
                 done[row] = sha256
@@ -61,7 +62,7 @@ def make_images(
 
 
 def good_images(testset: TestSet, rows: Collection[int], study: Path, side: int) -> dict[int, str]:
-    """Return the SHA-256 of the rows whose image files exist and match the test set."""
+    """Return the SHA-256 of each row whose image file exists and matches the test set."""
     wanted = _digests(testset, rows)
     good = {}
     for row, sha256 in recorded_images(study).items():
@@ -79,7 +80,7 @@ def good_images(testset: TestSet, rows: Collection[int], study: Path, side: int)
 
 
 def recorded_images(study: Path) -> dict[int, str]:
-    """Return the recorded SHA-256 by row; truncated lines are ignored."""
+    """Return the recorded SHA-256 of each row's image; truncated lines are ignored."""
     try:
         lines = (study / RENDERED).read_text(encoding="ascii").splitlines()
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""Build a study's folder: check it first, then fill it; an interrupted build resumes."""
+"""Build a study's folder: check it first, then fill it; an interrupted build can resume."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ RECORD = "making.json"
 
 
 class StudyIdentity(Record):
-    """What must be unchanged for an interrupted build to resume; without the secret."""
+    """Settings that must be unchanged for an interrupted build to resume, without the secret."""
 
     config: dict[str, JsonValue]
     testset: str
@@ -47,7 +47,7 @@ class StudyIdentity(Record):
 
 
 class BuildRecord(Record):
-    """The file that is in a study's folder from the beginning of the build."""
+    """Content of the file that is written to a study's folder when the build begins."""
 
     began: datetime
     settings: StudyIdentity
@@ -58,10 +58,10 @@ class StudyOrder:
     """A requested study.
 
     Attributes:
-        config: Final settings, except for the side of the images.
-        design: Other values that determined the stimuli.
-        database: A URL, or None for a file in the folder.
-        secret: The secret of an earlier study with the same database.
+        config: Final settings, except for the size of the images.
+        design: Other values on which the choice of stimuli depends.
+        database: A URL, or None for an SQLite file in the folder.
+        secret: The secret of an earlier study in the same database.
     """
 
     folder: Path
@@ -75,16 +75,17 @@ class StudyOrder:
 
     @property
     def rows(self) -> set[int]:
-        """The rows of the test set whose images are shown."""
+        """The test-set rows whose images are shown."""
         return {row.row for planned in self.stimuli for row in planned.images}
 
     def identity(self) -> StudyIdentity:
-        """Return what must be unchanged for the build to resume."""
+        """Return the settings that must be unchanged for the build to resume."""
         return StudyIdentity(
             config={name: value for name, value in self.config.plain().items() if name != "side"},
             testset=self.testset.digest,
             seed=self.seed,
             design=dict(self.design),
+            # Hashed, because the URL may contain a password.
             database=None if self.database is None else _hash(self.database.encode()),
             secret=None if self.secret is None else study_files.fingerprint(self.secret),
         )
@@ -92,7 +93,7 @@ class StudyOrder:
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """An order that was checked. `is_finished`: the study exists but lacks some image files."""
+    """A checked order. `is_finished`: the study already exists, but image files are missing."""
 
     order: StudyOrder
     secret: bytes
@@ -119,6 +120,8 @@ def prepare(order: StudyOrder) -> PreparedStudy:
         database = open_database(order.database, create=True)
         try:
             with database.reading() as db:
+                # Only for its checks: another study of this name is rejected before images are
+                # rendered.
                 is_stored(db, order.config, study_files.fingerprint(secret), created_at)
         finally:
             database.close()
@@ -138,7 +141,7 @@ def carry_out(
         where.mkdir(exist_ok=True)
         with try_lock(where / RECORD) as ours:
             if not ours:
-                raise UsageError(f"Another run is building {where}: wait for it.")
+                raise UsageError(f"Another run is building {where}: wait until it has finished.")
             remove_leftovers([where, where / study_files.STIMULI])
             _begin(begun)
             rows = _shown(order) if begun.is_finished else order.rows
@@ -153,7 +156,7 @@ def carry_out(
 
 
 def side_of(order: StudyOrder, images: ImageSet) -> int:
-    """Return the side in px that all images of a study share; they must be square."""
+    """Return the width and height in px of a study's images, which must all be the same."""
     used = {row.digest for planned in order.stimuli for row in planned.images}
     known = zip(images.digests, images.sizes, images.listed, strict=True)
     sizes = {size: image.name for digest, size, image in known if digest in used}
@@ -167,8 +170,8 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
     if len(sizes) > 1:
         (one, _), (two, _) = list(sizes)[:2]
         raise UsageError(
-            f"All images of a study must have the same size, but {sizes[one, one]} has {one} px "
-            f"and {sizes[two, two]} has {two}: make the test set with --stimulus 224."
+            f"All images of a study must have the same size, but {sizes[one, one]} is {one} px wide"
+            f" and {sizes[two, two]} is {two}: make the test set with --stimulus 224."
         )
     # No size at all: none of the images is in the test set, which a later check reports by name.
     return next(iter(sizes), (order.config.side, 0))[0]
@@ -180,10 +183,10 @@ def _shown(order: StudyOrder) -> set[int]:
 
 
 def _look(where: Path, identity: StudyIdentity) -> datetime | None:
-    """Return when the study in a folder was begun, or None for a new one.
+    """Return when the build of the study in a folder began, or None for a new study.
 
     Raises:
-        UsageError: If the folder contains anything else.
+        UsageError: If the folder contains anything other than this study.
     """
     if where.exists() and not where.is_dir():
         raise UsageError(f"{where} is a file, but a study must be a folder: choose another name.")
@@ -193,6 +196,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
         return None
     known = _read_record(where / RECORD)
     if known is None:
+        # The lock of a build that has not written its record yet.
         mine = (f".{RECORD}.lock",)
         if any(path.name not in mine for path in where.iterdir()):
             raise UsageError(
@@ -203,20 +207,21 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
         if (where / study_files.CONFIG).exists():
             raise UsageError(f"{where} is already a study: choose another folder.")
         raise UsageError(
-            f"{where} contains an unfinished study with other settings: delete it, or choose "
+            f"{where} contains an unfinished study with different settings: delete it, or choose "
             "another folder."
         )
     return known.began
 
 
 def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
-    """Return the settings to compare: the default texts of version 1 are worded differently."""
+    """Return the settings with default texts of version 1 in current words, for comparison."""
     texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
     return identity.model_copy(update={"config": {**identity.config, **texts}})
 
 
 def _begin(begun: PreparedStudy) -> None:
     where = begun.order.folder
+    # The record first: without it, the other files would count as those of another program.
     if not (where / RECORD).exists():
         record = BuildRecord(began=begun.created_at, settings=begun.order.identity())
         with atomic_file(where / RECORD) as temporary:

@@ -32,7 +32,7 @@ class StudyRequest:
     images: Annotated[
         Path | None,
         Option(
-            help="Images it was sampled from; the demo images by default.",
+            help="Images from which the test set was made; the demo images by default.",
             group="Data",
             metavar="FOLDER|FILE",
             path="folder or file",
@@ -49,7 +49,7 @@ class StudyRequest:
     pairs: Annotated[
         tuple[str, ...],
         Option(
-            help="Two corruptions to compare; repeatable; all pairs.",
+            help="Two corruptions to compare; repeatable; all pairs by default.",
             group=TRIALS,
             flags=("--pair",),
             metavar="A:B",
@@ -58,7 +58,7 @@ class StudyRequest:
     per_pair: Annotated[
         int | None,
         Option(
-            help=f"Stimuli for each pair of corruptions; {PER_PAIR}.",
+            help=f"Stimuli for each pair of corruptions; {PER_PAIR} by default.",
             group=TRIALS,
             is_advanced=True,
         ),
@@ -66,7 +66,7 @@ class StudyRequest:
     settings_file: Annotated[
         Path | None,
         Option(
-            help="YAML file with any settings of a study; options override it.",
+            help="YAML file with study settings; options override it.",
             group=STUDY,
             flags=("--settings",),
             metavar="FILE",
@@ -76,7 +76,7 @@ class StudyRequest:
     consent_file: Annotated[
         Path | None,
         Option(
-            help="The text participants agree to; {minutes} in it is filled in.",
+            help="Consent text; {minutes} in it is replaced by the duration.",
             group=STUDY,
             is_advanced=True,
             flags=("--consent",),
@@ -96,7 +96,7 @@ class StudyRequest:
     secret: Annotated[
         Path | None,
         Option(
-            help="Secret file or folder of an earlier study with the same database.",
+            help="Folder or secret file of an earlier study in the same database.",
             group=STUDY,
             is_advanced=True,
             metavar="FILE",
@@ -109,7 +109,7 @@ class StudyRequest:
     def check(self, kind: str, has_clean_k: bool) -> None:
         """Raise `UsageError` for options that do not apply to this kind of study.
 
-        `has_clean_k` is whether `clean-k` was given.
+        `has_clean_k` is whether `clean-k` was passed.
         """
         if kind == "categorise" and (self.pairs or self.per_pair is not None):
             raise UsageError(

@@ -30,8 +30,8 @@ AT_ONCE = 500
 class StudyEntry:
     """A study as it is stored in the database.
 
-    `fingerprint` identifies the secret. `created_at` is when the folder was created; it identifies
-    a study that was stored just before its build was interrupted.
+    `fingerprint` identifies the secret. `created_at` is when the folder was created; by it, a
+    resumed build recognizes a study that it stored just before it was interrupted.
     """
 
     config: StudyConfig
@@ -45,13 +45,13 @@ def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetim
     """Return whether this study is already stored.
 
     Raises:
-        UsageError: If another study has its name, or the database was made with another secret.
+        UsageError: If another study has the same name, or the database has a different secret.
     """
     known = db.scalar(select(InstallationRow.secret))
     if known is not None and known != fingerprint:
         raise UsageError(
-            "The database has studies with another secret, so that their participants would not"
-            " be recognized: give --secret with the folder of the first study."
+            "The studies in the database use a different secret, so their participants would not"
+            " be recognized: pass --secret with the folder of the first study."
         )
     study = db.scalar(select(StudyRow).where(StudyRow.name == config.name))
     if study is None:
@@ -64,7 +64,7 @@ def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetim
 
 
 def store(database: Database, entry: StudyEntry, digests: Mapping[int, str]) -> None:
-    """Write a study in one transaction; `digests` is the SHA-256 of the pixels by test-set row."""
+    """Write a study in one transaction; `digests` maps test-set rows to pixel SHA-256 digests."""
     try:
         with database.writing() as db:
             if not is_stored(db, entry.config, entry.fingerprint, entry.created_at):
@@ -139,9 +139,10 @@ def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
         elif row.category and source.category and row.category != source.category:
             raise UsageError(
                 f"{row.name} is labeled {row.category}, but it is labeled {source.category} in "
-                "another study of the database: correct its label, or give another --database."
+                "another study in the database: correct its label, or pass another --database."
             )
         elif row.category:
+            # A same/different study may have stored the image without a category.
             source.category = row.category
     db.flush()
     return {digest: source.id for digest, source in known.items()}

@@ -1,4 +1,4 @@
-"""The samples of a test set as a study needs them: source image, corruption and Δv."""
+"""Read the samples of a test set for a study: source image, corruption and Δv."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class StudySample:
         digest: Digest of the source image's file, which identifies it in every study.
         name: Name of that file.
         category: One of the 16 categories, or "".
-        delta_v: Visual change in [0, 1], None where it cannot be measured.
+        delta_v: Visual change in [0, 1], or None if it cannot be measured.
     """
 
     row: int
@@ -38,14 +38,14 @@ class StudySample:
 
     @property
     def change(self) -> float:
-        """Δv of a sample that has one."""
+        """Δv of a sample for which it was measured."""
         assert self.delta_v is not None
         return self.delta_v
 
 
 @dataclass(frozen=True)
 class StudyImage:
-    """A source image: its clean sample and its corrupted samples with a Δv."""
+    """A source image: its clean sample, and its corrupted samples that have a Δv."""
 
     clean: StudySample
     corrupted: tuple[StudySample, ...]
@@ -72,6 +72,7 @@ def read_rows(testset: TestSet) -> list[StudySample]:
             label,
             category or "",
             corruption,
+            # Parameters are stored as JSON, which has neither NaN nor infinity.
             {key: value for key, value in parameters if math.isfinite(value)},
             delta_v,
         )
@@ -95,15 +96,14 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
                 raise UsageError(
                     f"{first.name} and {row.name} are the same image with different labels, "
                     f"{first.category or 'outside the 16'} and {row.category or 'outside the 16'}: "
-                    "keep one of them and make the test set"
-                    " again."
+                    "keep one of them and regenerate the test set."
                 )
         elif row.delta_v is not None:
             corrupted.setdefault(row.digest, []).append(row)
     bare = next((row for row in rows if row.digest not in clean), None)
     if bare is not None:
         raise UsageError(
-            f"The test set has no clean image of {bare.name}, which a study needs: make it again"
+            f"The test set has no clean image of {bare.name}, which a study needs: regenerate it"
             " with eyechart testset make."
         )
     return [StudyImage(row, tuple(corrupted.get(digest, ()))) for digest, row in clean.items()]
@@ -118,12 +118,13 @@ def check_categories(sources: Sequence[StudyImage]) -> None:
     total = len(sources)
     if unlabeled:
         raise UsageError(
-            f"{len(unlabeled)} of {total} images of the test set have no label, such as"
+            f"{len(unlabeled)} of {total} images in the test set have no label, such as"
             f" {unlabeled[0].name}: put them into folders named after the 16 categories, or list"
-            " them with a column category, and make the test set again with --labels entry16."
+            " them in a table with a category column, and regenerate the test set with"
+            " --labels entry16."
         )
     raise UsageError(
-        f"{len(outside)} of {total} images of the test set are outside the 16 categories that"
+        f"{len(outside)} of {total} images in the test set are outside the 16 categories that"
         f" participants choose from, such as {outside[0].name} (labeled '{outside[0].label}'):"
-        " make the test set again with --labels entry16."
+        " regenerate the test set with --labels entry16."
     )

@@ -26,7 +26,7 @@ MINUTES = "{minutes}"
 
 @dataclass(frozen=True)
 class StudySettings:
-    """A study's settings before its budget; `minutes` and `side` are None unless given."""
+    """A study's settings before its budget is known; `minutes` and `side` are None unless set."""
 
     config: StudyConfig
     minutes: int | None
@@ -66,10 +66,10 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
 
 
 def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
-    """Return the settings with the side of the test set's images in px, where it is known.
+    """Return the settings with the size of the test set's images in px, if it is known.
 
-    `stimulus` describes the test set's images. Only images kept at their file's size have to be
-    opened first.
+    `stimulus` describes how the test set's images are resized. If they keep the size of their
+    files, the size is unknown until they are opened.
     """
     size = find_stimulus(stimulus).width_and_height
     if size is None:
@@ -78,18 +78,19 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
     if side != height:
         raise UsageError(
             f"The test set's images must be square, got {stimulus} px: make it with --stimulus"
-            f" {max(size)}, which crops, or {max(size)}x{max(size)}, which does not."
+            f" {max(size)}, which crops them, or {max(size)}x{max(size)}, which does not."
         )
     if settings.side not in (None, side):
         raise UsageError(
-            f"side must equal that of the test set's images, {side} px, got {settings.side}: omit "
-            "it."
+            f"side must equal the size of the test set's images, {side} px, got {settings.side}: "
+            "omit it."
         )
     return replace(settings, config=replace(settings.config, side=side), side=side)
 
 
 def _name_of(folder: Path) -> str:
     words = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    # The longest name that `NAME` in study_config accepts.
     return words[:63].strip("-") or "study"
 
 
@@ -101,7 +102,7 @@ def _read_settings(path: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} must contain settings of a study, such as 'block: 50'.")
+        raise UsageError(f"{path} must contain study settings, such as 'block: 50'.")
     return content
 
 

@@ -1,1 +1,1 @@
-"""Export what a study has collected, and report its status; metrics are computed elsewhere."""
+"""Export the responses that a study has collected, and report the study's status."""

@@ -49,7 +49,7 @@ BREAKS = str.maketrans("\r\n\0", "   ")
 
 @dataclass(frozen=True)
 class CountedResponse:
-    """A response of the main part that counts, with its subject and the names of its images."""
+    """A response in the main part that counts, with its subject and the names of its images."""
 
     subject: str
     response: TrialResponse
@@ -57,7 +57,7 @@ class CountedResponse:
 
     @property
     def image(self) -> ShownImage:
-        """The image shown, or the first of two."""
+        """The image shown, or the first one if two were shown."""
         return self.response.images[0]
 
 
@@ -82,9 +82,9 @@ def counted(
 def clean_of_others(
     kept: Sequence[CountedResponse], elsewhere: Sequence[JudgedSession]
 ) -> list[CountedResponse]:
-    """Return responses of other studies to the clean versions of the images in `kept`.
+    """Return responses from other studies to the clean versions of the images in `kept`.
 
-    A participant never sees a source image twice, so these come from other participants.
+    A participant never sees a source image twice, so these responses come from other participants.
     """
     names = {
         image.digest: name
@@ -99,7 +99,7 @@ def clean_of_others(
 
 
 def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
-    """Return the exported name of each source image, by digest: the digest if two share a name."""
+    """Return each source image's exported name, by digest: its name if unique, else its digest."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
         for response in session.record.responses:
@@ -115,7 +115,8 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
 def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
     """Return responses to single images as human records.
 
-    They have no clean response to compare with, because it always comes from another participant.
+    They do not include the same participant's response to the clean image, because nobody sees a
+    source image twice.
     """
     return make_responses(
         len(kept),
@@ -133,7 +134,7 @@ def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> Human
 
 
 def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
-    """Yield one row per response in any role, with the columns of `trials_head`."""
+    """Yield one row per response to a trial in any role, with the columns of `trials_head`."""
     for session in judged:
         record, verdict = session.record, session.verdict
         for response in record.responses:
@@ -177,8 +178,9 @@ def trials_head(config: StudyConfig) -> tuple[str, ...]:
 def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:
     """Return the rows for each subject in the format of the model-vs-human toolbox.
 
-    Reaction times are in seconds. A condition is a corruption and a bin of Δv of width 0.1, because
-    the toolbox computes rates per condition. The last two columns are not part of its format.
+    Reaction times are in seconds. A condition is a corruption and a Δv bin of width 0.1, because
+    the toolbox computes rates per condition. The last two columns are not part of the toolbox's
+    format.
     """
     rows: dict[str, list[tuple[Cell, ...]]] = {}
     for item in kept:
@@ -205,7 +207,7 @@ def exclusion_rows(judged: Sequence[JudgedSession]) -> Rows:
 
 
 def pair_of(response: TrialResponse) -> tuple[str, str]:
-    """Return the two corruptions that a same/different trial is about."""
+    """Return the two corruptions compared in a same/different trial."""
     first, _, second = str(response.pair).partition("|")
     return first, second
 
@@ -234,7 +236,7 @@ def _image_cells(image: ShownImage) -> tuple[Cell, ...]:
 
 
 def _delta_v(image: ShownImage) -> float:
-    """Return Δv; that of a clean image is 0."""
+    """Return the image's Δv, which is 0 for a clean image."""
     if image.corruption == CLEAN:
         return 0.0
     return float("nan") if image.delta_v is None else image.delta_v
@@ -253,14 +255,16 @@ def _plain(value: object) -> Cell:
 
 
 def safe(cell: Cell) -> str:
-    """Return the text of a cell: numbers unchanged, texts on one line with formulas quoted."""
+    """Return a cell's text: numbers unchanged, texts on one line, and formulas quoted."""
     if cell is None or cell != cell:  # NaN
         return ""
+    # Before numbers, because a bool is an int.
     if isinstance(cell, bool):
         return str(int(cell))
     if isinstance(cell, int | float):
         return str(cell)
     line = cell.translate(BREAKS)
+    # By the original text: a leading line break is a space in `line` already.
     return f"'{line}" if cell.startswith(FORMULA) else line
 
 

@@ -1,4 +1,4 @@
-"""Write a study's responses: human records, tables of all trials, and the rules applied."""
+"""Write a study's responses: human records, a table of all trials, and the rules applied."""
 
 import re
 from collections.abc import Sequence
@@ -49,9 +49,10 @@ LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
 @dataclass(frozen=True)
 class Exported:
-    """Counts of what was exported: responses in total, responses that count, participants.
+    """Numbers of all exported responses, of responses that count, and of participants.
 
-    `excluded` counts sessions, `left_out` single trials, `reused` clean responses of other studies.
+    `excluded` counts sessions, `left_out` single trials, and `reused` responses to clean images
+    from other studies.
     """
 
     out: Path
@@ -65,7 +66,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportContent:
-    """Content of an export: all sessions, the responses that count, and those of other studies."""
+    """Content of an export: all sessions, responses that count, and ones from other studies."""
 
     config: StudyConfig
     judged: Sequence[JudgedSession]
@@ -82,8 +83,8 @@ def export(
 ) -> Exported:
     """Write a study's responses into a folder, by default inside the study's folder.
 
-    An earlier export is replaced; a folder with other files is rejected. `version` selects the
-    quality rules, by default the study's.
+    An earlier export is replaced; a folder with other files is rejected. `version` is the version
+    of the quality rules, by default the one set in the study.
     """
     config = folder.config
     rules = find_rules(config.rules if version is None else version)
@@ -134,19 +135,21 @@ def check_target(out: Path, config: StudyConfig) -> None:
         strange += [p.name for p in inner.iterdir() if not SUBJECT_FILE.fullmatch(p.name)]
     if strange or (present and not (out / STUDY).is_file()):
         name = strange[0] if strange else present[0].name
-        raise UsageError(f"{out} contains other files ({name}): give an empty folder as --out.")
+        raise UsageError(f"{out} contains other files ({name}): pass an empty folder as --out.")
     if present and (name := read_config(out / STUDY).name) != config.name:
-        raise UsageError(f"{out} contains an export of the study {name}: give another --out.")
+        raise UsageError(f"{out} contains an export of the study {name}: pass another --out.")
 
 
 def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], list[JudgedSession]]:
-    """Return all judged sessions of one consistent snapshot of the database.
+    """Return all judged sessions from one consistent snapshot of the database.
 
-    The first list is the study's; the second has the categorization studies in the same database.
+    The first list has the study's sessions; the second has the sessions of other categorization
+    studies in the same database.
     """
     config = folder.config
     with connect_study(folder) as study:
         with study.database.reading() as db:
+            # A transaction of SQLite is a snapshot in any case.
             if not study.database.is_sqlite:
                 db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             records = read_sessions(db, study.id)
@@ -156,6 +159,7 @@ def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], lis
                 if other_config.kind == config.kind == "categorise":
                     elsewhere += judge_all(read_sessions(db, other.id), other_config)
         judged = judge_all(records, config, version)
+        # Rules of another version are only tried out, so that their verdicts are not stored.
         if version == config.rules:
             write_exclusions(study, judged)
     return judged, elsewhere
@@ -166,6 +170,7 @@ def _write(out: Path, content: ExportContent) -> None:
     out.mkdir(exist_ok=True)
     # Completion codes decide who is paid, so exports leave them empty.
     public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
+    # First, because `check_target` recognizes an interrupted export by this file.
     _write_text(out / STUDY, config_text(public))
     _write_text(out / RULES, content.rules)
     write_csv(out / TRIALS, trials_head(config), trial_rows(judged))

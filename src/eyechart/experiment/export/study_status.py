@@ -65,12 +65,12 @@ class StudyStatus:
     """The progress of a study.
 
     Attributes:
-        participants: Number of participants by state.
-        reasons: Number of sessions by violated rule.
-        minutes: Median duration of finished sessions.
+        participants: Number of participants in each state.
+        reasons: Number of sessions that violate each rule.
+        minutes: Median duration of finished sessions, in minutes.
         clean: Accuracy on clean images.
-        curves: Accuracy at PLACES by corruption, None where there is insufficient data.
-        pairs: Accuracy by pair of a same/different study.
+        curves: Accuracy at PLACES for each corruption, None where there is insufficient data.
+        pairs: Accuracy for each pair of corruptions in a same/different study.
     """
 
     name: str
@@ -129,7 +129,7 @@ def participant_state(record: SessionRecord, config: StudyConfig, now: datetime)
 
 
 def clean_rate(responses: HumanResponses) -> RateInterval | None:
-    """Return the accuracy on clean images with its Wilson interval, or None without responses."""
+    """Return the accuracy on clean images with its Wilson interval; None if nobody responded."""
     correct = responses.correct[responses.corruption == CLEAN]
     if not len(correct):
         return None
@@ -138,7 +138,7 @@ def clean_rate(responses: HumanResponses) -> RateInterval | None:
 
 
 def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
-    """Return human accuracy at PLACES by corruption; the bootstrap resamples source images."""
+    """Return human accuracy at PLACES for each corruption; source images are bootstrapped."""
     reference = Reference("running", responses)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
     for name in responses.experiments:
@@ -156,6 +156,7 @@ def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | 
             is_seen = any(start <= delta_v <= end for start, end in curve.observed)
             low, high = curve.band(delta_v)
             rate = RateInterval(float(curve(delta_v)), float(low), float(high))
+            # Beyond the observed ranges the curve is extrapolated.
             rates.append(rate if is_seen else None)
         curves[name] = tuple(rates)
     return curves

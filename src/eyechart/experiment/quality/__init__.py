@@ -1,1 +1,1 @@
-"""Quality rules by version: they decide whose responses count; nothing is deleted."""
+"""Versioned quality rules, which decide whose responses count; nothing is deleted."""

@@ -1,7 +1,7 @@
-"""Apply the quality rules of a version to a study's sessions.
+"""Apply one version of the quality rules to a study's sessions.
 
-Rules flag sessions and never delete anything. They are applied when a session ends and again at
-export.
+Rules flag sessions and never delete anything. They are applied when a session ends, and again when
+the study is exported.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ from eyechart.experiment.storage.stimulus_counts import give_back
 from eyechart.experiment.study_config import StudyConfig, config_from
 
 VERSION = 1
-"""Version of the rules for new studies."""
+"""Version of the rules used for new studies."""
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules of a version; `odd` returns why a single trial does not count."""
+    """All rules of one version; `odd` returns the reasons why a single trial does not count."""
 
     version: int
     rules: tuple[QualityRule, ...]
@@ -43,9 +43,10 @@ class RuleSet:
 
 @dataclass(frozen=True)
 class SessionVerdict:
-    """The result of a version's rules for one session: (rule, detail) for each violation.
+    """The result of applying a version's rules to one session.
 
-    `odd` maps the number of each trial that does not count to its reasons.
+    `broken` has (rule, detail) for each violation. `odd` maps the number of each trial that does
+    not count to the reasons.
     """
 
     version: int
@@ -90,9 +91,9 @@ def find_rules(version: int) -> RuleSet:
 
 
 def judge(record: SessionRecord, config: StudyConfig, version: int | None = None) -> SessionVerdict:
-    """Return the verdict on a session, by default with the rules of the study's version.
+    """Return the verdict on a session, by default with the version of the rules set in the study.
 
-    Exclusions stored in the database under that version, including manual ones, count as well.
+    Exclusions stored in the database for that version, including manual ones, count as well.
     """
     rules = find_rules(config.rules if version is None else version)
     broken = dict(record.excluded.get(rules.version, ()))
@@ -124,19 +125,19 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
 
 
 def apply_rules(study: OpenStudy) -> int:
-    """Store the exclusions of all sessions that have ended and return how many were missing."""
+    """Store the exclusions of all sessions that have ended; return how many were not yet stored."""
     with study.database.reading() as db:
         records = read_sessions(db, study.id)
     return write_exclusions(study, judge_all(records, study.config))
 
 
 def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
-    """Store the exclusions of sessions that have ended and return how many were missing.
+    """Store the exclusions of sessions that have ended; return how many were not yet stored.
 
     An active session may still satisfy the rules, so nothing is stored until the participant has
-    been inactive for as long as a trial may take. For the study's rule version, the responses of
-    excluded sessions are requested from other participants. The write lock is held only for missing
-    rows, because participants wait for it.
+    been inactive for as long as a trial may take. For the study's own rule version, the responses
+    of excluded sessions are requested from other participants. The write lock is taken only if rows
+    are missing, because participants wait for it.
     """
     now = datetime.now(UTC)
     new = [
@@ -149,6 +150,7 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     added = 0
     with study.database.writing() as db:
         for record, verdict in ((session.record, session.verdict) for session in new):
+            # Read again under the write lock: the server may have stored some of them meanwhile.
             known = set(
                 db.scalars(
                     select(ExclusionRow.rule).where(
@@ -166,23 +168,23 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
 
 
 def has_ended(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
-    """Return whether a session is over, or inactive for so long that it will not be resumed."""
+    """Return whether a session is over, or has been inactive too long to be resumed."""
     return record.state != ACTIVE or has_left(record, config, now)
 
 
 def has_left(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
-    """Return whether an open session was inactive for as long as a trial may take."""
+    """Return whether an open session has been inactive for as long as a trial may take."""
     silent = now - record.last_seen
     return record.state == ACTIVE and silent > timedelta(minutes=config.lease_minutes)
 
 
 def stored_config(study: StudyRow) -> StudyConfig:
-    """Return the configuration that a study was created with."""
+    """Return the configuration with which a study was created."""
     return config_from(study.config, f"the database's study {study.name}")
 
 
 def _rows(record: SessionRecord, verdict: SessionVerdict, known: set[str]) -> list[ExclusionRow]:
-    """Return rows for the rules that a session violates, without those in `known`."""
+    """Return rows for the rules that a session violates, except for rules in `known`."""
     return [
         ExclusionRow(
             session_id=record.id,

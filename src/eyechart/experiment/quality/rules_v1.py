@@ -1,7 +1,7 @@
 """Quality rules, version 1, fixed before the first response; any change needs a new version.
 
-A rule excludes a whole session or stays silent, and needs a minimum number of trials to decide.
-Single trials are judged separately. Nothing here deletes anything.
+A rule either excludes a whole session or does nothing, and needs a minimum number of trials to
+decide. Single trials are judged separately. Nothing is ever deleted.
 """
 
 from collections import Counter
@@ -27,18 +27,20 @@ CHECKS_LEAST = 4
 """Minimum number of qualification and catch trials to judge a participant's attention."""
 
 GUESS_RISK = 1e-3
-"""Largest probability with which guessing may pass. With two choices 8 catch trials are too few (8
+"""Largest probability with which guessing may pass. With two choices, 8 catch trials are too few (8
 of 8 are guessed in 0.4 % of cases), so qualification and catch trials are pooled: of 24, 20 must be
-correct, which guessing reaches in 0.08 %; with an accuracy of 95 %, 0.6 % fail.
+correct, which guessing reaches in 0.08 % of cases; 0.6 % of participants with an accuracy of 95 %
+fail.
 """
 
 ENOUGH = 20
-"""Minimum number of responses of the main part for a share to be meaningful."""
+"""Minimum number of responses in the main part for a rate to be meaningful."""
 
 FAST_MS, FAST_SHARE = {"categorise": 150.0, "same-different": 200.0}, 0.1
 """Reacting to any light takes about 200 ms. In categorization the image is seen 400 ms before the
-grid, so the hand may already be moving: 150 ms there. None of the 11 published observers of
-low-pass filtering and noise (14,080 trials) was ever under 200 ms; 10 % leaves room for slips.
+grid, so the hand may already be moving; the limit there is 150 ms. None of the 11 published
+observers of low-pass filtering and noise (14,080 trials) ever took less than 200 ms; 10 % leaves
+room for slips.
 """
 
 SILENT_SHARE = 0.3
@@ -47,17 +49,19 @@ and participants at home have less practice.
 """
 
 SAME_BUTTON = {"categorise": 0.3, "same-different": 0.1}
-"""Share of the entropy of the correct responses. With 16 equally frequent categories this is 1.2
-bits, as for one button pressed 85 % of the time (published observers: at least 3.7 bits). Two
-corruptions may truly look the same, so the limit for same/different is nearly a single button.
+"""Minimum entropy of the responses, relative to the entropy of the correct responses. With 16
+equally frequent categories this is 1.2 bits, the entropy if one button is pressed 85 % of the time
+(published observers: at least 3.7 bits). Two corruptions may truly look the same, so the limit for
+same/different excludes only participants who press almost always the same button.
 """
 
 AWAY_SHARE, TIMING_SHARE = 0.2, 0.2
 
 AWAY = ("hidden", "blurred_focus")
 DROPPING = ("timing", "slow_decode", *AWAY, "resized", "too_soon", "too_late")
-"""Flags of single trials that do not count: shown too long or too briefly, decoded later than the
-stamps say, while the page was not visible, at another size, or with an impossible response time.
+"""Flags of single trials that do not count: the image was shown too long or too briefly, was
+decoded later than the stamps say, or had the wrong size, the page was not visible, or the response
+time is impossible.
 """
 
 FRAMES_OFF = 1.25
@@ -68,7 +72,7 @@ USUAL_HZ = 60.0
 
 @dataclass(frozen=True)
 class QualityRule:
-    """A rule; `test` returns the figure that excludes a session, or None."""
+    """A rule; `test` returns the reason why a session is excluded, or None."""
 
     name: str
     text: str
@@ -77,9 +81,9 @@ class QualityRule:
 
 @cache
 def needed(trials: int, choices: int) -> int | None:
-    """Return the number correct that guessing reaches in under 0.1 % of cases.
+    """Return the smallest number correct that guessing reaches in less than 0.1 % of cases.
 
-    None if guessing gets all trials correct more often than that.
+    None if guessing gets even all trials correct more often than that.
     """
     for right in range(trials + 1):
         # Binomial survival function: the probability of at least `right` correct by guessing.
@@ -96,7 +100,7 @@ def entropy(texts: Iterable[str]) -> float:
 
 
 def odd(response: TrialResponse, hz: float | None, config: StudyConfig) -> tuple[str, ...]:
-    """Return why a single trial does not count; empty if it counts."""
+    """Return the reasons why a single trial does not count; empty if it counts."""
     reasons = [flag for flag in DROPPING if flag in response.flags]
     if "timing" not in reasons and _is_off(response, hz, config):
         reasons.insert(0, "timing")
@@ -104,8 +108,8 @@ def odd(response: TrialResponse, hz: float | None, config: StudyConfig) -> tuple
 
 
 def _is_off(response: TrialResponse, hz: float | None, config: StudyConfig) -> bool:
-    """Return whether the stamps show another duration of the image than planned."""
-    # After two images only the buttons follow, which are visible already: "response" ends them.
+    """Return whether, according to the stamps, the image was not shown for the planned duration."""
+    # Two images are followed only by the buttons, which are visible already: "response" ends them.
     wanted, after = (
         (config.stimulus_ms, "blank")
         if config.kind == "categorise"
@@ -114,7 +118,7 @@ def _is_off(response: TrialResponse, hz: float | None, config: StudyConfig) -> b
     start, stop = (_number(response, name) for name in ("stimulus", after))
     if not wanted or start is None or stop is None:
         return False
-    # The refresh rate measured in this trial, else in this session, else the usual one.
+    # The refresh rate measured in this trial, or else in this session, or else the usual one.
     frame = 1000 / (_number(response, "hz") or hz or USUAL_HZ)
     return abs(stop - start - wanted) > FRAMES_OFF * frame
 

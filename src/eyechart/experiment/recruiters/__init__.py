@@ -1,4 +1,4 @@
-"""The recruiting sites: every module here except `recruiter` declares one as `RECRUITER`."""
+"""The recruitment platforms; each module except `recruiter` declares one as `RECRUITER`."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -8,7 +8,7 @@ from eyechart.experiment.recruiters.recruiter import Recruiter
 
 RECRUITERS: Registry[Recruiter] = Registry("recruiter")
 
-# Ordered by file name, so that adding a file is enough to add a site.
+# Ordered by file name, so that adding a file is enough to add a platform.
 for _module in iter_modules(__path__, f"{__name__}."):
     if not _module.name.endswith(".recruiter"):
         _recruiter: Recruiter = import_module(_module.name).RECRUITER
@@ -16,7 +16,7 @@ for _module in iter_modules(__path__, f"{__name__}."):
 
 
 def recruiter_settings() -> dict[str, str]:
-    """Return the help text of every site-specific setting of a study, by name."""
+    """Return the help text of every platform-specific study setting, by name."""
     return {
         setting.name: setting.help
         for recruiter in RECRUITERS.values()

@@ -1,4 +1,4 @@
-"""A plain link without a recruiting site: whoever has the address can take part."""
+"""A plain link without a recruitment platform: anyone who has the address can take part."""
 
 from collections.abc import Mapping
 

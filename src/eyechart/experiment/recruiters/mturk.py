@@ -13,12 +13,13 @@ from eyechart.experiment.recruiters.recruiter import (
     origin,
 )
 
+# What Mechanical Turk sends as assignmentId before a worker accepts the task.
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 SUBMIT = "/mturk/externalSubmit"
 
 
 class MechanicalTurk(Recruiter):
-    """Workers submit an assignment by a form, which is sent to Mechanical Turk's hosts only."""
+    """Workers submit an assignment with a form, which is sent only to Mechanical Turk's hosts."""
 
     name = "mturk"
     title = "Mechanical Turk"
@@ -34,11 +35,11 @@ class MechanicalTurk(Recruiter):
     )
 
     def address_help(self, address: str) -> str:
-        """Return the instructions on where to enter the address."""
+        """Return the address, with instructions on where to enter it."""
         return f"{address} as the ExternalURL of an ExternalQuestion"
 
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
-        """Return the worker; raise `Preview` if the HIT was not accepted yet."""
+        """Return the worker; raise `Preview` if the HIT has not been accepted yet."""
         own_ids = {name: ids.get(name, "") for name in self.parameters}
         if own_ids["assignmentId"] == PREVIEW:
             raise Preview
@@ -50,7 +51,7 @@ class MechanicalTurk(Recruiter):
         return Arrival(self.name, own_ids[self.person], own_ids)
 
     def complete(self, departure: Departure) -> Completion:
-        """Return the form to submit; if the ids were deleted, only a completion code."""
+        """Return the form to submit, or only a completion code if the ids were deleted."""
         ids = departure.ids
         if not ids:
             return Completion(way="code", code=departure.code)
@@ -60,9 +61,9 @@ class MechanicalTurk(Recruiter):
         return Completion(way="form", code=departure.code, action=action, fields=fields)
 
     def _submit_host(self, url: str, more_hosts: tuple[str, ...]) -> str:
-        """Return the origin that the form is sent to, if its host is allowed."""
+        """Return the origin to which the form is sent; raise `BadIds` if it is not allowed."""
         host = origin(url)
-        # Compare the origin only: a path or user part could redirect the form elsewhere.
+        # Compare only the origin: a path or user name could redirect the form elsewhere.
         if host not in (*self.form_hosts, *more_hosts) or url.rstrip("/") != host:
             raise BadIds("turkSubmitTo is not an address of Mechanical Turk.")
         return host

@@ -1,4 +1,4 @@
-"""Prolific: the address carries its ids, and participants return to it with a completion code."""
+"""Prolific, which adds its ids to the address; participants return with a completion code."""
 
 from urllib.parse import urlencode
 
@@ -13,7 +13,7 @@ COMPLETE = "https://app.prolific.com/submissions/complete"
 
 
 class Prolific(Recruiter):
-    """The completion code that participants bring back tells Prolific the outcome."""
+    """Participants from Prolific, which learns the outcome from the completion code they return."""
 
     name = "prolific"
     title = "Prolific"
@@ -26,10 +26,11 @@ class Prolific(Recruiter):
 
     def address_help(self, address: str) -> str:
         """Return the address with Prolific's placeholders for its ids."""
+        # Prolific replaces {{%NAME%}} by the id; braces are doubled in an f-string.
         return f"{address}?" + "&".join(f"{name}={{{{%{name}%}}}}" for name in self.parameters)
 
     def complete(self, departure: Departure) -> Completion:
-        """Return the link back to Prolific; without one of the study's codes, only our own code."""
+        """Return the link back to Prolific, or only a code if the study has no Prolific code."""
         code = departure.settings["prolific_failed" if departure.failed else "prolific_code"]
         if not code:
             return Completion(way="code", code=departure.code)

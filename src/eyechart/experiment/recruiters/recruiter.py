@@ -1,7 +1,7 @@
-"""The interface of a recruiting site: how participants arrive and how they return.
+"""The interface of a recruitment platform: how participants arrive and how they return.
 
-Every site is one file beside this one. Ids are not proof of identity; they are not verified here.
-The command line reads the sites' settings at every start, so nothing heavy is imported here.
+Each platform has its own file in this package. Ids do not prove identity and are not verified. The
+command line reads the platforms' settings at every start, so this module imports nothing heavy.
 """
 
 import re
@@ -15,16 +15,16 @@ ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class BadIds(ValueError):
-    """The ids do not have the site's format; the message explains the problem."""
+    """Ids that do not have the platform's format; the message explains the problem."""
 
 
 class Preview(ValueError):
-    """The task is viewed on the site before it was accepted."""
+    """Raised when the task is viewed on the platform before it has been accepted."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A participant as the site identifies them; `ids` are stored until the participant is paid."""
+    """An arriving participant; the platform's `ids` are stored until the participant is paid."""
 
     platform: str
     person: str
@@ -33,9 +33,9 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Departure:
-    """A participant who is done: the stored ids, the study's site settings, and a code.
+    """A participant who is done: the stored ids, the study's platform settings, and a code.
 
-    `failed` is whether the qualification was failed.
+    `failed` is whether the participant failed the qualification.
     """
 
     ids: Mapping[str, str]
@@ -46,7 +46,7 @@ class Departure:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """How to return: `action` and `fields` describe a form, `url` a redirect."""
+    """How a participant returns: `action` and `fields` describe a form, `url` a redirect."""
 
     way: Literal["code", "form", "redirect"]
     code: str
@@ -57,9 +57,9 @@ class Completion:
 
 @dataclass(frozen=True)
 class RecruiterSetting:
-    """A site-specific text setting of a study, which is also an option of `experiment new`.
+    """A platform-specific text setting of a study, which is also an option of `experiment new`.
 
-    It is confidential: exports of a study leave it empty.
+    Its value is confidential and is left empty in exports of the study.
     """
 
     name: str
@@ -67,10 +67,10 @@ class RecruiterSetting:
 
 
 class Recruiter(ABC):
-    """A recruiting site.
+    """A recruitment platform.
 
     Attributes:
-        parameters: Ids that the site adds to the study's address; all are required.
+        parameters: Ids that the platform adds to the study's address; all are required.
         person: The parameter that identifies the participant.
         form_hosts: Hosts to which the last page may send a form.
         frame_hosts: Hosts that may show the pages in an iframe.
@@ -86,18 +86,18 @@ class Recruiter(ABC):
 
     @abstractmethod
     def address_help(self, address: str) -> str:
-        """Return what to enter on the site, given the study's address."""
+        """Return what to enter on the platform, given the study's address."""
 
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
         """Return the participant who arrives.
 
         Args:
             ids: Parameters of the address.
-            more_hosts: Further hosts to which a form may be sent, for tests.
+            more_hosts: Additional hosts to which a form may be sent, for tests.
 
         Raises:
             BadIds: If an id is missing or has invalid characters.
-            Preview: If the task was not accepted yet.
+            Preview: If the task has not been accepted yet.
         """
         own_ids = {name: ids.get(name, "") for name in self.parameters}
         for name, value in own_ids.items():
@@ -106,7 +106,7 @@ class Recruiter(ABC):
 
     @abstractmethod
     def complete(self, departure: Departure) -> Completion:
-        """Return how to send a participant back."""
+        """Return how the participant gets back to the platform."""
 
 
 def check_id(name: str, value: str) -> None:
@@ -116,12 +116,14 @@ def check_id(name: str, value: str) -> None:
 
 
 def origin(url: str) -> str | None:
-    """Return scheme and host of an address, or None if it has none."""
+    """Return the scheme and host of an address, or None if it lacks them."""
     try:
         parts = urlsplit(url)
+        # Parsed only when it is read; an invalid port raises.
         port = parts.port
     except ValueError:
         return None
+    # In https://known.example@other.example the host is not the one that it seems to be.
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         return None
     return f"{parts.scheme}://{parts.hostname}" + ("" if port is None else f":{port}")

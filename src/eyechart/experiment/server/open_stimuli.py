@@ -1,4 +1,4 @@
-"""Queries for stimuli open to a participant: responses still wanted, source images not yet seen."""
+"""Query stimuli that still need responses and whose source images a participant has not seen."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +48,7 @@ def _open_to() -> Select[int]:
 
 
 def _with_sources(query: Select[int]) -> Select[int, int]:
+    # The limit is inside: after the join it would cut off the second image of a pair.
     one = query.limit(1).subquery()
     return select(one.c.id, StimulusImageRow.source_id).join(
         StimulusImageRow, StimulusImageRow.stimulus_id == one.c.id
@@ -74,7 +75,7 @@ def has_room(db: Db, study_id: int, now: datetime) -> bool:
         StimulusRow.role == "main",
         StimulusRow.taken < StimulusRow.capacity,
     )
-    # A trial whose lease has expired will be given to someone else, so it is room too.
+    # A trial whose lease has expired will be given to someone else, so it is available too.
     over = exists().where(
         TrialRow.state == LIVE,
         TrialRow.expires_at < now,

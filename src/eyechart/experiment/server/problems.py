@@ -1,6 +1,6 @@
 """Error replies in one format: a code for the page and a sentence that echoes no user input.
 
-Errors on the server's side are logged in one line.
+Each server error is logged as one line.
 """
 
 import logging
@@ -18,7 +18,7 @@ from eyechart.experiment.server.sessions import Rejection
 
 LOG = logging.getLogger("eyechart.experiment")
 PLAIN = re.compile(r"[A-Za-z_]{1,32}")
-"""A field name that may be echoed; anything else that was sent is replaced by "?"."""
+"""Pattern of field names that may be echoed; any other name is replaced by "?"."""
 
 CODES = {404: "no_page", 405: "no_method"}
 
@@ -26,6 +26,7 @@ CODES = {404: "no_page", 405: "no_method"}
 def problem(status: int, code: str, message: str) -> JSONResponse:
     """Return an error reply."""
     response = JSONResponse({"code": code, "message": message}, status)
+    # HTTP requires this header with status 401.
     if status == 401:
         response.headers["www-authenticate"] = "Bearer"
     return response
@@ -69,7 +70,7 @@ def explain_problems(app: FastAPI) -> None:
 
     @app.exception_handler(NoConnection)
     async def busy(request: Request, error: NoConnection) -> JSONResponse:
-        return _trouble("The database has no connection left.")
+        return _trouble("All database connections are in use.")
 
 
 def _trouble(message: str) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Limits on the size and rate of requests, and the headers that every reply has."""
+"""Limits on the size and rate of requests, and the headers added to every reply."""
 
 import asyncio
 import time
@@ -15,18 +15,18 @@ from eyechart.experiment.server.problems import problem
 from eyechart.experiment.storage.tokens import token_hash
 
 MAX_BYTES = 16_384
-"""Maximum size of a request's body; a response has about 500 bytes."""
+"""Maximum size of a request's body in bytes; a participant's response has about 500."""
 
 PATIENCE = 30.0
 """Seconds within which a request's body must arrive; the page gives up after 20."""
 
 MAX_KNOWN = 20_000
-"""Maximum number of addresses and tokens whose requests are counted."""
+"""Maximum number of addresses, and of tokens, whose requests are counted."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """A rate limit: requests per second on average, and the size of a burst."""
+    """A rate limit: average requests per second, and the maximum number in a burst."""
 
     rate: float
     burst: float
@@ -41,7 +41,7 @@ PER_ADDRESS = Pace(200, 400)
 """High, because many participants can share one address."""
 
 JOINS = Pace(1, 100)
-"""Per address: one client joining under many names could reserve all trials of a study."""
+"""Limit per address, because a client joining under many names could reserve all trials."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Buckets:
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self, key: str, now: float) -> float:
-        """Count a request; return 0, or the seconds until it would be allowed."""
+        """Count a request; return 0 if it is allowed, else the seconds until it would be."""
         with self._lock:
             left, then = self._left.get(key, (self.pace.burst, now))
             # Token bucket: it refills at `rate` up to `burst`, and each allowed request takes one.
@@ -108,12 +108,13 @@ class Guard:
             if not begun:
                 trouble = problem(500, "trouble", "Something went wrong on the server: try again.")
                 await trouble(scope, receive, with_headers)
+            # Raised again, so that the server logs the traceback.
             raise
 
     def _rejection(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
-        # `isdigit` alone accepts other scripts' digits, and `int` of a long text is slow.
+        # `isdigit` alone accepts digits of other scripts, and `int` is slow for a long text.
         if not (length.isascii() and length.isdigit() and len(length) < 10) or (
             int(length) > MAX_BYTES
         ):
@@ -135,9 +136,9 @@ class Guard:
 
 
 async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
-    """Return a receiver of the whole body, or an error reply.
+    """Return a receiver that yields the whole body, or an error reply.
 
-    The body's actual size is checked, whatever length the headers claim.
+    The actual size of the body is checked, because the length in the headers may be wrong.
     """
     body = b""
     try:
@@ -162,7 +163,7 @@ async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
 
 
 def _too_large() -> JSONResponse:
-    return _last(problem(413, "too_large", f"A request has at most {MAX_BYTES} bytes."))
+    return _last(problem(413, "too_large", f"A request must have at most {MAX_BYTES} bytes."))
 
 
 def _last(response: JSONResponse) -> JSONResponse:

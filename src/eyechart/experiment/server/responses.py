@@ -61,6 +61,7 @@ def store(
     """
     with study.database.writing() as db:
         session = locked(db, session_id)
+        # Within the transaction, because the token may have been replaced meanwhile.
         admit(session)
         key = {"public_id": trial_id, "session_id": session.id}
         trial = db.connection().execute(_TRIAL, key).one_or_none()
@@ -69,7 +70,7 @@ def store(
         if trial.body_hash is None:
             _store(db, study.config, session, trial, response=response, now=now)
         elif trial.body_hash != response.digest:
-            raise Rejection(409, "responded", "This trial already has another response.")
+            raise Rejection(409, "responded", "This trial already has a different response.")
         feedback = None
         if trial.role == "practice":
             feedback = Feedback(correct=response.choice == trial.truth, truth=trial.truth)
@@ -115,7 +116,7 @@ def _server_flags(
     needed_ms = config.fixation_ms + config.stimulus_ms + (response.rt_ms or 0)
     if config.kind == "same-different":
         needed_ms = response.rt_ms or 0
-    # The server's clock cannot be forged: less time than the trial itself takes is impossible.
+    # The server's clock cannot be forged, so a response cannot arrive before the trial is over.
     if (now - trial.served_at).total_seconds() * 1000 < needed_ms:
         flags.add("too_soon")
     window_ms = config.response_ms

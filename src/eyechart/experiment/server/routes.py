@@ -39,6 +39,7 @@ from eyechart.experiment.storage.tokens import read_token, token_hash
 from eyechart.experiment.study_config import StudyConfig, choices_of
 
 Clock = Callable[[], datetime]
+# No automatic errors, since these would not have the format of `problem`.
 BEARER = HTTPBearer(auto_error=False, description="The token of a session.")
 PublicId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 ImageId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
@@ -54,6 +55,8 @@ _KNOWN = select(SessionRow.token_hash, SessionRow.study_id, SessionRow.tab).wher
     SessionRow.id == bindparam("session_id")
 )
 _IMAGE = (
+    # Outer joins, so that the session is found without the image: a revoked token is a 401, a
+    # missing image a 404.
     _KNOWN.add_columns(StimulusImageRow.sha256)
     .outerjoin(
         TrialRow,
@@ -75,7 +78,7 @@ _IMAGE = (
 
 @dataclass(frozen=True)
 class Bearer:
-    """The caller according to a signed token; the database records whether it is still valid."""
+    """The caller named in a signed token; the database records whether the token is still valid."""
 
     session_id: int
     token_hash: str
@@ -97,8 +100,8 @@ def make_app(
 ) -> FastAPI:
     """Return the server of one study.
 
-    `more_hosts` are hosts, besides the recruiting sites', that may receive forms and embed the
-    pages.
+    `more_hosts` are hosts, in addition to the recruitment platforms, that may receive forms and
+    embed the pages.
     """
     config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
@@ -109,7 +112,7 @@ def make_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        # A redirect would go to whatever host the request names.
+        # A redirect would go to the host named in the request, which can be any host.
         redirect_slashes=False,
         lifespan=_with_few_threads,
     )
@@ -126,7 +129,7 @@ def make_app(
             raise Rejection(401, "no_token", "Join the study first.")
         claim = read_token(study.secret, sent.credentials)
         if claim is None:
-            raise Rejection(401, "bad_token", "This is not a token of this study.")
+            raise Rejection(401, "bad_token", "This token does not belong to this study.")
         if claim.expires_at <= clock():
             raise Rejection(401, "expired_token", "The token has expired: join again to continue.")
         return Bearer(claim.session_id, token_hash(sent.credentials))
@@ -182,7 +185,7 @@ def make_app(
 
     @app.get("/api/studies/{name}", responses=_problems(404))
     def study_info(name: Name) -> wire.StudyInfo:
-        """Return a study's requirements and its contents."""
+        """Return what a page needs to know about the study before the participant consents."""
         check_name(name)
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
@@ -215,7 +218,7 @@ def make_app(
 
     @app.post("/api/session/tab", responses=_problems(401))
     def take_tab(bearer: Signed, body: wire.TabClaim) -> wire.SessionState:
-        """Make this tab the session's current one; its live trials are dropped."""
+        """Make this tab the session's current tab and drop the session's live trials."""
         with database.reading() as db:
             session_id = admit(db, bearer)
         claim_tab(study, session_id, body)
@@ -268,7 +271,7 @@ def make_app(
 
     @app.post("/api/session/finish", responses=_problems(401, 409))
     def finish_session(bearer: Signed, x_tab: Tab = "") -> wire.SessionState:
-        """End a session that has all its responses, and return how to go back."""
+        """End a complete session and return how the participant gets back to the platform."""
         with database.reading() as db:
             session_id = admit(db, bearer, x_tab)
         return finish(study, session_id, clock())
@@ -321,6 +324,7 @@ def _json(body: BaseModel) -> Response:
 def _trial(config: StudyConfig, trial: AllocatedTrial | None) -> wire.TrialInfo | None:
     if trial is None:
         return None
+    # Participants must not be able to recognize catch trials.
     phase = "main" if trial.role == "catch" else trial.role
     return wire.TrialInfo.model_validate(
         {

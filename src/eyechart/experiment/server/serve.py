@@ -22,6 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
     # Name IPPROTO_TCP explicitly: asyncio sets TCP_NODELAY only then, and without it every reply is
     # delayed by 40 ms.
     listener = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # A restart need not wait until the connections of the last run have timed out.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -47,7 +48,7 @@ def serve(
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
 ) -> None:
-    """Serve a study on a socket until a signal ends it."""
+    """Serve a study on a socket until a signal stops the server."""
     server, study = make_server(folder, more_hosts=more_hosts, behind_proxy=behind_proxy)
     with study:
         server.run(sockets=[listener])
@@ -60,18 +61,19 @@ def make_server(
     behind_proxy: bool = False,
     pace: float = 1.0,
 ) -> tuple[uvicorn.Server, OpenStudy]:
-    """Return a server that is ready to run, and the study that it writes to.
+    """Return a server that is ready to run, and the study to which it writes.
 
     Args:
         folder: The study.
-        more_hosts: Further hosts that may receive forms and embed the pages.
+        more_hosts: Additional hosts that may receive forms and embed the pages.
         behind_proxy: Trust the client address that a proxy on this machine reports.
-        pace: Factor on the rate limits, for simulated participants.
+        pace: Factor by which rate limits are multiplied, for simulated participants.
     """
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
     study = connect_study(folder)
     _check_images(study)
+    # Sessions that were abandoned are judged now, since no request ended them.
     apply_rules(study)
     with study.database.writing() as db:
         # The last run may have been interrupted, so recompute the counts from the stored trials.
@@ -90,8 +92,10 @@ def make_server(
         log_level="warning",
         server_header=False,
         proxy_headers=behind_proxy,
+        # From anywhere else, a client could claim any address and evade the rate limits.
         forwarded_allow_ips=["127.0.0.1", "::1"],
-        # Fixed, whatever else is installed: the HTTP parser decides which requests are rejected.
+        # Fixed, so that it does not depend on installed packages: the HTTP parser decides which
+        # requests are rejected.
         http="h11",
         loop="asyncio",
         ws="none",
@@ -116,6 +120,6 @@ def _check_images(study: OpenStudy) -> None:
         study.database.close()
         raise UsageError(
             f"{len(missing)} of {len(names)} images of the study are missing, such as"
-            f" {folder.image_path(missing[0])}: run the command that made the study again to"
-            " regenerate them."
+            f" {folder.image_path(missing[0])}: to regenerate them, re-run the command that created"
+            " the study."
         )

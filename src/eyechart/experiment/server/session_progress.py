@@ -1,4 +1,4 @@
-"""The progress of a session and its next phase, counted from its trials and never stored."""
+"""Compute a session's progress and its next phase from its trials; neither is stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class SessionProgress:
         return sum(sum(counts.values()) for counts in (self.responded, self.live, self.dropped))
 
     def done(self, phase: str) -> int:
-        """Return how many trials of a phase have a response; catch trials belong to main."""
+        """Return how many trials of a phase have a response; catch trials count as main trials."""
         return sum(self.responded.get(role, 0) for role in roles_of(phase))
 
     def out(self, phase: str) -> int:
@@ -67,13 +67,13 @@ class SessionProgress:
         return sum(self.live.get(role, 0) for role in roles_of(phase))
 
     def accuracy(self, phase: str) -> float:
-        """Return the share of correct responses in a phase, 1 if there are none."""
+        """Return the accuracy of the responses in a phase, or 1 if there are none."""
         correct = sum(self.correct.get(role, 0) for role in roles_of(phase))
         return correct / self.done(phase) if self.done(phase) else 1.0
 
 
 def roles_of(phase: str) -> tuple[str, ...]:
-    """Return the roles of a phase's trials."""
+    """Return the roles that trials of a phase can have."""
     return ("main", "catch") if phase == "main" else (phase,)
 
 
@@ -89,7 +89,7 @@ def progress_of(db: Db, session: SessionRow) -> SessionProgress:
 
 
 def planned(config: StudyConfig) -> dict[str, int]:
-    """Return the number of trials of each phase."""
+    """Return the planned number of trials in each phase."""
     main = config.trials + config.catch
     return {"practice": config.practice, "qualification": config.qualification, "main": main}
 
@@ -112,8 +112,8 @@ def has_failed(config: StudyConfig, progress: SessionProgress) -> bool:
 def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
     """Return whether a participant avoided the qualification by dropping its trials.
 
-    A participant who gets no qualification trials because the images were seen in another study has
-    not dropped any, and is not affected.
+    A participant who gets no qualification trials, having seen the images in another study, has not
+    dropped any and has therefore not avoided it.
     """
     if not progress.dropped.get("qualification"):
         return False
@@ -122,9 +122,10 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
 
 
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
-    """Return whether the next main trial is a catch trial; the positions are random per session."""
+    """Return whether the next main trial is a catch trial; positions are drawn for each session."""
     handed = progress.done("main") + progress.out("main")
     total = planned(config)["main"]
+    # From the stored seed at every call, so that positions survive a restart.
     positions = Random(session.seed).sample(range(total), config.catch)
     so_far = progress.responded.get("catch", 0) + progress.live.get("catch", 0)
     # Compare counts, not positions: a catch trial that was dropped is still due.
@@ -137,7 +138,7 @@ def is_active(session: SessionRow) -> bool:
 
 
 def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:
-    """End a session; if its responses do not count, they are requested from other participants."""
+    """End a session; responses that do not count will be requested from other participants."""
     session.state = state
     session.finished_at = now
     drop_all(db, session)

@@ -1,4 +1,4 @@
-"""Sessions of participants in a study: join, resume and finish."""
+"""Participants' sessions in a study: join, resume and finish."""
 
 import hashlib
 import secrets
@@ -43,7 +43,7 @@ from eyechart.experiment.storage.tokens import (
 
 
 class Rejection(Exception):
-    """A request that is not possible now; `code` is for the page, the text for the participant."""
+    """A rejected request; `code` is for the page, the message for the participant."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -130,6 +130,7 @@ def _new_session(
         state=ACTIVE,
         token_hash="",
         expires_at=now,
+        # An integer column of PostgreSQL has 31 bits and a sign.
         seed=secrets.randbits(31),
         screen={},
         created_at=now,
@@ -140,13 +141,13 @@ def _new_session(
 
 
 def _is_another_task(db: Db, session: SessionRow, arrival: Arrival) -> bool:
-    """Return whether a finished participant arrives with a new task, for which no work was done."""
+    """Return whether a participant who has finished arrives with a new task of the platform."""
     identity = db.get(IdentityRow, session.id)
     return identity is not None and identity.ids != arrival.ids
 
 
 def _keep_ids(db: Db, session: SessionRow, arrival: Arrival) -> None:
-    """Store the platform's ids; a participant who returned a task submits the latest one."""
+    """Store the platform's latest ids, with which the participant will submit the task."""
     ids = dict(arrival.ids)
     identity = db.get(IdentityRow, session.id)
     if identity is not None:
@@ -158,13 +159,14 @@ def _keep_ids(db: Db, session: SessionRow, arrival: Arrival) -> None:
 
 
 def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim) -> None:
-    """Make a browser tab the session's current one; live trials of another tab are dropped."""
+    """Make a browser tab the session's current one and drop the session's live trials."""
     with study.database.writing() as db:
         session = locked(db, session_id)
         session.tab = str(claim.tab)
         if claim.hz is not None:
             session.hz = claim.hz
         if is_active(session):
+            # It is not known what the other tab has shown, so its trials cannot be continued.
             drop_all(db, session)
 
 
@@ -187,7 +189,7 @@ def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
 
 
 def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
-    """End a session that has all its responses, or for which no stimulus is left."""
+    """End a session that is complete or has no stimulus left."""
     with study.database.writing() as db:
         session = locked(db, session_id)
         if is_active(session):

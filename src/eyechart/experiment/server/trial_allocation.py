@@ -1,4 +1,4 @@
-"""Choose the next stimulus of a session: fewest responses first, with an unseen source image.
+"""Choose a session's next stimulus: one with the fewest responses and an unseen source image.
 
 Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
 participant sees a source image twice, even with concurrent requests.
@@ -58,7 +58,7 @@ _LOCKED = (
     .where(SessionRow.id == bindparam("session_id"))
     .with_for_update(of=SessionRow)
 )
-# Also the trial of this key, if it was requested before, and whether any lease has expired.
+# Also select the trial already requested with this key, and whether any lease has expired.
 _ASKED = _LOCKED.add_columns(
     select(TrialRow.id)
     .where(TrialRow.session_id == SessionRow.id, TrialRow.key == bindparam("key"))
@@ -75,22 +75,23 @@ _KNOWN = select(
     .scalar_subquery()
     .label("n_images"),
 ).where(TrialRow.id == bindparam("trial_id"))
+# A key is required and unique within the session; the public id is both.
 _FREE_KEY = (
     update(TrialRow).where(TrialRow.id == bindparam("trial_id")).values(key=TrialRow.public_id)
 )
 
 
 Admit = Callable[[SessionRow], None]
-"""Rejects a caller who may not continue a session, within the transaction that continues it."""
+"""Called in the transaction that continues a session; rejects callers who may not do that."""
 
 
 def admit_everybody(session: SessionRow) -> None:
-    """Reject nobody."""
+    """Accept every caller."""
 
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """A session requests a trial; repeating the browser's `key` returns the same trial."""
+    """A session's request for a trial; a request with the same `key` returns the same trial."""
 
     session_id: int
     key: str
@@ -145,6 +146,7 @@ def locked(db: Db, session_id: int) -> SessionRow:
 
 
 def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) -> NextStep:
+    # The fields of a request are the parameters of the statement.
     session, known_id, is_any_over = db.execute(_ASKED, asdict(request)).one()
     admit(session)
     if known_id is not None:

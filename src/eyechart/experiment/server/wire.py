@@ -1,6 +1,6 @@
-"""Bodies of requests and replies, with their bounds.
+"""Bodies of requests and replies, with the limits on their values.
 
-The pages' types are generated from these records by tools/write_wire.py; nothing is stored here.
+tools/write_wire.py generates the pages' TypeScript types from these records; none is stored.
 """
 
 import hashlib
@@ -31,6 +31,7 @@ Stamp = TypeAliasType(
         "frames_dropped", "longest_frame", "hz", "stimulus_frames",
     ],
 )  # fmt: skip
+# Strict, because pydantic would otherwise convert "200" and true to numbers.
 Milliseconds = Annotated[float, Field(ge=0, le=MAX_MS, allow_inf_nan=False, strict=True)]
 Pixels = Annotated[int, Field(ge=0, le=100_000, strict=True)]
 Identifier = Annotated[str, StringConstraints(max_length=512)]
@@ -68,7 +69,7 @@ class Problem(Record):
 
 
 class PartCounts(Record):
-    """Number of trials of each part; catch trials are counted in the main part."""
+    """Number of trials in each part of a session; catch trials count as part of the main part."""
 
     practice: int
     qualification: int
@@ -76,7 +77,7 @@ class PartCounts(Record):
 
 
 class TrialTiming(Record):
-    """Durations in ms; 0 in response_ms or show_ms means until the response."""
+    """Durations in ms; 0 for response_ms or show_ms means until the participant responds."""
 
     fixation_ms: int
     stimulus_ms: int
@@ -112,7 +113,7 @@ class ScreenSize(Record):
 
 
 class JoinRequest(Record):
-    """A participant gives consent. `ids`: the platform's ids from the address."""
+    """A request to join, with the participant's consent and the platform's ids from the URL."""
 
     platform: Platform
     ids: Annotated[
@@ -131,7 +132,7 @@ class JoinReply(Record):
 
 
 class PhaseCounts(Record):
-    """Number of trials of each phase."""
+    """Number of trials in each phase."""
 
     practice: int
     qualification: int
@@ -139,7 +140,10 @@ class PhaseCounts(Record):
 
 
 class SessionState(Record):
-    """The progress of a session. `responded`: with a response; `accuracy`: at a block's end."""
+    """A session's progress; `responded` counts trials with a response.
+
+    `accuracy` is set only at the end of a block.
+    """
 
     state: Literal["active", "failed", "finished"]
     phase: Phase | Literal["finish", "done"]
@@ -151,7 +155,7 @@ class SessionState(Record):
 
 
 class TabClaim(Record):
-    """A browser tab that continues the session, and its measured frames per second."""
+    """A browser tab that continues the session, and the frame rate measured in it."""
 
     tab: UUID
     hz: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False, strict=True)] | None = None
@@ -164,7 +168,7 @@ class TrialKey(Record):
 
 
 class TrialInfo(Record):
-    """A trial: opaque ids, and its position among the trials of the session."""
+    """A trial: opaque ids, and its position among the session's trials."""
 
     id: str
     phase: Phase
@@ -181,7 +185,10 @@ class NextTrial(Record):
 
 
 class ResponseBody(Record):
-    """A response. `choice` is empty if there was none in time; `stamps` are in ms."""
+    """A response; `choice` is empty if the participant did not respond in time.
+
+    `stamps` are in ms.
+    """
 
     uuid: UUID
     choice: Annotated[str, StringConstraints(max_length=32)]
@@ -192,20 +199,22 @@ class ResponseBody(Record):
     @property
     def digest(self) -> bytes:
         """SHA-256 of the whole body, which identifies a response that is sent again."""
+        # Keys are sorted, because a page that sends a response again may order its stamps
+        # differently.
         return hashlib.sha256(
             json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()
         ).digest()
 
 
 class Feedback(Record):
-    """Feedback on a practice trial: whether the response was correct, and the correct one."""
+    """Feedback on a practice trial: whether the response was correct, and the correct response."""
 
     correct: bool
     truth: str
 
 
 class Acknowledgement(Record):
-    """Confirms that the response is on disk."""
+    """Confirmation that the response is on disk."""
 
     stored: Literal[True] = True
     feedback: Feedback | None

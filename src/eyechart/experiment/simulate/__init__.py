@@ -1,1 +1,1 @@
-"""Simulated participants ("robots") in a copy of a study, by function calls or in a browser."""
+"""Simulated participants ("robots"), who do a copy of a study by function calls or in a browser."""

@@ -51,10 +51,12 @@ def serving(folder: StudyFolder, more_hosts: Sequence[str] = ()) -> Iterator[str
 def find_browser() -> str:
     """Return the path of a browser; raise `UsageError` if it or Playwright is missing."""
     if find_spec("playwright") is None:
-        raise UsageError("Robots in a browser need Playwright: pip install playwright, or --fast.")
+        raise UsageError(
+            "Robots in a browser need Playwright: pip install playwright, or pass --fast."
+        )
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        raise UsageError("Robots in a browser need Chromium: install it, or give --fast.")
+        raise UsageError("Robots in a browser need Chromium: install it, or pass --fast.")
     return path
 
 

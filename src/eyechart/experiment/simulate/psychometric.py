@@ -1,4 +1,4 @@
-"""The psychometric curve of attentive robots; an analysis of their responses must recover it."""
+"""Psychometric curve of attentive robots, which an analysis of their responses must recover."""
 
 from dataclasses import dataclass
 from math import exp
@@ -11,9 +11,10 @@ GROUP = "Robots"
 
 @dataclass(frozen=True)
 class Psychometric:
-    """Accuracy of an attentive robot: falls from 1 − lapse to chance around `middle`.
+    """Accuracy of an attentive robot, which falls from 1 − lapse to chance around Δv `middle`.
 
-    `tell` is the accuracy in main trials of a same/different study at any Δv.
+    `tell` is the accuracy in the main trials of a same/different study, which is the same at any
+    Δv.
     """
 
     middle: Annotated[
@@ -37,7 +38,7 @@ class Psychometric:
         """Return the probability of a correct response."""
         chance = 1 / choices
         lost = 1 / (1 + exp(-(delta_v - self.middle) / self.width))
-        # Rescaled so that the loss is exactly 0 at Δv 0, however flat the curve is.
+        # Rescaled so that the loss is exactly 0 at Δv 0, even if the curve is flat.
         lost_clean = 1 / (1 + exp(self.middle / self.width))
         share = (lost - lost_clean) / (1 - lost_clean)
         return chance + (1 - self.lapse - chance) * (1 - max(0.0, share))

@@ -17,7 +17,7 @@ HESITATION_MS = (450.0, 0.35)
 
 @dataclass(frozen=True)
 class RobotQuestion:
-    """What a robot is told about a trial: the correct response, Δv and the trial's role."""
+    """What a robot knows about a trial: the correct response, Δv and the trial's role."""
 
     truth: str
     delta_v: float
@@ -33,7 +33,7 @@ class Reaction:
 
 
 class Robot:
-    """One robot, whose responses are random but reproducible for the same seeds."""
+    """One robot, whose responses are random but reproducible with the same seeds."""
 
     def __init__(self, kind: Kind, seeds: Sequence[int], curve: Psychometric) -> None:
         self.kind, self.curve = kind, curve
@@ -71,7 +71,7 @@ class Robot:
 
 
 def kinds_of(participants: int, spammers: int, seed: int) -> list[Kind]:
-    """Return the kind of each participant, with `spammers` of all kinds at random positions."""
+    """Return each participant's kind; `spammers` of them, at random positions, are spammers."""
     kinds: list[Kind] = ["attentive"] * (participants - spammers)
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
     order = np.random.default_rng((seed, 9)).permutation(participants)

@@ -1,4 +1,4 @@
-"""Simulated participants in a copy of a study, to test everything before the first real one."""
+"""Simulate participants in a copy of a study, to test it before the first real participant."""
 
 import os
 import shutil
@@ -53,7 +53,7 @@ DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, StimulusImageR
 
 @dataclass(frozen=True)
 class RobotOutcome:
-    """The outcome of a robot: its pseudonym, its kind, and how its session ended."""
+    """A robot's pseudonym, its kind, and the state in which its session ended."""
 
     participant: str
     kind: Kind
@@ -61,7 +61,7 @@ class RobotOutcome:
 
 
 class RobotList(Record):
-    """The file that lists the robots of a simulated study."""
+    """Content of the file that lists the robots of a simulated study."""
 
     curve: Psychometric
     robots: tuple[RobotOutcome, ...]
@@ -102,7 +102,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def question_of(database: Database, trial: str) -> RobotQuestion:
-    """Return what a robot is told about a trial; the page never receives it."""
+    """Return what a robot knows about a trial; the page never receives this."""
     with database.reading() as db:
         stimulus = db.scalar(select(StimulusRow).join(TrialRow).where(TrialRow.public_id == trial))
         if stimulus is None:
@@ -125,6 +125,7 @@ def simulate_fast(
 
     Each robot has a simulated clock, so that nothing waits.
     """
+    # Reversed, because `pop` takes the last one.
     waiting = [
         (number, Robot(kind, (seed, number, 8), curve)) for number, kind in enumerate(kinds)
     ][::-1]
@@ -153,6 +154,7 @@ class _RobotSession:
     def __init__(self, study: OpenStudy, robot: Robot, number: int, seed: int) -> None:
         self.number, self._study, self._robot = number, study, robot
         self._uuids = np.random.default_rng((seed, number, 10))
+        # A separate clock for each robot: a shared one would run fast and end the leases of others.
         self._now = datetime.now(UTC)
         arrival = RECRUITER.arrive({RECRUITER.person: f"robot-{seed}-{number}"})
         reply, _ = join(study, arrival, None, self._now)

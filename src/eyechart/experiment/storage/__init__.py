@@ -1,4 +1,4 @@
-"""Storage of a study: its folder, its database with migrations, its secrets, and reading them.
+"""Store and read a study: its folder, its database with migrations, and its secrets.
 
-`server` decides which trial comes next, and `quality` whose responses count.
+The package `server` decides which trial comes next, and `quality` decides whose responses count.
 """

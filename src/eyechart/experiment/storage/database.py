@@ -1,4 +1,4 @@
-"""The database of a study: SQLite or PostgreSQL, migrated to this version, one writer at a time."""
+"""A study's database, in SQLite or PostgreSQL: opening, migration, and one writer at a time."""
 
 import sqlite3
 import threading
@@ -24,11 +24,11 @@ from eyechart.experiment.storage.database_tables import Base
 MIGRATIONS = Path(__file__).parent / "migrations"
 DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 WAIT_MS = 10_000
-"""How long a writer waits for another process that writes to the same SQLite file, in ms."""
+"""How long a writer waits for another process writing to the same SQLite file, in ms."""
 
 THREADS = 4
-"""Number of server threads, each with a persistent connection; further requests queue. More threads
-would contend for Python's GIL after each statement and wait longer than in the queue.
+"""Number of server threads, each with a persistent connection. Further requests wait in a queue;
+with more threads, they would wait longer for Python's GIL after each statement.
 """
 
 MORE = 60
@@ -37,7 +37,7 @@ MORE = 60
 
 @dataclass(frozen=True, eq=False)
 class Database:
-    """A database of this version. Writers of this process queue, which is fairer than polling."""
+    """A database migrated to this version; writers in this process queue instead of polling."""
 
     engine: Engine
     _make: sessionmaker[Db]
@@ -45,7 +45,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is an SQLite file."""
+        """Whether the database is an SQLite file."""
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
@@ -71,8 +71,8 @@ class Database:
 def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS) -> Database:
     """Return the database, migrated to this version; `create` creates it if it is missing.
 
-    An SQLite file is copied before it is migrated. A database of a newer version is rejected.
-    `migrations` is Alembic's folder.
+    An SQLite file is copied before it is migrated. A database from a newer eyechart is rejected.
+    `migrations` is Alembic's script folder.
     """
     engine = _engine(url)
     try:
@@ -84,6 +84,7 @@ def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS)
     except BaseException:
         engine.dispose()
         raise
+    # Rows are read after their session has ended, when expired attributes cannot be loaded.
     return Database(engine, sessionmaker(engine, expire_on_commit=False))
 
 
@@ -93,7 +94,7 @@ def _engine(url: str) -> Engine:
         backend = parsed.get_backend_name()
         if parsed.drivername not in DRIVERS:
             raise UsageError(
-                f"A database is sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME, not"
+                f"A database must be sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME, got"
                 f" {parsed.drivername}."
             )
         if backend == "sqlite":
@@ -106,6 +107,7 @@ def _engine(url: str) -> Engine:
                 pool_size=THREADS,
                 max_overflow=MORE,
                 pool_use_lifo=True,
+                # Parameters include ids of participants, which must not appear in errors and logs.
                 hide_parameters=True,
             )
             _tune_sqlite(engine)
@@ -121,26 +123,27 @@ def _engine(url: str) -> Engine:
         raise
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise UsageError(
-            f"'{url}' is not a database URL: give sqlite:///FILE or"
+            f"'{url}' is not a database URL: use sqlite:///FILE or"
             " postgresql+psycopg://USER@HOST/NAME."
         ) from None
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"That database needs {error.name}: pip install 'eyechart[postgresql]'."
+            f"This database requires {error.name}: pip install 'eyechart[postgresql]'."
         ) from None
 
 
 def _tune_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def connected(connection: sqlite3.Connection, record: object) -> None:
-        # Transactions begin below: the driver would begin them at the first write, which is too
-        # late.
+        # Transactions are begun explicitly below: the driver would begin them only at the first
+        # write, which is too late.
         connection.isolation_level = None
         cursor = connection.cursor()
         # Readers do not block the writer.
         cursor.execute("PRAGMA journal_mode=WAL")
         # A response is acknowledged only once it is on disk.
         cursor.execute("PRAGMA synchronous=FULL")
+        # Off by default in SQLite, for every new connection.
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute(f"PRAGMA busy_timeout={WAIT_MS}")
         cursor.close()
@@ -170,28 +173,28 @@ def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
     ours = tables & set(Base.metadata.tables)
     if heads and ours and not known.issuperset(heads):
         raise UsageError(
-            f"The database is of version {heads[0]}, which is newer than this eyechart: install"
+            f"The database has version {heads[0]}, which is newer than this eyechart: install"
             " the eyechart version that wrote it."
         )
     if not known.issuperset(heads) or (not heads and (ours or (path is not None and tables))):
         raise UsageError(
-            f"The database {_shown(engine)} has tables of another program ({min(tables)}): use"
+            f"The database {_shown(engine)} contains tables of another program ({min(tables)}): use"
             " another database."
         )
     if not heads and not create:
-        raise UsageError("The database has no study: make one with eyechart experiment new.")
+        raise UsageError("The database has no study: create one with eyechart experiment new.")
     if heads and path is not None:
         _copy(engine, path, heads[0])
     command.upgrade(_config(engine, migrations), "head")
 
 
 def _find(path: Path, create: bool) -> None:
-    """Raise `UsageError` if a file is missing, or create it, readable only by its owner."""
+    """Check that a file exists; if not, create it, readable only by its owner, or raise."""
     if path.exists():
         return
     if not create:
         raise UsageError(
-            f"The database {path} does not exist: make a study with eyechart experiment new."
+            f"The database {path} does not exist: create a study with eyechart experiment new."
         )
     if not path.parent.is_dir():
         raise UsageError(f"No such folder: {path.parent}.")

@@ -1,4 +1,4 @@
-"""The tables of the database and the meaning of their columns; their use is elsewhere."""
+"""The tables of the database and the meaning of their columns."""
 
 from datetime import UTC, datetime
 
@@ -19,8 +19,7 @@ from sqlalchemy.types import TypeDecorator
 ROLES = ("main", "practice", "qualification", "catch")
 
 LIVE, RESPONDED, DROPPED = "live", "responded", "dropped"
-"""States of a trial: handed out, with a response, and lost (lease expired,
-page closed or reloaded)."""
+"""States of a trial: handed out, responded to, lost (lease expired, page closed or reloaded)."""
 
 ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
 """States of a session: in progress, ended by the qualification, complete."""
@@ -30,7 +29,7 @@ JsonObject = dict[str, object]
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC, however the database handles time zones."""
+    """A time in UTC, regardless of how the database handles time zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -40,9 +39,10 @@ class Moment(TypeDecorator[datetime]):
         return value if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the time with its zone."""
+        """Return the time with its time zone."""
         if value is None or value.tzinfo is not None:
             return value
+        # SQLite does not store the zone; everything that was written is UTC.
         return value.replace(tzinfo=UTC)
 
 
@@ -98,13 +98,13 @@ class SourceImageRow(Base):
 
 
 class StimulusRow(Base):
-    """What one trial shows: one image to categorise, or two to compare.
+    """What one trial shows: one image to categorize, or two to compare.
 
-    `truth`: the correct response, a category, "same" or "different". `capacity`: how many responses
+    `truth`: the correct response: a category, "same" or "different". `capacity`: how many responses
     are wanted, None for unlimited (practice, qualification, catch). `taken`: responses that count
     plus live trials. `shuffle`: a random position among stimuli taken equally often. `pair`: for
-    same/different, the two corruptions in question, "a|b" in alphabetical order, also where the
-    trial shows one of them twice.
+    same/different, the two corruptions compared, as "a|b" in alphabetical order, even if the trial
+    shows one of them twice.
     """
 
     __tablename__ = "stimulus"
@@ -123,8 +123,8 @@ class StimulusRow(Base):
 class StimulusImageRow(Base):
     """An image of a stimulus.
 
-    `corruption`: its name in the test set, "clean" for none; `row`: its row in the manifest;
-    `sha256`: digest of its pixels, height × width × 3 bytes, and the name of its file.
+    `corruption`: the corruption's name in the test set, or "clean"; `row`: the image's row in the
+    manifest; `sha256`: digest of its pixels, height × width × 3 bytes, and name of its file.
     """
 
     __tablename__ = "stimulus_image"
@@ -142,9 +142,10 @@ class StimulusImageRow(Base):
 
 
 class ParticipantRow(Base):
-    """A participant, or someone who claims to be one. `code`: the pseudonym used in all exports.
+    """A participant, whose identity is not verified.
 
-    `platform`: the recruiter's name. `digest`: keyed hash of the platform and its id.
+    `code`: the pseudonym used in all exports. `platform`: the recruiter's name. `digest`: keyed
+    hash of the platform and the participant's id there.
     """
 
     __tablename__ = "participant"
@@ -158,7 +159,7 @@ class ParticipantRow(Base):
 class IdentityRow(Base):
     """Platform ids as received, kept in a separate table so that they can be deleted.
 
-    `ids`: those of a session, such as assignmentId, hitId and workerId.
+    `ids`: the ids received for a session, such as assignmentId, hitId and workerId.
     """
 
     __tablename__ = "identity"
@@ -168,7 +169,7 @@ class IdentityRow(Base):
 
 
 class ConsentRow(Base):
-    """Consent of a participant: when, and to which text (its SHA-256)."""
+    """A participant's consent: the time, and the SHA-256 of the text agreed to."""
 
     __tablename__ = "consent"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -179,10 +180,10 @@ class ConsentRow(Base):
 
 
 class SessionRow(Base):
-    """One participant in one study.
+    """One participant's session in one study.
 
     `token_hash`: SHA-256 of the only valid token. `tab`: the browser tab that continues the
-    session; requests from others are rejected. `screen`: the screen as the browser reports it;
+    session; requests from other tabs are rejected. `screen`: the screen as reported by the browser;
     `hz`: its measured refresh rate. `seed`: determines the positions of catch trials.
     """
 
@@ -204,7 +205,7 @@ class SessionRow(Base):
 
 
 class ExposureRow(Base):
-    """Which source images a participant has seen, in any study; they are never shown again."""
+    """A source image that a participant has seen in any study and is never shown again."""
 
     __tablename__ = "exposure"
     participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), primary_key=True)
@@ -214,8 +215,8 @@ class ExposureRow(Base):
 class TrialRow(Base):
     """A stimulus handed to a session. `public_id`: the only id that is sent to the browser.
 
-    `number`: counted from 0 within the session, including dropped trials. `key`: the browser's id
-    of the request, so that repeating it returns the same trial.
+    `number`: counted from 0 within the session, including dropped trials. `key`: the id that the
+    browser gave the request, so that repeating the request returns the same trial.
     """
 
     __tablename__ = "trial"
@@ -238,11 +239,12 @@ class TrialRow(Base):
 
 
 class ResponseRow(Base):
-    """The response to a trial. `choice`: a category, "same", "different", or "" for none in time.
+    """The response to a trial.
 
-    `rt_ms`: from the onset of the response grid (same/different: of the images). `stamps`: onset of
-    each phase in ms since the fixation, with frames dropped, the longest frame, and whether the tab
-    was visible. `flags`: anomalies reported by the browser or found by the server. `body_hash`:
+    `choice`: a category, "same" or "different", or "" if there was no response in time. `rt_ms`:
+    reaction time since the onset of the response grid (same/different: of the images). `stamps`:
+    onset of each phase in ms since the fixation, frames dropped, the longest frame, and whether the
+    tab was visible. `flags`: anomalies reported by the browser or found by the server. `body_hash`:
     identifies a response that is sent again.
     """
 
@@ -259,7 +261,7 @@ class ResponseRow(Base):
 
 
 class ExclusionRow(Base):
-    """A session whose responses do not count: the rule, its version, and the figure."""
+    """An excluded session: the rule it violates, the version of the rules, and the details."""
 
     __tablename__ = "exclusion"
     __table_args__ = (UniqueConstraint("session_id", "rule", "version"),)

@@ -24,10 +24,10 @@ CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
     "study.yaml", "secret", "database.txt", "stimuli", "plan.txt",
 )  # fmt: skip
 RESPONSES, FORMER_RESPONSES = "responses.sqlite", "answers.sqlite"
-"""The database in a study's folder; studies of version 1 have it under the former name."""
+"""File name of the database in a study's folder, and its name in studies made by version 1."""
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
-REPAIR = "run the same eyechart experiment new command again to fix it"
+REPAIR = "re-run the eyechart experiment new command that created the study to fix it"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,11 @@ class StudyFolder:
         return image_path(self.path, sha256)
 
     def read_pixels(self, sha256: str, side: int) -> bytes:
-        """Return side × side × 3 bytes; raise `UsageError` for a missing file or other pixels."""
+        """Return an image's pixels, side × side × 3 bytes.
+
+        Raises:
+            UsageError: If the file is missing or its pixels do not match `sha256`.
+        """
         return read_pixels(self.image_path(sha256), sha256, side)
 
 
@@ -75,7 +79,7 @@ def database_url(study: Path) -> str:
             return named.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise UsageError(f"Cannot read {named}: {error}.") from None
-    # URL.create escapes characters of a folder's name that are special in a URL.
+    # URL.create escapes characters in the folder's name that are special in a URL.
     url = URL.create("sqlite", database=str(_database_file(study.resolve())))
     return url.render_as_string(hide_password=False)
 
@@ -96,7 +100,7 @@ def full_url(url: str) -> str:
         full = parsed.set(database=str(Path(file).resolve()))
     except (ArgumentError, ValueError):
         raise UsageError(
-            f"'{url}' is not a database URL: give sqlite:///FILE or"
+            f"'{url}' is not a database URL: use sqlite:///FILE or"
             " postgresql+psycopg://USER@HOST/NAME."
         ) from None
     return full.render_as_string(hide_password=False)
@@ -108,20 +112,20 @@ def fingerprint(secret: bytes) -> str:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the 32 bytes of a secret's file, or of the secret in a study's folder."""
+    """Return the 32 bytes stored in a secret file; `path` may also be the study's folder."""
     file = path / SECRET if path.is_dir() else path
     try:
         text = file.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         raise UsageError(
-            f"The secret {file} does not exist: give the folder of a study, or its secret file."
+            f"The secret {file} does not exist: pass a study's folder or its secret file."
         ) from None
     except OSError as error:
         raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
     except ValueError:
         text = ""
     if not DIGEST.fullmatch(text):
-        raise UsageError(f"{file} is not a secret: it must consist of 64 hexadecimal digits.")
+        raise UsageError(f"{file} is not a secret file: it must have 64 hexadecimal digits.")
     return bytes.fromhex(text)
 
 
@@ -186,7 +190,7 @@ class OpenStudy:
 
     @property
     def secret(self) -> bytes:
-        """The key of pseudonyms and tokens."""
+        """The secret key for pseudonyms and tokens."""
         return self.folder.secret
 
     def __enter__(self) -> Self:
@@ -200,7 +204,7 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
     """Return a study with its database, migrated to this version.
 
     Raises:
-        UsageError: If the database lacks the study, or has another secret or other settings.
+        UsageError: If the database lacks the study, or its secret or the study's settings differ.
     """
     database = open_database(folder.database_url)
     try:
@@ -209,12 +213,12 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
             fingerprint = db.scalar(select(InstallationRow.secret))
         if fingerprint is not None and fingerprint != folder.fingerprint:
             raise UsageError(
-                f"{folder.path / SECRET} does not match the secret of this database: restore the"
-                " original file."
+                f"{folder.path / SECRET} does not match the database: restore the original secret"
+                " file."
             )
         if row is None:
             raise UsageError(
-                f"The database has no study '{folder.config.name}': make it with experiment new."
+                f"The database has no study '{folder.config.name}': create it with experiment new."
             )
         if row.config_hash != folder.config.digest:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""A study's responses as plain records, read from the database once.
+"""Read a study's responses from the database, all at once, as plain records.
 
 Platform ids are not included.
 """
@@ -22,12 +22,12 @@ from eyechart.experiment.storage.database_tables import (
 )
 
 MAIN = ("main", "catch")
-"""Roles of trials in the main part, which look alike to participants."""
+"""Roles of trials in the main part; participants cannot tell them apart."""
 
 
 @dataclass(frozen=True)
 class ShownImage:
-    """An image of a trial: name and digest of its source image, and the corruption applied."""
+    """An image shown in a trial: its source image's name and digest, and its corruption."""
 
     name: str
     digest: str
@@ -42,7 +42,7 @@ class ShownImage:
 class TrialResponse:
     """A trial with its response; see `TrialRow` and `ResponseRow` in `database_tables`.
 
-    `stimulus` is its id in the database.
+    `stimulus` is the id of the stimulus in the database.
     """
 
     number: int
@@ -64,8 +64,8 @@ class TrialResponse:
 class SessionRecord:
     """One participant's session in one study, with its responses in the order of the trials.
 
-    `subject`: the participant's code. `excluded`: stored exclusions by version, as (rule, detail).
-    `last_seen`: when a trial was last handed out or responded to.
+    `subject`: the participant's code. `excluded`: stored exclusions as (rule, detail), by version
+    of the rules. `last_seen`: when a trial was last handed out or responded to.
     """
 
     id: int
@@ -81,12 +81,12 @@ class SessionRecord:
     excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     def of(self, *roles: str) -> list[TrialResponse]:
-        """Return the responses to trials of some roles."""
+        """Return the responses to trials with any of these roles."""
         return [response for response in self.responses if response.role in roles]
 
 
 def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
-    """Return the sessions of a study in the order in which they began, or only the one given."""
+    """Return a study's sessions in the order in which they began, or only the one with this id."""
     sessions = (
         select(SessionRow, ParticipantRow)
         .join(ParticipantRow)
@@ -105,6 +105,7 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
         served = served.where(SessionRow.id == session_id)
         trials = trials.where(TrialRow.session_id == session_id)
     responses: dict[int, list[TrialResponse]] = {}
+    # A single session is read for the quality rules, which need no images.
     images = _images(db, study_id) if session_id is None else {}
     for owner, response in _read(db, trials, images):
         responses.setdefault(owner, []).append(response)
@@ -184,7 +185,7 @@ def _read(
 
 
 def _images(db: Db, study_id: int) -> dict[int, tuple[ShownImage, ...]]:
-    """Return the images of each stimulus of a study, by the stimulus's id."""
+    """Return the images of each of a study's stimuli, by stimulus id."""
     query = (
         select(StimulusImageRow, SourceImageRow)
         .join(SourceImageRow, SourceImageRow.id == StimulusImageRow.source_id)

@@ -1,6 +1,6 @@
 """Count how often each stimulus is taken: by live trials, and by responses that count.
 
-The lease, for which a trial may stay live, is `lease_minutes` in `study_config`.
+A trial may stay live until its lease expires, after `lease_minutes` (see `study_config`).
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ _COUNT = (
     .where(StimulusRow.id == bindparam("stimulus_id"), StimulusRow.capacity.is_not(None))
     .values(taken=StimulusRow.taken + bindparam("change"))
 )
+# Locked trials are skipped: another request is storing their response, or releasing them.
 _OVER = (
     select(TrialRow.id, TrialRow.stimulus_id)
     .where(TrialRow.state == LIVE, TrialRow.expires_at < bindparam("now"))
@@ -43,12 +44,13 @@ _OUT = (
 
 
 def count(db: Db, stimulus_id: int, change: int) -> None:
-    """Change how often a stimulus is taken, if its number is limited."""
+    """Add `change` to how often a stimulus is taken, if it has a capacity."""
     db.connection().execute(_COUNT, {"stimulus_id": stimulus_id, "change": change})
 
 
 def take_again(db: Db, stimulus_id: int) -> bool:
     """Reserve a stimulus again for a late response; return False if it has enough responses."""
+    # In one statement: between a check and an update others could take the last place.
     result = db.execute(
         update(StimulusRow)
         .where(
@@ -106,7 +108,7 @@ def recount_some(db: Db, stimuli: Sequence[int]) -> None:
 
 def _recount(db: Db, condition: ColumnElement[bool]) -> None:
     wanted = and_(condition, StimulusRow.capacity.is_not(None))
-    # Lock first: counts of trials that arrive meanwhile would be overwritten.
+    # Lock first: otherwise trials that arrive in the meantime would be left out of the counts.
     db.execute(
         select(StimulusRow.id).where(wanted).order_by(StimulusRow.id).with_for_update()
     ).all()

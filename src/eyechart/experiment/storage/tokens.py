@@ -10,12 +10,12 @@ from itsdangerous import BadSignature, Signer
 from itsdangerous.signer import SigningAlgorithm
 
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
-"""Without letters and digits that are easily confused when copied by hand."""
+"""Characters of completion codes, without those easily confused when copied by hand."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Content of a token with a valid signature: its session and when it expires."""
+    """Content of a token with a valid signature: its session and its expiry time."""
 
     session_id: int
     expires_at: datetime
@@ -23,11 +23,12 @@ class Claim:
 
 def pseudonym_digest(secret: bytes, platform: str, platform_id: str) -> str:
     """Return the keyed hash that identifies a participant, 64 hexadecimal digits."""
+    # Ids contain no NUL byte, so that platform and id are separated unambiguously.
     return _mac(secret, "participant", f"{platform}\0{platform_id}".encode()).hex()
 
 
 def new_code() -> str:
-    """Return a random pseudonym of a participant: "P" and ten letters or digits."""
+    """Return a random pseudonym for a participant: "P" and ten letters or digits."""
     return "P" + "".join(secrets.choice(CODE_LETTERS) for _ in range(10))
 
 
@@ -63,12 +64,12 @@ def read_token(secret: bytes, token: str) -> Claim | None:
 
 
 def token_hash(token: str) -> str:
-    """Return the stored hash of a token: enough to recognize it, not to use it."""
+    """Return the hash under which a token is stored, which can recognize it but not replace it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class _ForTokens(SigningAlgorithm):
-    """Signatures valid for tokens only, although pseudonyms are keyed with the same secret."""
+    """Signatures that are valid for tokens only, although pseudonyms use the same secret."""
 
     def get_signature(self, key: bytes, value: bytes) -> bytes:
         return _mac(key, "token", value)

@@ -23,7 +23,8 @@ from eyechart.experiment.storage.tokens import pseudonym_digest
 def withdraw(database: Database, secret: bytes, name: str) -> int:
     """Delete a participant by code or platform id; return the number of responses deleted.
 
-    Nothing is kept, not even the list of images seen; the responses are requested from others.
+    Nothing is kept, not even the list of images seen. The deleted responses are requested from
+    other participants.
     """
     with database.writing() as db:
         participant = _find(db, secret, name)
@@ -35,20 +36,21 @@ def withdraw(database: Database, secret: bytes, name: str) -> int:
         seen = db.scalars(
             select(TrialRow.stimulus_id).where(TrialRow.session_id.in_(sessions))
         ).all()
+        # In this order, because foreign keys do not allow a row without the one it refers to.
         db.execute(delete(ResponseRow).where(ResponseRow.trial_id.in_(trials)))
         db.execute(delete(TrialRow).where(TrialRow.session_id.in_(sessions)))
         db.execute(delete(ExclusionRow).where(ExclusionRow.session_id.in_(sessions)))
         for table in (IdentityRow, ConsentRow, ExposureRow, SessionRow):
             db.execute(delete(table).where(table.participant_id == participant.id))
         db.execute(delete(ParticipantRow).where(ParticipantRow.id == participant.id))
-        # The responses and live trials of this participant are wanted from others again.
+        # This participant's responses and live trials are requested from other participants.
         recount_some(db, seen)
     _forget(database)
     return responses
 
 
 def forget_identities(database: Database, study_id: int) -> int:
-    """Delete the platform ids of a study once everybody is paid; return how many there were."""
+    """Delete a study's platform ids, once everybody has been paid; return how many there were."""
     with database.writing() as db:
         sessions = select(SessionRow.id).where(SessionRow.study_id == study_id)
         rows = db.execute(
@@ -69,8 +71,8 @@ def _find(db: Db, secret: bytes, name: str) -> ParticipantRow:
     ).all()
     if len(participants) != 1:
         raise UsageError(
-            f"There is no participant '{name}': give the code from the end of the experiment, or"
-            " the platform's id."
+            f"There is no participant '{name}': pass the code shown at the end of the experiment,"
+            " or the platform's id."
         )
     return participants[0]
 

@@ -9,7 +9,7 @@ is_sqlite = engine.dialect.name == "sqlite"
 with engine.connect().execution_options(writes=True) as connection:
     if is_sqlite:
         # SQLite alters a table by creating a new one and deleting the old rows, which foreign keys
-        # would forbid. The connection is detached, so that no other user of the engine gets it.
+        # would prevent. The connection is detached, so that no other user of the engine gets it.
         connection.detach()
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
     context.configure(
@@ -23,4 +23,4 @@ with engine.connect().execution_options(writes=True) as connection:
     with context.begin_transaction():
         context.run_migrations()
         if is_sqlite and (lost := connection.exec_driver_sql("PRAGMA foreign_key_check").first()):
-            raise RuntimeError(f"The migration leaves a row of {lost[0]} that points to nothing.")
+            raise RuntimeError(f"The migration leaves a dangling foreign key in table {lost[0]}.")

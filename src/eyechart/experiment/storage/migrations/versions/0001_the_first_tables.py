@@ -1,4 +1,4 @@
-"""The first tables."""
+"""Create the first tables."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """The first tables."""
+    """Create the first tables."""
     op.create_table(
         "installation",
         sa.Column("id", sa.Integer(), nullable=False),

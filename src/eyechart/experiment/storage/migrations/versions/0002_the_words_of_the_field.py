@@ -1,4 +1,4 @@
-"""The table of images and the state of trials under the names of version 2."""
+"""Rename the table of images and a state of trials as in version 2."""
 
 import sqlalchemy as sa
 from alembic import op
