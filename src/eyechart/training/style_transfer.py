@@ -41,6 +41,7 @@ class Features:
         if model.module is None:
             raise UsageError(f"{model.name} is not a torch module, so its features cannot be used.")
         self.module = model.module.to(device).eval()
+        # Gradients pass through the features to the transfer network, but do not change them.
         for parameter in self.module.parameters():
             parameter.requires_grad_(False)
         self.steps = model.preprocessing
