@@ -102,8 +102,8 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with print_image_notes():
-            # otherwise Typer would print errors in its own format and exit; commands read `obj` to
-            # store the command line in their results
+            # in standalone mode Typer would print errors in its own format and exit; commands read
+            # `obj` to store the command line in their results
             status = command(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
     except Stop as stop:
         return _say(str(stop), stop.status)
