@@ -78,6 +78,7 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         )
     for warning in evaluation.warnings:
         print(f"Note: {warning}")
+    # before the ranking, which reads these files
     written = write_results(evaluation, out)
     if len(evaluation.models) > 1:
         _rank(console, out)

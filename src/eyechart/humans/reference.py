@@ -75,6 +75,7 @@ class Point:
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
         """Return the Wilson interval of the rate, which treats responses as independent."""
+        # Hits are sums of rates, which have rounding errors.
         return wilson_interval(round(self.hits) / self.n_responses, self.n_responses, level)
 
 
@@ -401,6 +402,7 @@ def study_name(folder: Path) -> str:
 def _exported(folder: Path) -> Path:
     """Return the file of responses in the folder of a study or an export."""
     names = (RESPONSES, FORMER_RESPONSES)
+    # The current name in both folders first: a file of version 1 may remain in one of them.
     for file in (place / name for name in names for place in (folder, folder / EXPORT)):
         if file.is_file():
             return file
@@ -421,6 +423,7 @@ def title(experiment: str) -> str:
 
 @cache
 def _geirhos() -> Reference:
+    # One object for all callers, because fitted curves are kept in it.
     return Reference("geirhos", geirhos_responses())
 
 
