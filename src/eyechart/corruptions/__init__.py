@@ -1,4 +1,4 @@
-"""The corruption functions, one file per family: batches of images in, declared parameters."""
+"""The corruption functions for batches of images, one file per family, with their parameters."""
 
 from eyechart.corruptions import (
     blur,

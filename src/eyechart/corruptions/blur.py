@@ -35,7 +35,7 @@ def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
     "glass_blur",
     "blur",
     SIGMA,
-    Parameter("reach", 0, 50, "px", "largest distance that a pixel is copied", clean=0,
+    Parameter("reach", 0, 50, "px", "maximum distance over which a pixel is copied", clean=0,
               integer=True),
     Parameter("passes", 0, 10, "number", "number of sweeps over the image", clean=0,
               integer=True),
@@ -91,7 +91,7 @@ def defocus_blur(
 
 @lru_cache(maxsize=1024)
 def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
-    """Return a pixelated disk, normalized first and then softened with mirrored borders."""
+    """Return a pixelated disk, first normalized and then softened with mirrored borders."""
     # the window sizes of the published code
     reach, soft = (8, 3) if radius <= 8 else (int(np.ceil(radius)), 5)
     # the disk is pixelated, not anti-aliased, as published
@@ -127,11 +127,11 @@ def vcr_defocus_blur(
 
 
 FINE = 8
-"""Sample points per pixel and axis for a disk's partial coverage."""
+"""Number of sample points per pixel and axis to compute a disk's partial coverage of pixels."""
 
 
 def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tensor:
-    """Return (B, k, k) float64 disks with anti-aliased, softened rims that sum to one."""
+    """Return (B, k, k) float64 disk kernels with anti-aliased, softened rims; each sums to one."""
     # so that rim and disk vanish together
     softness = np.minimum(softness, radius)
     soft = gaussian_weights(softness, truncate=3.0)
@@ -175,7 +175,7 @@ def motion_blur(
 
 
 def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
-    """Return the images filtered with ImageMagick's one-sided motion kernel, edges replicated."""
+    """Return the images filtered with ImageMagick's one-sided motion kernel; edges are replicated."""
     step = np.arange(int(2 * radius.max() + 1))
     # σ = 0 puts all weight on the first step, without a division by zero
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
@@ -197,7 +197,7 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
 def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:
     """Return (B, 2·reach + 1, 2·reach + 1) kernels with the weights (B, n) added at their offsets.
 
-    All are float64; offsets are integer pixels from the center.
+    Kernels and weights are float64; offsets are in whole pixels from the center.
     """
     rows, columns = (2 * side + 1 for side in reach)
     places = ((down + reach[0]) * columns + (across + reach[1])).to(torch.int64)
@@ -222,7 +222,10 @@ STREAK_SAMPLES = 257
 
 
 def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tensor:
-    """Return (B, k, k) float64 anti-aliased, centered lines of `length` px that sum to one."""
+    """Return (B, k, k) float64 kernels, each an anti-aliased, centered line of `length` px.
+
+    Each kernel sums to one.
+    """
     # one pixel more for the anti-aliasing
     reach = int(length.max()) // 2 + 1
     radians = np.deg2rad(angle)
@@ -248,7 +251,7 @@ def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tenso
 @corruption(
     "zoom_blur",
     "blur",
-    Parameter("zoom", 1, 3, "factor", "largest enlargement, not reached", clean=1),
+    Parameter("zoom", 1, 3, "factor", "upper limit of the enlargements (exclusive)", clean=1),
     Parameter("step", 0.005, 1, "factor", "distance between enlargements"),
 )
 def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values) -> Tensor:
@@ -261,7 +264,7 @@ def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values
         clean = fine_levels(images if len(chosen) == len(images) else images[chosen])
         # np.arange in floating point, as published: it includes 1.11 for zoom 1.11, step 0.01
         factors = np.arange(1, pair[0], pair[1])
-        # factor 1 is among the factors, so that the image itself counts twice, as published
+        # factor 1 is among the factors, so the image itself counts twice, as published
         out[chosen] = add_zooms(clean, factors).mul_(UNIT / (len(factors) + 1))
     return out
 
@@ -287,10 +290,10 @@ def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tenso
     "noc/blur",
     "blur",
     Parameter("weight", 0, 1, "factor", "weight of the blurred image", clean=0),
-    Parameter("side", 3, 10_001, "px", "side of the window of each mean", odd=True, integer=True),
+    Parameter("side", 3, 10_001, "px", "side of the averaging window", odd=True, integer=True),
 )
 def noc_blur(images: Tensor, random: ImageRandom, *, weight: Values, side: Values) -> Tensor:
-    """Mix the image with a copy averaged five times over a small window, black outside."""
+    """Mix the image with a copy that was averaged five times over a small, zero-padded window."""
     # the five means are combined into one matrix per axis
     down, across = (box_matrix(side, size, 5, images.device) for size in images.shape[-2:])
     blurred = along_both(images, down, across)

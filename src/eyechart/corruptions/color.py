@@ -22,7 +22,7 @@ def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     safe = torch.where(gray, 1.0, chroma)
     hue = torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4)
     hue = torch.where(value == red, (green - blue) / safe, hue)
-    # multiplication by a reciprocal: division has another last bit on GPUs
+    # multiplication by a reciprocal, because division differs in the last bit on GPUs
     hue = torch.where(gray, 0.0, hue * (1 / 6))
     saturation = chroma / torch.where(value == 0, 1.0, value)
     return hue - torch.floor(hue), saturation, value
@@ -46,10 +46,10 @@ def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 @corruption(
     "brightness",
     "color",
-    Parameter("amount", 0, 1, "fraction of full scale", "added to the value of HSV", clean=0),
+    Parameter("amount", 0, 1, "fraction of full scale", "added to the HSV value", clean=0),
 )
 def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Raise the value in HSV of every pixel, keeping hue and saturation."""
+    """Raise the HSV value of every pixel, keeping hue and saturation."""
     shift = per_image(amount, images)
     if images.shape[1] == 1:
         return images + shift
@@ -67,7 +67,7 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
     takes="either",
 )
 def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
-    """Pull every channel towards its mean over the image."""
+    """Move every channel towards its mean over the image."""
     mean = exact_mean(images, (2, 3))
     strength = per_image(factor, images)
     if images.dtype != torch.uint8:
@@ -84,7 +84,7 @@ def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
     Parameter("shift", 0, 1, "fraction of full scale", "then this is added", clean=0),
 )
 def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
-    """Change the saturation in HSV; gray images are unchanged."""
+    """Change the HSV saturation; gray images are unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     value = images.amax(dim=1, keepdim=True)
@@ -125,15 +125,15 @@ def hue_saturation_value(
     "vcr/color_jitter",
     "color",
     Parameter("brightness", 0, 2, "factor", "values are multiplied by this", clean=1),
-    Parameter("contrast", 0, 2, "factor", "distance from the mean gray, multiplied", clean=1),
-    Parameter("saturation", 0, 2, "factor", "distance from the pixel's gray, multiplied", clean=1),
+    Parameter("contrast", 0, 2, "factor", "scales the distance from the mean gray", clean=1),
+    Parameter("saturation", 0, 2, "factor", "scales the distance from the pixel's gray", clean=1),
     Parameter("hue", -1, 1, "turns", "hue is shifted by this", clean=0),
     Parameter(
         "order",
         0,
         23,
         "number",
-        "which of the 24 orders of the four steps",
+        "which of the 24 possible orders of the four steps",
         integer=True,
         drawn=True,
     ),
@@ -154,7 +154,7 @@ def color_jitter(
     other_steps = steps[steps != HUE].reshape(-1, 3).T
     factors = np.stack((brightness, contrast, saturation))[other_steps, np.arange(len(order))]
     # Three stretches before the hue shift and three after it; each image is active in three of
-    # them. This way the batch needs one hue shift, whatever the orders of its images.
+    # them. This way the batch needs one hue shift, regardless of the orders of its images.
     # steps that come after the hue shift in the order of the image
     late = turning <= np.arange(3)[:, None]
     out = _stretch_in_turn(images, other_steps, factors, ~late)
@@ -169,7 +169,7 @@ _ORDERS = tuple(permutations(range(4)))
 def _stretch_in_turn(
     images: Tensor, steps: NDArray[np.int64], factors: Values, active: NDArray[np.bool_]
 ) -> Tensor:
-    """Return the images after three steps (3, B); a step is skipped where it is not active."""
+    """Return the images after three steps (3, B); a step is skipped for images not in `active`."""
     about_mean, about_gray = active & (steps == CONTRAST), active & (steps == SATURATION)
     numbers = np.stack((np.where(active, factors, 1), about_mean, about_gray), axis=1)
     for step in torch.from_numpy(numbers).to(images.device, torch.float32):
@@ -180,7 +180,8 @@ def _stretch_in_turn(
 def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_gray: Tensor) -> Tensor:
     """Return the images with their distance from a center multiplied by `factor`.
 
-    The center is the mean gray or each pixel's gray, where marked by a 1, otherwise black.
+    The center is the image's mean gray if `about_mean` is 1, each pixel's gray if `about_gray` is
+    1, and otherwise black.
     """
     gray = luma(images)
     mean = to_unit(to_levels(exact_mean(gray, (1, 2, 3))))
@@ -189,7 +190,7 @@ def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_gray: Ten
 
 
 def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Return the images with their hue shifted by `turns` (B, 1, 1, 1); gray ones unchanged."""
+    """Return the images with hue shifted by `turns` (B, 1, 1, 1); gray images are unchanged."""
     if images.shape[1] == 1:
         return images.clone()
     hue, saturation, value = rgb_to_hsv(images)
@@ -207,7 +208,7 @@ _SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "how much is added"
 def noc_brightness(
     images: Tensor, random: ImageRandom, *, amount: Values, direction: Values
 ) -> Tensor:
-    """Make all values lighter, or all darker, by the same amount."""
+    """Make all values lighter, or all values darker, by the same amount."""
     return images + per_image(amount * direction, images)
 
 
@@ -219,7 +220,7 @@ def noc_brightness(
         0,
         1,
         "fraction of full scale",
-        "added on one side, subtracted on the other",
+        "added to one part and subtracted from the other",
         clean=0,
     ),
     Parameter("split", 0.3, 0.7, "fraction of the side", "where the two parts meet", drawn=True),
@@ -232,7 +233,7 @@ def noc_brightness(
         choices=(0, 1),
         drawn=True,
     ),
-    _direction("1: the bottom or right part is the lighter one; -1: the other"),
+    _direction("1: the bottom or right part becomes lighter; -1: the other part"),
 )
 def backlight(
     images: Tensor,
@@ -258,10 +259,10 @@ def backlight(
 @corruption(
     "noc/contrast",
     "color",
-    Parameter("loss", 0, 1, "factor", "share of the way to the mean", clean=0),
+    Parameter("loss", 0, 1, "factor", "fraction of the distance to the mean", clean=0),
 )
 def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor:
-    """Pull every value towards the mean over the whole image and all channels."""
+    """Move every value towards the mean over the whole image and all channels."""
     mean = exact_mean(images, (1, 2, 3))
     return (mean - images).mul_(per_image(loss, images)).add_(images)
 
@@ -275,7 +276,7 @@ def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor
 def color_distortion(
     images: Tensor, random: ImageRandom, *, amount: Values, channel: Values
 ) -> Tensor:
-    """Add the same amount to every value of one color channel; a gray image has only one."""
+    """Add the same amount to every value of one color channel; gray images have only one."""
     shift = per_image(amount, images)
     if images.shape[1] == 1:
         return images + shift
@@ -286,7 +287,7 @@ def color_distortion(
 @corruption(
     "noc/gray_scale",
     "color",
-    Parameter("weight", 0, 1, "factor", "share of the way to gray", clean=0),
+    Parameter("weight", 0, 1, "factor", "weight of the gray image", clean=0),
 )
 def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor:
     """Mix the image with its gray version; gray images are unchanged."""

@@ -1,4 +1,4 @@
-"""Declaration of corruptions: the function, its parameters as data, and the registry.
+"""Declare corruptions: the function, a description of its parameters, and the registry.
 
 Sampling, validation, help texts, docs and the gallery all read these declarations.
 """
@@ -32,13 +32,13 @@ class Parameter:
         high: the largest allowed value.
         unit: the unit; "px" values scale with the image size.
         meaning: what the parameter does, for help and docs.
-        clean: the value at which the corruption changes nothing, or the value that it keeps while
-            the other parameters approach their clean values.
+        clean: the value at which the corruption changes nothing, or the value that the parameter
+            takes while the other parameters approach their clean values.
         integer: whether only integers are allowed.
         odd: whether only odd integers are allowed.
         choices: the allowed values, if there are only a few.
-        drawn: whether it is random (an angle, a sign) rather than part of the strength: each image
-            draws a value uniformly from low … high unless the user gives one.
+        drawn: whether the parameter is random (an angle, a sign) rather than part of the strength;
+            a value is then drawn for each image, uniform on low … high, unless the user gives one.
         between: how values are interpolated: "linear", "log" or "reciprocal".
     """
 
@@ -56,12 +56,12 @@ class Parameter:
 
     @property
     def scales_with_size(self) -> bool:
-        """Whether the value is a length in the image."""
+        """Whether the value is a length in pixels of the image."""
         return self.unit == "px"
 
     @property
     def kind(self) -> str:
-        """The kind of values: "choice", "odd integer", "integer" or "real"."""
+        """The type of values: "choice", "odd integer", "integer" or "real"."""
         if self.choices is not None:
             return "choice"
         return "odd integer" if self.odd else "integer" if self.integer else "real"
@@ -86,7 +86,7 @@ class Parameter:
     def settle(self, values: Values, stretch: float = 1.0) -> Values:
         """Return `values` rounded and clipped to the nearest allowed values.
 
-        Lengths may exceed `high` by the factor `stretch`, on images that are larger by that factor.
+        On images that are larger by the factor `stretch`, lengths may exceed `high` by that factor.
         """
         if self.choices is not None:
             choices = np.array(self.choices)
@@ -100,11 +100,11 @@ class Parameter:
         return np.clip(values, self.low, self.high * max(1.0, stretch))
 
     def interpolate(self, start: Values, end: Values, share: Values) -> Values:
-        """Return values interpolated from `start` (share 0) to `end` (share 1), as declared."""
+        """Return values between `start` (`share` 0) and `end` (`share` 1), see `between`."""
         if self.choices is not None:
             return np.where(share < 0.5, start, end)
         if self.between == "reciprocal":
-            # 1 / inf is 0, which makes an infinite number of photons a valid end
+            # 1 / inf is 0, so an infinite number of photons is a valid `start` or `end`
             with np.errstate(divide="ignore"):
                 mixed = 1 / ((1 - share) / start + share / end)
         elif self.between == "log":
@@ -128,9 +128,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Assets:
-    """Data that some corruptions need besides the image; it is loaded by the suites.
+    """Data that some corruptions need in addition to the image; the suites load it.
 
-    `textures` are for frost, `styles` is a trained style transfer.
+    `textures`: frost textures. `styles`: a trained style transfer network.
     """
 
     textures: tuple[Tensor, ...] = field(default=())
@@ -140,10 +140,11 @@ class Assets:
 Apply = Callable[..., Tensor]
 """A corruption function, f(images, random, *, parameter=values, …) → corrupted images.
 
-`images` is float32 (B, C, H, W) in [0, 1] with C = 1 or 3 ("unit"), uint8 for functions that take
-"levels", and either for those that take "either". Every parameter is a keyword with one float64
-value per image, lengths in pixels of this image. The result has the same shape; it is float32,
-which may exceed [0, 1] (the caller clips), or uint8. `images` itself is never modified.
+`images` has the shape (B, C, H, W) with C = 1 or 3. It is float32 in [0, 1] for functions that take
+"unit", uint8 for functions that take "levels", and either for functions that take "either". Every
+parameter is a keyword with one float64 value per image; lengths are in pixels of this image. The
+result has the same shape; it is float32, which may exceed [0, 1] (the caller clips), or uint8.
+`images` itself is never modified.
 """
 
 
@@ -190,10 +191,10 @@ def corruption(
     """Register the decorated function; the first line of its docstring becomes the summary.
 
     Args:
-        name: the registered name, with the prefix of its suite ("vcr/", "noc/") if it has one.
+        name: the registered name, with the suite's prefix ("vcr/", "noc/") if it has one.
         family: one of `FAMILIES`.
         *parameters: the keyword arguments of the function.
-        random: whether the function uses random numbers; drawn parameters imply it.
+        random: whether the function uses random numbers; implied by drawn parameters.
         needs: the attribute of `Assets` that the function takes as a keyword.
         takes: "unit" (float32), "levels" (uint8) or "either".
     """

@@ -1,4 +1,4 @@
-"""Digital: artifacts of storing and transmitting images."""
+"""Digital: artifacts that arise when images are stored or transmitted."""
 
 from io import BytesIO
 
@@ -19,11 +19,11 @@ from eyechart.corruptions.kernels.resampling import along_both, block_matrix, th
 @corruption(
     "pixelate",
     "digital",
-    Parameter("size", 0.01, 1, "factor", "size of the small image, relative", clean=1),
+    Parameter("size", 0.01, 1, "factor", "relative size of the small image", clean=1),
     takes="levels",
 )
 def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
-    """Shrink the image and enlarge it without smoothing, so that it consists of blocks."""
+    """Shrink the image and enlarge it again without smoothing, so that it consists of blocks."""
     # images are grouped by size, because a batch has one shape
     sizes = np.unique(size)
     if len(sizes) > 1:
@@ -33,7 +33,7 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
             out[chosen] = pixelate(levels[chosen], random, size=size[size == share])
         return out
     height, width = levels.shape[2:]
-    # the small addition keeps rounding error from truncating a whole product one pixel too low
+    # the small constant prevents rounding errors from truncating an integer to the next lower one
     small = (max(1, int(height * sizes[0] + 1e-9)), max(1, int(width * sizes[0] + 1e-9)))
     return blocks.enlarge(blocks.shrink(levels, small), (height, width))
 
@@ -46,9 +46,9 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
     takes="levels",
 )  # fmt: skip
 def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
-    """Store the image as a JPEG of low quality and read it back.
+    """Store the image as a low-quality JPEG and read it back.
 
-    On the CPU this uses Pillow; on a GPU the same steps in torch, with identical pixels.
+    This uses Pillow on the CPU, and on a GPU the same steps in torch, with identical results.
     """
     if levels.device.type != "cpu":
         return jpeg_in_torch(levels, quality)
@@ -92,7 +92,7 @@ def thumbnail_resize(images: Tensor, random: ImageRandom, *, factor: Values) -> 
 @corruption(
     "noc/pixelate",
     "digital",
-    Parameter("block", 2, 10_000, "px", "side of a block; 1 would be the image itself", clean=1,
+    Parameter("block", 2, 10_000, "px", "side of a block; 1 would change nothing", clean=1,
               integer=True),
 )  # fmt: skip
 def noc_pixelate(images: Tensor, random: ImageRandom, *, block: Values) -> Tensor:

@@ -15,7 +15,7 @@ from eyechart.corruptions.kernels.interpolation import fine_levels, sample_bilin
 @corruption(
     "elastic_transform",
     "geometry",
-    Parameter("amplitude", 0, 10_000, "px", "displacements are ± this before smoothing", clean=0),
+    Parameter("amplitude", 0, 10_000, "px", "maximum displacement before smoothing", clean=0),
     Parameter("sigma", 0, 1000, "px", "smoothness of the displacement"),
     Parameter("shift", 0, 500, "px", "how far the corners of the affine map move", clean=0),
     random=True,
@@ -42,7 +42,7 @@ def elastic_transform(
 def _affine_places(
     random: ImageRandom, shift: Values, height: int, width: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the source coordinates of each pixel under the affine map, to 1/32 px."""
+    """Return each pixel's source coordinates under the affine map, in multiples of 1/32 px."""
     center = np.array([height // 2, width // 2])
     arm = min(height, width) // 3
     corners = np.array([center + arm, [center[0] + arm, center[1] - arm], center - arm])
@@ -50,7 +50,7 @@ def _affine_places(
     moved = corners + moves * shift[:, None, None]
     # from the output back to the input, as sampling needs it
     inverse = _affine(moved, np.broadcast_to(corners, moved.shape))
-    # snapped to a grid, because the solution differs in its last bits between machines
+    # rounded to a grid, because the last bits of the solution differ between machines
     coefficients = torch.from_numpy(np.round(inverse * 2**20) / 2**20).to(random.device)[
         :, :, :, None, None
     ]
@@ -67,6 +67,6 @@ def _affine_places(
 
 
 def _affine(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (B, 2, 3) affine maps that take three points (B, 3, 2) to three others."""
+    """Return (B, 2, 3) affine maps that map three points (B, 3, 2) to three others."""
     ones = np.ones((*before.shape[:2], 1))
     return np.swapaxes(np.linalg.solve(np.concatenate((before, ones), axis=2), after), 1, 2)

@@ -1,7 +1,7 @@
 """Geometry: pixels move; areas from outside the image are black.
 
-Source coordinates are computed in float64 and snapped to 2⁻¹⁶ px before the nearest pixel is
-taken, so that a coordinate on the edge between two pixels rounds to the same side on every device.
+Source coordinates are computed in float64 and rounded to 2⁻¹⁶ px before the nearest pixel is
+taken, so that a coordinate halfway between two pixels rounds to the same pixel on every device.
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ def _sign(name: str, meaning: str) -> Parameter:
 @corruption(
     "noc/translation",
     "geometry",
-    Parameter("across", 0, LONGEST, "px", "shift to the side", clean=0, integer=True),
-    Parameter("down", 0, LONGEST, "px", "shift up or down", clean=0, integer=True),
+    Parameter("across", 0, LONGEST, "px", "horizontal shift", clean=0, integer=True),
+    Parameter("down", 0, LONGEST, "px", "vertical shift", clean=0, integer=True),
     _sign("to_right", "1 to the right, -1 to the left"),
     _sign("to_bottom", "1 downwards, -1 upwards"),
 )
@@ -65,7 +65,7 @@ def translation(
     to_right: Values,
     to_bottom: Values,
 ) -> Tensor:
-    """Shift the image to one side and up or down."""
+    """Shift the image left or right, and up or down."""
     height, width = images.shape[-2:]
     shift_x, shift_y = (
         torch.from_numpy((length * sign).astype(np.int64)).to(images.device).reshape(-1, 1, 1)
@@ -76,7 +76,7 @@ def translation(
     return take(images, rows, columns)
 
 
-DIRECTION = _sign("direction", "1: the bottom goes left and the top right; -1: the other way")
+DIRECTION = _sign("direction", "1: the bottom moves left and the top right; -1: the opposite")
 
 
 def _slant(images: Tensor, slope: Values) -> Tensor:
@@ -87,7 +87,7 @@ def _slant(images: Tensor, slope: Values) -> Tensor:
 @corruption(
     "noc/shear",
     "geometry",
-    Parameter("degrees", 0, 80, "degrees", "how far verticals lean", clean=0, integer=True),
+    Parameter("degrees", 0, 80, "degrees", "angle by which verticals lean", clean=0, integer=True),
     DIRECTION,
 )
 def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Values) -> Tensor:
@@ -111,8 +111,8 @@ def shear_by_shift(
 @corruption(
     "noc/rotation",
     "geometry",
-    Parameter("degrees", 0, 180, "degrees", "angle of the turn", clean=0, integer=True),
-    _sign("clockwise", "1 clockwise, -1 anticlockwise"),
+    Parameter("degrees", 0, 180, "degrees", "angle of the rotation", clean=0, integer=True),
+    _sign("clockwise", "1 clockwise, -1 counterclockwise"),
 )
 def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise: Values) -> Tensor:
     """Rotate the image about its center."""

@@ -29,14 +29,14 @@ def gaussian_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Ten
         0.5,
         float("inf"),
         "photons at full scale",
-        "mean photon count of a white pixel; fewer is noisier",
+        "mean photon count of a white pixel; fewer photons give more noise",
         clean=float("inf"),
         between="reciprocal",
     ),
     random=True,
 )
 def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tensor:
-    """Replace every value by a Poisson count of photons, relative to the count of full white.
+    """Replace every value by a Poisson photon count, relative to the mean count of full white.
 
     Values are first rounded to the nearest of 256 gray levels.
     """
@@ -54,7 +54,7 @@ def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tenso
 def _shot_noise_by_parts(
     images: Tensor, random: ImageRandom, photons: Values, is_poisson: NDArray[np.bool_]
 ) -> Tensor:
-    """Return the noisy images; those with many photons use the normal limit of the Poisson."""
+    """Return the noisy images; many photons use the normal limit of the Poisson distribution."""
     parts = []
     for index in range(len(photons)):
         one, image_random = images[index : index + 1], random.part(index, index + 1)
@@ -68,19 +68,19 @@ def _shot_noise_by_parts(
     return torch.cat(parts)
 
 
-AMOUNT = Parameter("amount", 0, 1, "share of values", "share of values replaced", clean=0)
+AMOUNT = Parameter("amount", 0, 1, "fraction", "fraction of values that are replaced", clean=0)
 
 
 @corruption("impulse_noise", "noise", AMOUNT, random=True, takes="either")
 def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a share of the values, independently per channel, by black or white, half each."""
+    """Replace a fraction of the values, independently per channel, by black or white, half each."""
     chance = random.halves("noise", images[0].numel()).reshape(images.shape)
     return _black_and_white(images, chance, amount)
 
 
 def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
-    """Replace values whose 16-bit `chance` is below `amount`: white in its lower half, or black."""
-    # compared as integers, exactly the same on every device
+    """Replace values whose 16-bit `chance` is below `amount`, half by white and half by black."""
+    # compared as integers, which is exact on every device
     limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
     hit = limits.reshape(-1, 1, 1, 1)
     white = 255 if images.dtype == torch.uint8 else 1
@@ -90,7 +90,7 @@ def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
 
 @corruption("noc/salt_pepper_pixels", "noise", AMOUNT, random=True, takes="either")
 def salt_pepper_pixels(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a share of the pixels, all channels together, by black or white, half each."""
+    """Replace a fraction of the pixels, all channels together, by black or white, half each."""
     # the same chance for all channels of a pixel
     chance = random.halves("noise", images[0, 0].numel()).reshape(-1, 1, *images.shape[2:])
     return _black_and_white(images, chance, amount)
@@ -98,7 +98,7 @@ def salt_pepper_pixels(images: Tensor, random: ImageRandom, *, amount: Values) -
 
 @corruption("speckle_noise", "noise", SIGMA, random=True)
 def speckle_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
-    """Add Gaussian noise in proportion to the value."""
+    """Add Gaussian noise that is proportional to the value."""
     noise = random.normal("noise", images.shape[1:])
     return noise.mul_(per_image(sigma, images)).mul_(images).add_(images)
 
@@ -119,8 +119,8 @@ def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tens
     "vcr/grey_uniform_noise",
     "noise",
     Parameter("width", 0, 1, "fraction of full scale", "noise is uniform on ±width", clean=0),
-    Parameter("contrast", 0, 1, "share", "remaining contrast about mid-gray", clean=1),
-    Parameter("color", 0, 1, "share", "remaining color", clean=1),
+    Parameter("contrast", 0, 1, "fraction", "remaining contrast about mid-gray", clean=1),
+    Parameter("color", 0, 1, "fraction", "remaining color", clean=1),
     random=True,
 )
 def gray_uniform_noise(
@@ -128,7 +128,7 @@ def gray_uniform_noise(
 ) -> Tensor:
     """Reduce color and contrast, and add uniform noise on ±width, equal in all channels.
 
-    With contrast 0.3 and no color it is the uniform noise of Geirhos et al. (2018).
+    With contrast 0.3 and no color, this is the uniform noise of Geirhos et al. (2018).
     """
     gray, share = luma(images), per_image(contrast, images)
     faded = (images - gray).mul_(per_image(color, images)).add_(gray)

@@ -1,7 +1,7 @@
 """Occlusion: part of the image is covered or lightened; the rest is unchanged.
 
-Objects are stamps: lists of pixel offsets placed at random centers. Random values are always drawn
-for `MOST` objects, so that a higher count adds objects without moving the others.
+Objects are stamps: lists of pixel offsets that are placed at random centers. Random values are
+always drawn for `MOST` objects, so that a higher count adds objects without moving the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from eyechart.corruptions.declaration import Parameter, Values, corruption, per_
 MOST = 500
 LONGEST = 10_000.0
 DISK = np.sqrt(121 / np.pi) / 6
-"""A disk of nominal radius 6 has the area of the published one, 121 pixels."""
+"""Scale factor with which a disk of nominal radius 6 has the published disk's area, 121 pixels."""
 
 Offsets = NDArray[np.int64]
 """(P, 2): rows and columns relative to a center."""
 
-GRAY = Parameter("grey", 0, 1, "fraction of full scale", "grey value that covers", drawn=True)
+GRAY = Parameter("grey", 0, 1, "fraction of full scale", "gray value of the cover", drawn=True)
 
 
 def _count(objects: str) -> Parameter:
@@ -45,7 +45,7 @@ def disk(radius: float) -> Offsets:
 
 @lru_cache(maxsize=256)
 def diamond(radius: float) -> Offsets:
-    """Return the pixels of a half-open diamond: 98 for radius 7, a 7 × 7 one for radius 3.5."""
+    """Return the pixels of a half-open diamond: 98 pixels for radius 7, 7 × 7 for radius 3.5."""
     reach = int(np.ceil(radius))
     row, column = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     half = radius - np.abs(row)
@@ -57,9 +57,9 @@ def diamond(radius: float) -> Offsets:
 def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
     """Return a dash of `dash` px and the dots on its right and on its left.
 
-    The dash is three fifths of its length thick; five dots follow, each a fifth of the dash long,
-    in steps of two fifths. If dots would be smaller than a pixel there are fewer of them, so that
-    gaps remain between them.
+    The thickness of the dash is three fifths of its length. Five dots follow; each is a fifth of
+    the dash long, and they are two fifths apart. If dots would be smaller than a pixel, there are
+    fewer of them, so that gaps remain between them.
     """
     fifth = dash / 5
     # at least two pixels, or dots would merge
@@ -86,13 +86,13 @@ def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
 def put_down(
     stamps: Sequence[Offsets], rows: Tensor, columns: Tensor, size: tuple[int, int]
 ) -> Tensor:
-    """Return (B, N, P) flat pixel indices of one stamp per image at (B, N) centers.
+    """Return (B, N, P) flat pixel indices of each image's stamp, placed at its (B, N) centers.
 
     Pixels outside the image, and the padding of shorter stamps, have the index H · W.
     """
     height, width = size
     longest = max(len(stamp) for stamp in stamps)
-    # padding offsets are large enough to be outside of every image
+    # padding offsets are large enough to be outside every image
     table = np.full((len(stamps), longest, 2), 2 * max(size), dtype=np.int64)
     for offsets_of_stamp, stamp in zip(table, stamps, strict=True):
         offsets_of_stamp[: len(stamp)] = stamp
@@ -112,7 +112,8 @@ def draw_objects(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return rows, columns and integers 0 … numbers − 1 of `MOST` random objects, (B, MOST) each.
 
-    Centers keep `before` and `after` (down, across) px from the edges if the image has room.
+    Centers are at least `before` and `after` (vertical, horizontal) px away from the edges if the
+    image is large enough.
     """
     # objects larger than the image stay near its center
     room = [np.maximum(s - b - a, 1) for b, a, s in zip(before, after, size, strict=True)]
@@ -145,7 +146,7 @@ def _round_objects(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return pixel indices (B, n, P) of disks or diamonds, whether each is present, and grays."""
     height, width = images.shape[-2:]
-    # as published: the margin is rounded up at the top and left, and one less at the other ends
+    # as published: margins at the top and left are rounded up; the opposite ones are one smaller
     margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
     is_present = present(count, images.device)
     drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GRAYS)
@@ -155,7 +156,7 @@ def _round_objects(
 
 
 def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, grays: Tensor) -> Tensor:
-    """Return the images with each object in its gray, later ones over earlier ones."""
+    """Return the images with each object painted in its gray, later objects over earlier ones."""
     batch, _, height, width = images.shape
     number = torch.arange(1, is_present.shape[1] + 1, device=images.device) * is_present
     number = number[:, :, None].expand_as(pixels).flatten(1)
@@ -231,7 +232,7 @@ def _extent(dash: float) -> tuple[float, ...]:
 def _dotted_lines(
     random: ImageRandom, count: Values, dash: Values, lines: int, length: int
 ) -> Tensor:
-    """Return bool (B, lines, length): where dotted lines along the last axis cover the image."""
+    """Return bool (B, lines, length): whether dotted lines along the last axis cover a pixel."""
     device = random.device
     dashes, rights, lefts = zip(*(dotted_line(float(one)) for one in dash), strict=True)
     extent = np.array([_extent(float(one)) for one in dash], dtype=np.float64).T
@@ -239,7 +240,7 @@ def _dotted_lines(
     is_present = present(count, device)
     drawn = draw_objects(random, (up, left), (down, right), (lines, length), 7)
     row, column, seventh = (values[:, : is_present.shape[1]] for values in drawn)
-    # as published: one dash in seven has no dots, and dots that do not all fit are left out
+    # as published: one dash in seven has no dots; if not all dots fit, they are left out
     dotted = is_present & (seventh > 0)
     room_left, room_right = (
         torch.from_numpy(far).to(device)[:, None] for far in (far_left, far_right)
@@ -258,7 +259,7 @@ def _dotted_lines(
 
 
 DASH = Parameter(
-    "dash", 0.1, LONGEST, "px", "length of the dash; dots and thickness are in proportion to it"
+    "dash", 0.1, LONGEST, "px", "length of the dash; dots and thickness are proportional to it"
 )
 
 
@@ -266,7 +267,7 @@ DASH = Parameter(
 def artifacts(
     images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
 ) -> Tensor:
-    """Draw short horizontal dotted lines, all in one gray."""
+    """Draw short horizontal dotted lines, all in the same gray."""
     if not count.any():
         return images.clone()
     height, width = images.shape[-2:]
@@ -278,7 +279,7 @@ def artifacts(
 def vertical_artifacts(
     images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
 ) -> Tensor:
-    """Draw short vertical dotted lines, all in one gray."""
+    """Draw short vertical dotted lines, all in the same gray."""
     if not count.any():
         return images.clone()
     height, width = images.shape[-2:]
@@ -288,7 +289,7 @@ def vertical_artifacts(
 
 
 def _position(name: str, meaning: str) -> Parameter:
-    return Parameter(name, 0, 1, "fraction of the free room", meaning, drawn=True)
+    return Parameter(name, 0, 1, "fraction of the free space", meaning, drawn=True)
 
 
 @corruption(
@@ -302,7 +303,7 @@ def _position(name: str, meaning: str) -> Parameter:
 def obstruction(
     images: Tensor, random: ImageRandom, *, side: Values, top: Values, left: Values, grey: Values
 ) -> Tensor:
-    """Cover one square, at a random position, with one gray."""
+    """Cover one square at a random position with a uniform gray."""
     height, width = images.shape[-2:]
     # the square always fits
     side = np.minimum(side, min(height, width))
@@ -328,7 +329,7 @@ def obstruction(
     GRAY,
 )
 def border(images: Tensor, random: ImageRandom, *, thickness: Values, grey: Values) -> Tensor:
-    """Cover the edges of the image with a frame of one gray."""
+    """Cover the edges of the image with a uniform gray frame."""
     height, width = images.shape[-2:]
     row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
     column = torch.arange(width, device=images.device)

@@ -1,7 +1,7 @@
 """Style transfer by adaptive instance normalization (Huang, Belongie. ICCV 2017).
 
 A network encodes an image as features, gives every channel the mean and standard deviation that it
-has in an image of another style, and decodes the features to an image.
+has in an image with a different style, and decodes the features to an image.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption
 
 STRIDE = 4
-"""The factor by which the features are smaller than the image."""
+"""Downsampling factor of the features relative to the image."""
 
 MIN_SIDE = 64
 """Smaller images are enlarged first, because a style needs a minimum size to be visible."""
 
 FULL = 0.2
-"""Minimum amount at which only the decoded image is used; below, the original is mixed in."""
+"""Minimum amount at which only the decoded image is used; below it, the original is mixed in."""
 
 CHANNELS = 96
 
@@ -74,8 +74,8 @@ class StyleTransfer(nn.Module):
     def forward(self, images: Tensor, means: Tensor, deviations: Tensor, amount: Tensor) -> Tensor:
         """Return stylized images (B, 3, H, W) in [0, 1]; sides must be multiples of four.
 
-        `means` and `deviations` are those of the style's features, (B, C). `amount`, (B,), is 0 for
-        the original features and 1 for those of the style.
+        `means` and `deviations`: the statistics of the style's features, (B, C). `amount`, (B,): 0
+        for the original features, 1 for features with the style's statistics.
         """
         features = self.encoder(images)
         share = amount.reshape(-1, 1, 1, 1)
@@ -113,8 +113,8 @@ class Styles:
 @corruption(
     "style_transfer",
     "digital",
-    Parameter("amount", 0, 1, "share", "0 keeps the features, 1 has those of the style", clean=0),
-    Parameter("style", 0, 1, "share", "which style: 0 the first, 1 the last", drawn=True),
+    Parameter("amount", 0, 1, "fraction", "0 keeps the features, 1 uses the style's", clean=0),
+    Parameter("style", 0, 1, "fraction", "0 is the first style, 1 the last", drawn=True),
     needs="styles",
 )
 def style_transfer(
@@ -125,7 +125,7 @@ def style_transfer(
     network = styles.network.to(device)
     color = images.expand(-1, 3, -1, -1)
     result = images.clone()
-    # one at a time: a convolution of a batch need not give the same bits as that of one image
+    # one at a time, since a convolution of a batch may differ in the last bits from single images
     for row in range(len(images)):
         if not amount[row]:
             continue

@@ -33,10 +33,10 @@ SPREAD = Parameter(
     MEAN,
     SPREAD,
     Parameter("zoom", 1, 10, "factor", "size of the flakes"),
-    Parameter("threshold", 0, 1, "fraction of full scale", "lower values are not snow"),
+    Parameter("threshold", 0, 1, "fraction of full scale", "values below this are not snow"),
     Parameter("radius", 1, 100, "px", "half the length of the flakes' trails", integer=True),
     Parameter("sigma", 0, 100, "px", "how slowly the trails fade"),
-    Parameter("mix", 0, 1, "share", "share of the image not whitened", clean=1),
+    Parameter("mix", 0, 1, "fraction", "weight of the image that is not whitened", clean=1),
     Parameter("angle", -135, -45, "degrees", "direction in which the flakes fall", drawn=True),
     random=True,
 )
@@ -70,9 +70,9 @@ def snow(
     return images * share + white * (1 - share) + flakes + flakes.flip((2, 3))
 
 
-IMAGE_WEIGHT = Parameter("image_weight", 0, 1, "share", "weight of the image", clean=1)
-FROST_WEIGHT = Parameter("frost_weight", 0, 1, "share", "weight of the frost", clean=0)
-TEXTURE = Parameter("texture", 0, 1, "share", "which texture: 0 the first, 1 the last", drawn=True)
+IMAGE_WEIGHT = Parameter("image_weight", 0, 1, "fraction", "weight of the image", clean=1)
+FROST_WEIGHT = Parameter("frost_weight", 0, 1, "fraction", "weight of the frost", clean=0)
+TEXTURE = Parameter("texture", 0, 1, "fraction", "0 is the first texture, 1 the last", drawn=True)
 
 
 @corruption(
@@ -137,7 +137,7 @@ def vcr_frost(
 
 
 def _number(share: float, count: int) -> int:
-    """Return the index in a list of `count` for a number in [0, 1]."""
+    """Return the index that a number in [0, 1] selects from a list of `count` elements."""
     # a share of exactly 1 is the last one
     return min(int(share * count), count - 1)
 
@@ -149,7 +149,7 @@ def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
 
 
 LARGEST_PANE = 1 << 22
-"""Panes with more pixels are not cached, and only the visible part of them is computed."""
+"""Panes with more pixels are not cached, and only their visible part is computed."""
 
 
 def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[
 def _piece(
     texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int], device: torch.device
 ) -> Tensor:
-    """Return the part `box` (top, left, bottom, right) of the texture enlarged to `size`."""
+    """Return the region `box` (top, left, bottom, right) of the texture enlarged to `size`."""
     top, left, bottom, right = box
     if size[0] * size[1] <= LARGEST_PANE:
         return _pane(texture, size, device)[:, top:bottom, left:right]
@@ -178,7 +178,7 @@ def _pane(texture: Tensor, size: tuple[int, int], device: torch.device) -> Tenso
 def _fitted(
     textures: tuple[Tensor, ...], indices: list[int], height: int, width: int, device: torch.device
 ) -> Tensor:
-    """Return the chosen textures, each resized to the image."""
+    """Return the selected textures, each resized to the image."""
     if height * width <= LARGEST_PANE:
         stack = _fitted_panes(textures, height, width, device)
         return stack[torch.tensor(indices, device=device)]
@@ -201,7 +201,7 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
     """Resize on the CPU and round to 8 bits, so that every device uses the same texture."""
     if texture.shape[1:] == (height, width):
         return texture
-    # torch resizes along rows first, for every row of the texture, however low the image is;
+    # torch resizes along rows first, for every row of the texture, even if the image has few rows;
     # and it fills a single column with one value
     is_wide = width > LONGEST_SHAPE * height and height > 1
     planes = []
@@ -219,17 +219,17 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
 
 def _from_grid(levels: Tensor) -> Tensor:
     """Round gray levels, float64 in units of 1 / GRID, to uint8; modifies its argument."""
-    # round to the grid first: the last bits depend on torch's threads, and halves are common
+    # round to the grid first: the last bits depend on torch's threads, and ties are common
     levels.round_().add_(GRID / 2).mul_(1 / GRID)
     return levels.to(torch.uint8)  # truncates
 
 
 VALUES_AT_ONCE = 1 << 15
-"""Number of values of an enlarged texture interpolated at once, so that they stay in the cache."""
+"""Number of texture values that are interpolated at once, so that they stay in the cache."""
 
 
 def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int]) -> Tensor:
-    """Return a part of the bilinear result of `_resize`, at the cost of that part only."""
+    """Return a region of the bilinear result of `_resize`, computing only that region."""
     top, left, bottom, right = box
     above, below, share = _neighbors(texture.shape[1], size[0], top, bottom)
     before, after, along = _neighbors(texture.shape[2], size[1], left, right)
@@ -248,7 +248,7 @@ def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, i
 
 
 def _neighbors(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the two `old` pixels around each `new` one, and the weight of the second."""
+    """Return the two `old` pixels around each `new` pixel, and the weight of the second one."""
     position = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
     position.clamp_(min=0)
     nearer = position.floor().to(torch.int64)
@@ -259,7 +259,7 @@ def _neighbors(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tenso
     "fog",
     "weather",
     Parameter("thickness", 0, 10, "fraction of full scale", "brightness of the fog", clean=0),
-    Parameter("decay", 1, 10, "factor", "how quickly fine detail dies out in the fog"),
+    Parameter("decay", 1, 10, "factor", "how quickly fine detail fades in the fog"),
     random=True,
 )
 def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values) -> Tensor:
@@ -277,9 +277,10 @@ def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values
 def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tensor:
     """Return (B, 1, height, width) fractal clouds in [0, 1].
 
-    Diamond-square on a torus: each round doubles the grid, a new point being the mean of its four
-    neighbors plus a random shift on ±w²; w starts at 100 and is divided by `decay` every round.
-    The torus is a square of the longer side; for elongated images, a row of squares.
+    The algorithm is diamond-square on a torus: each round doubles the grid, and a new point is the
+    mean of its four neighbors plus a random shift on ±w²; w starts at 100 and is divided by `decay`
+    every round. The torus is a square with the image's longer side; for elongated images, a row of
+    squares.
     """
     rounds, tiles = cloud_grid(height, width)
     # a point of the first grid becomes 4^rounds points, of which all but itself are new
@@ -287,7 +288,7 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
     reach = torch.from_numpy((100 / decay[:, None] ** np.arange(rounds)) ** 2).to(shifts)
     grid = torch.zeros(len(random), *tiles, device=random.device)
     if grid[0].numel() > 1:
-        # a single starting point may be 0; many equal ones would be visible as a pattern
+        # a single starting point may be 0; many equal points would be visible as a pattern
         corners = random.uniform16("corners", tiles).mul_(2).sub_(1)
         grid = corners.mul_(reach[:, :1, None])
     used = 0
@@ -320,7 +321,7 @@ LONGEST_SHAPE = 2
 def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
     """Return how often the grid is doubled to cover an image, and the size of the first grid.
 
-    One square of the longer side would cost that side squared, however narrow the image is.
+    One square with the image's longer side would be too expensive for narrow images.
     """
     longer, shorter = max(height, width), min(height, width)
     side = longer if longer <= LONGEST_SHAPE * shorter else shorter
@@ -340,8 +341,8 @@ def _mean_of_four(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
     Parameter("mean", 0, 1, "fraction of full scale", "mean of the random field"),
     Parameter("spread", 0, 1, "fraction of full scale", "standard deviation of the random field"),
     Parameter("sigma", 0, 100, "px", "size of the drops"),
-    Parameter("threshold", 0, 1, "fraction of full scale", "below this the pane stays dry"),
-    Parameter("strength", 0, 10, "factor", "opacity of water; softness in px of mud", clean=0),
+    Parameter("threshold", 0, 1, "fraction of full scale", "below this, the lens stays dry"),
+    Parameter("strength", 0, 10, "factor", "opacity of water; softness of mud in px", clean=0),
     Parameter("mud", 0, 1, "choice", "0 for water, 1 for mud", choices=(0, 1)),
     random=True,
 )

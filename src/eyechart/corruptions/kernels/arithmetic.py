@@ -1,8 +1,8 @@
 """Arithmetic whose results do not depend on the order of summation, for reproducible pixels.
 
-Floating-point sums depend on how a device splits them, and GPUs divide by a constant with another
-last bit than CPUs; so code here multiplies by reciprocals and never divides. Means are taken over
-integers, and float64 sums are rounded once, far more coarsely than their error.
+Floating-point sums depend on how a device splits them, and division by a constant differs in the
+last bit between GPUs and CPUs, so this module multiplies by reciprocals instead. Means are computed
+from integers, and float64 sums are rounded once, to a grid that is far coarser than their error.
 """
 
 import torch
@@ -14,13 +14,13 @@ GRID = 2.0**20
 
 
 def snap(values: Tensor) -> Tensor:
-    """Return values as float32 multiples of 2⁻²⁰."""
+    """Return values rounded to multiples of 2⁻²⁰, as float32."""
     return torch.round(values * GRID).to(torch.float32).mul_(1 / GRID)
 
 
 UNIT = 1 / 255
 JUST_BELOW = 2.0**-10
-"""A value less than this below an integer gray level counts as that level when truncated."""
+"""A value that is below an integer gray level by less than this is truncated to that level."""
 
 
 def to_unit(levels: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
     levels, full = images, 255.0
     if images.dtype != torch.uint8:
         levels, full = (images * GRID).to(torch.int32), GRID
-    # an integer sum is exact, whatever its order
+    # an integer sum is exact in any order
     total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
     return (total.to(torch.float64) * (1 / (count * full))).to(torch.float32)
 
@@ -70,7 +70,7 @@ def to_levels(images: Tensor) -> Tensor:
 def truncate_levels(images: Tensor) -> Tensor:
     """Return the images truncated to integer gray levels, still float32.
 
-    Values within `JUST_BELOW` of the next level round up: a 100 that is 99.9999 by rounding error
-    must not become 99.
+    Values within `JUST_BELOW` of the next level are rounded up: a level of 100 that is 99.9999 due
+    to rounding errors must not become 99.
     """
     return (images * 255).add_(JUST_BELOW).floor_().clamp_(0, 255)

@@ -1,6 +1,6 @@
-"""Downscaling to blocks and back like Pillow's BOX filter, on integer gray levels.
+"""Downscale images to blocks and enlarge them again, like Pillow's BOX filter, in gray levels.
 
-Pillow itself on the CPU, the same sums on other devices.
+The CPU uses Pillow itself; other devices compute the same sums.
 """
 
 from functools import lru_cache
@@ -22,7 +22,7 @@ def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
         return shrink_in_torch(levels, size)
     out = torch.empty(*levels.shape[:2], *size, dtype=torch.uint8)
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
-        # horizontally, then vertically: newer versions of Pillow would choose the order by shape
+        # first horizontally, then vertically, since newer versions of Pillow choose by shape
         image = Image.fromarray(pixels_of(source))
         image = image.resize((size[1], source.shape[1]), Image.Resampling.BOX)
         image = image.resize(size[::-1], Image.Resampling.BOX)
@@ -32,7 +32,7 @@ def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def shrink_in_torch(levels: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the result of `shrink` by float64 matrix products, exact for integer weights."""
+    """Return the result of `shrink`, computed by exact float64 products of integer matrices."""
     across = _block_means(levels.shape[3], size[1]).to(levels.device)
     out = _round(torch.matmul(levels.to(torch.float64), across.T))
     down = _block_means(levels.shape[2], size[0]).to(levels.device)
@@ -46,7 +46,7 @@ def _round(values: Tensor) -> Tensor:
 @lru_cache(maxsize=256)
 def _block_means(before: int, after: int) -> Tensor:
     """Return float64 (after, before): Pillow's weights in units of 2⁻²²."""
-    # the same operations as Pillow: where a block's edge falls on a half, rounding decides
+    # the same operations as in Pillow, since rounding matters where a block's edge is halfway
     scale = before / after
     center = (np.arange(after)[:, None] + 0.5) * scale
     first, last = (center - 0.5 * scale + 0.5).astype(int), (center + 0.5 * scale + 0.5).astype(int)

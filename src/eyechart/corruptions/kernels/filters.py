@@ -1,9 +1,9 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
 On the CPU, OpenCV filters plane by plane. On a GPU, a separable filter is a product with two banded
-matrices and other kernels use the FFT, as do separable ones along very long lines. All sum in
-float64 and round once to float32, which is coarse enough to hide the order of summation: results
-differ by at most one unit in the last place, and not at all in 8 bits.
+matrices; other kernels, and separable ones along very long lines, use the FFT. All methods sum in
+float64 and round once to float32, so that the order of summation hardly matters: results differ by
+at most one unit in the last place, and not at all in 8 bits.
 """
 
 from functools import cache
@@ -28,10 +28,10 @@ LONGEST_MATRIX = 1024
 """Beyond this line length in pixels an FFT is faster than a matrix product."""
 
 LINE_VALUES = 1 << 22
-"""Number of padded values transformed at once, which limits the memory."""
+"""Number of padded values that are transformed at once, to limit memory use."""
 
 LARGE = 144
-"""Number of taps from which OpenCV certainly filters by Fourier transform."""
+"""Number of taps from which on OpenCV always filters by Fourier transform."""
 
 FFT_IMAGES = 32
 
@@ -42,8 +42,8 @@ Weights = NDArray[np.float64]
 def fold(index: Tensor, size: int, border: str) -> Tensor:
     """Return `index` (any integers) mapped into 0 … size − 1 by the border rule.
 
-    "replicate" repeats the edge pixel, "mirror" reflects about its center (abcd|cba), "reflect"
-    about its outer edge (abcd|dcba).
+    "replicate" repeats the edge pixel, "mirror" reflects about the center of the edge pixel
+    (abcd|cba), and "reflect" reflects about its outer edge (abcd|dcba).
     """
     if border == "replicate" or size == 1:
         return index.clamp(0, size - 1)
@@ -83,7 +83,7 @@ def smooth(
 
 
 def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
-    """Return the images filtered with a symmetric kernel each, vertically and horizontally."""
+    """Return the images filtered along both axes, with one symmetric kernel per image."""
     radius = weights.shape[1] // 2
     if radius == 0:
         return images.clone()
@@ -112,7 +112,7 @@ def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> T
 
 
 def _separable_fft(images: Tensor, weights: Weights, border: str) -> Tensor:
-    """Return the same for lines of any length, at a cost that grows with the number of pixels."""
+    """Return the result of `filter_separable` for lines of any length, computed by FFT."""
     out = torch.empty_like(images)
     for source, target, kernel in zip(images, out, torch.from_numpy(weights), strict=True):
         taps = kernel.to(images.device)
@@ -187,7 +187,7 @@ def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor
 
 
 def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int, int]]:
-    """Return the kernel without its empty margins, and the position (x, y) of its center."""
+    """Return the kernel without its zero margins, and the position (x, y) of its center."""
     center = (kernel.shape[0] // 2, kernel.shape[1] // 2)
     rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
     # the center stays inside, because OpenCV requires the anchor to be within the kernel
@@ -198,7 +198,7 @@ def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int,
 
 
 def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
-    """Return the result of `correlate` by Fourier transform, on any device."""
+    """Return the result of `correlate`, computed by Fourier transform on any device."""
     height, width = images.shape[-2:]
     down, across = kernels.shape[-2] // 2, kernels.shape[-1] // 2
     device = images.device

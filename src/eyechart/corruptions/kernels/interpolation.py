@@ -17,7 +17,7 @@ from eyechart.corruptions.kernels.filters import CV2_BORDERS, fold
 from eyechart.corruptions.kernels.opencv import opencv, pixels_of
 
 LARGEST_KEPT = 1 << 20
-"""Maps of images with more pixels are not cached, because they would fill the memory."""
+"""Coordinate maps for images with more pixels are not cached, because they need too much memory."""
 
 
 def fine_levels(images: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ def fine_levels(images: Tensor) -> Tensor:
 def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
     """Return gray levels (B, C, H, W) sampled at coordinates (B, H, W) in px.
 
-    Levels must be multiples of 1/64 and coordinates multiples of 1/32; `border` as in `fold`.
+    Levels must be multiples of 1/64 and coordinates multiples of 1/32; see `fold` for `border`.
     """
     cv2 = opencv()
     if levels.device.type != "cpu" or cv2 is None:
@@ -81,7 +81,7 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
     out = torch.empty_like(levels)
     height, width = levels.shape[2:]
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
-        # OpenCV reads three interleaved channels in half the time of three planes
+        # OpenCV reads three interleaved channels twice as fast as three planes
         pixels = pixels_of(source)
         added, large = pixels.copy(), np.empty_like(pixels)
         for factor in factors:
@@ -110,10 +110,11 @@ def enlarge(levels: Tensor, factor: float) -> Tensor:
 
 
 def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
-    """Return the source coordinates of the enlarged pixels along one side, to 1/32 px.
+    """Return the source coordinates of the enlarged pixels along one axis, in multiples of 1/32 px.
 
-    The center is cropped to the smallest integer size that fills the image when enlarged; corners
-    of the crop and of its enlargement coincide, and the excess is trimmed on both sides.
+    The center is cropped to the smallest integer size that fills the image when enlarged. The
+    corners of the crop are mapped to the corners of its enlargement, and the excess is trimmed
+    equally at both ends.
     """
     # as in the published clipped_zoom
     crop = int(np.ceil(side / factor))
@@ -123,7 +124,7 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
 
 
 def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
-    """Return the same as fixed-point maps for OpenCV; those of small images are cached."""
+    """Return these coordinates as fixed-point maps for OpenCV, cached for small images."""
     make = _kept_zoom_maps if height * width <= LARGEST_KEPT else _new_zoom_maps
     return make(height, width, factor)
 

@@ -1,12 +1,12 @@
-"""Baseline JPEG with 4:2:0 chroma on a GPU: the pixels after a round trip, without the file.
+"""Baseline JPEG with 4:2:0 chroma on a GPU: computes the pixels after a round trip without a file.
 
-On the CPU Pillow is used (`corruptions.digital.through_jpeg`); both give the same pixels, in the
+The CPU uses Pillow (`corruptions.digital.through_jpeg`); both give the same pixels, in the
 corruption and in the JPEG step of published files (`testsets.stimuli`).
 
 These are the steps of ITU-T T.81 in the integer arithmetic of libjpeg: color conversion, chroma
 averaging, 8 × 8 DCT, quantization by the standard tables, and back, with triangle interpolation of
-the chroma. All numbers are integers below 2⁵³, so float64 holds them exactly and the pixels equal
-those of libjpeg on every device and in every batch.
+the chroma. All numbers are integers below 2⁵³, so float64 represents them exactly, and the pixels
+equal libjpeg's on every device and in every batch.
 """
 
 from functools import lru_cache
@@ -34,7 +34,7 @@ CHROMINANCE = (
 )  # fmt: skip
 
 SHIFT = 13
-"""Fractional bits of the transform's factors; two more are kept between its passes."""
+"""Number of fractional bits of the transform's factors; two more are kept between its passes."""
 
 # The multipliers of the fast DCT of Loeffler, Ligtenberg and Moschytz, in units of 2⁻¹³: for the
 # even sums, and for the odd differences alone and in pairs.
@@ -79,8 +79,8 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
 def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> Tensor:
     """Transform, quantize and transform back (B, C, H, W); sides are padded to multiples of 8.
 
-    Returns int32. Each pass of a transform leaves two fractional bits, which the next one removes;
-    in between, values are eight times those of the orthonormal transform.
+    Returns int32. Each pass of a transform leaves two fractional bits, which the next pass removes;
+    between passes, values are eight times the values of the orthonormal transform.
     """
     batch, channels, height, width = planes.shape
     planes = _padded(planes, (0, -width % 8, 0, -height % 8)).to(torch.float64)
@@ -107,7 +107,7 @@ def _padded(planes: Tensor, sides: tuple[int, int, int, int]) -> Tensor:
 
 
 def _shifted(values: Tensor, bits: int) -> Tensor:
-    """Return integers shifted right by `bits`, rounded to the nearest, ties upwards."""
+    """Return integers shifted right by `bits`, rounded to nearest with ties rounded up."""
     return values.add_(2 ** (bits - 1)).mul_(2.0**-bits).floor_()
 
 
@@ -115,8 +115,8 @@ def _shifted(values: Tensor, bits: int) -> Tensor:
 def _cosine(device: torch.device) -> Tensor:
     """Return the 8 × 8 matrix of the fast DCT, √8 times the orthonormal one, in units of 2⁻¹³.
 
-    The factors are rounded before they are added, as in libjpeg, so that some entries differ by one
-    from the rounded cosines.
+    The factors are rounded before they are added, as in libjpeg, so some entries differ by one from
+    the rounded cosines.
     """
     matrix = np.zeros((8, 8))
     matrix[0] = 1 << SHIFT
@@ -145,7 +145,7 @@ def _odd() -> NDArray[np.int64]:
 
 
 def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
-    """Return quantization steps (B, 64) by the usual quality scaling of the standard tables."""
+    """Return quantization steps (B, 64): the standard tables, scaled by quality as usual."""
     # libjpeg's jpeg_quality_scaling
     percent = np.where(quality < 50, 5000 // np.maximum(quality, 1), 200 - 2 * quality)
     steps = np.clip((np.array(table) * percent[:, None] + 50) // 100, 1, 255)
@@ -153,18 +153,18 @@ def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
 
 
 def _halve(planes: Tensor) -> Tensor:
-    """Return the mean of 2 × 2 pixels, rounding up and down in alternate columns."""
+    """Return the means of 2 × 2 pixels, rounded up and down in alternating columns."""
     # libjpeg repeats the last column up to whole blocks before halving, the last row afterwards
     planes = _padded(planes, (0, -planes.shape[3] % 16, 0, planes.shape[2] % 2))
     total = planes[..., ::2, :] + planes[..., 1::2, :]
     total = total[..., ::2] + total[..., 1::2]
-    # libjpeg adds 1 and 2 in turn, so that the mean has no bias
+    # libjpeg adds 1 and 2 alternately, so that the mean has no bias
     turn = torch.arange(total.shape[3], device=planes.device) % 2 + 1
     return (total + turn) >> 2
 
 
 def _double(planes: Tensor) -> Tensor:
-    """Return planes of twice the size: ¾ of the nearer and ¼ of the farther pixel on each axis."""
+    """Return planes at twice the size: ¾ of the nearer plus ¼ of the farther pixel on each axis."""
     around = _padded(planes, (0, 0, 1, 1))
     near = around[..., 1:-1, :] * 3
     rows = torch.stack((near + around[..., :-2, :], near + around[..., 2:, :]), dim=3)

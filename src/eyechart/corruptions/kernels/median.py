@@ -1,4 +1,4 @@
-"""The median of a square window on 8-bit images, with edges replicated."""
+"""Median filter with a square window for 8-bit images, with replicated edges."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ WIDEST_OF_OPENCV = 255
 
 
 def median_filter(levels: Tensor, kernel: Values) -> Tensor:
-    """Return uint8 medians of the uint8 images (B, C, H, W) over windows of `kernel` (odd) px."""
+    """Return the medians of uint8 images (B, C, H, W) over windows of `kernel` (odd) px, uint8."""
     cv2 = opencv()
     if levels.device.type == "cpu" and cv2 is not None:
         out = torch.empty_like(levels)
@@ -33,12 +33,12 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
 
 
 def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Return the median of one plane; windows too wide for OpenCV are counted level by level."""
+    """Return the medians of one plane; windows too wide for OpenCV are counted level by level."""
     if side <= 1:
         return plane
     if side <= WIDEST_OF_OPENCV:
         return np.asarray(cv2.medianBlur(plane, side))
-    # the median is the number of gray levels that more than half of the window exceeds
+    # the median is the number of gray levels that more than half of the window's pixels exceed
     medians = np.full_like(plane, plane.min())
     for level in range(int(plane.min()), int(plane.max())):
         brighter = (plane > level).view(np.uint8)
@@ -52,8 +52,9 @@ def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uin
 def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:
     """Return the result of `median_filter` without OpenCV, by counting brighter pixels.
 
-    The median is the number of gray levels that more than half of the window exceeds. Windows are
-    summed by products with banded matrices of small integers, exact in half precision.
+    The median is the number of gray levels that more than half of the window's pixels exceed.
+    Windows are summed by products with banded matrices of small integers, which are exact in half
+    precision.
     """
     batch, channels, height, width = levels.shape
     widest = int(kernel.max())

@@ -13,7 +13,7 @@ BLOCK = 256
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _median_of_rows(source, target, sides, channels, height, width, margin, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Find each median bit by bit: a bit is set if more than half of the window reaches it."""
+    """Find each median bit by bit: set a bit if more than half of the window reaches that value."""
     line = tl.program_id(0)
     plane, y = line // height, line % height
     x = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -37,7 +37,7 @@ def _median_of_rows(source, target, sides, channels, height, width, margin, BLOC
 
 
 def median_in_triton(levels: Tensor, kernel: Values) -> Tensor:
-    """Return uint8 medians of uint8 images (B, C, H, W) on a GPU, windows of `kernel` (odd) px."""
+    """Return the medians of uint8 images (B, C, H, W) in windows of `kernel` (odd) px, on a GPU."""
     channels, height, width = levels.shape[1:]
     margin = int(kernel.max()) // 2
     # torch supports replicate padding for floats only; float16 holds all gray levels

@@ -1,4 +1,4 @@
-"""OpenCV, if installed: faster CPU versions of kernels whose results are defined by torch."""
+"""OpenCV, if installed, for faster CPU versions of kernels; the torch versions define results."""
 
 from functools import lru_cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""Resampling by one matrix per image and axis: resizing, block averages, box filters.
+"""Resample images with one matrix per image and axis: resizing, block averages, box filters.
 
 Matrices and products are in float64 and results are rounded to the grid of `arithmetic.snap`, so
 that devices and batch sizes agree.
@@ -14,7 +14,7 @@ from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.kernels.arithmetic import snap
 
 LARGEST_AT_ONCE = 1 << 21
-"""Images with more pixels are resampled plane by plane, smaller ones in whole batches."""
+"""Images with more pixels are resampled plane by plane, smaller images in whole batches."""
 
 LONGEST_KEPT = 1024
 """Matrices for longer sides are not cached, because they would fill the memory."""
@@ -42,8 +42,8 @@ def bilinear_matrix(
 ) -> Tensor:
     """Return (B, rows, columns) matrices that resize `source` pixels, from `first` on, to `target`.
 
-    A triangle filter that widens when the image shrinks, cut off and normalized at the edges, like
-    Pillow's BILINEAR. Rows from `target` on are zero.
+    Like Pillow's BILINEAR, the filter is a triangle that widens when the image shrinks, cut off and
+    normalized at the edges. Rows from `target` on are zero.
     """
     start, length, wanted = (
         torch.from_numpy(array).to(device).reshape(-1, 1, 1) for array in (first, source, target)
@@ -59,7 +59,7 @@ def bilinear_matrix(
 
 
 def thumbnail_matrix(factor: Values, size: int, device: torch.device) -> Tensor:
-    """Return (B, size, size) matrices that shrink to int(size / factor) pixels and back."""
+    """Return (B, size, size) matrices that shrink to int(size / factor) pixels, then enlarge."""
     # the small addition makes 224 / (224 / 200) exactly 200
     small = np.maximum(np.floor(size / factor + 1e-9), 1)
     most = int(small.max())
@@ -92,7 +92,7 @@ def _new_box_power(side: int, size: int, times: int) -> Tensor:
 
 
 def box_matrix(side: Values, size: int, times: int, device: torch.device) -> Tensor:
-    """Return matrices that apply a mean over `side` (odd) pixels `times` times, zeros outside.
+    """Return matrices that average `times` times over `side` (odd) pixels, with zeros outside.
 
     Their shape is (1, size, size) if all images have the same side, otherwise (B, size, size).
     """

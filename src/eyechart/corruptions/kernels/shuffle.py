@@ -1,4 +1,4 @@
-"""Moving pixels to random nearby positions, for the glass blurs."""
+"""Move pixels to random nearby positions, for the glass blurs."""
 
 import numpy as np
 import torch
@@ -9,7 +9,9 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Values
 
 DOUBLINGS = 6
-"""2⁶ = 64 links: a longer chain of copies has a probability of about 10⁻¹⁴ in a 224 px image."""
+"""Rounds of doubling, enough for chains of 2⁶ = 64 copies; a longer chain occurs in a 224 px image
+with a probability of about 10⁻¹⁴.
+"""
 
 
 def copy_from_neighbors(
@@ -17,9 +19,9 @@ def copy_from_neighbors(
 ) -> Tensor:
     """Return the images after `passes` sweeps that overwrite each pixel with a random neighbor.
 
-    A sweep runs from the lower right to the upper left, as in the published loop, so a pixel may
-    copy one that was itself just overwritten. The copies form chains; following all chains at once
-    gives exactly the result of the loop.
+    A sweep runs from the lower right to the upper left, as in the published loop, so a pixel may be
+    copied from one that was itself just overwritten. The copies form chains; following all chains
+    at once gives exactly the result of the loop.
     """
     if images.device.type == "cpu":
         return _copy_in_numpy(images, random, reach, passes)
@@ -36,7 +38,7 @@ def copy_from_neighbors(
 
 
 def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: Values) -> Tensor:
-    """Return the same on the CPU, image by image and sweep by sweep."""
+    """Return the result of `copy_from_neighbors` on the CPU, image by image and sweep by sweep."""
     height, width = images.shape[2:]
     out = images.clone(memory_format=torch.contiguous_format)
     for index, channels in enumerate(out.numpy()):
@@ -60,7 +62,7 @@ def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
     delta = reach.reshape(-1, 1, 1)
     rows = torch.arange(height, device=halves.device)[:, None]
     columns = torch.arange(width, device=halves.device)
-    # the published loop leaves out the margins
+    # the published loop skips the margins
     visited = (delta > 0) & (rows > delta) & (rows <= height - delta)
     visited = visited & (columns > delta) & (columns <= width - delta)
     down, across = (((halves[:, k] * (2 * delta)) >> 16) - delta for k in (0, 1))
@@ -79,14 +81,16 @@ def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
 
 
 BAND_PIXELS = 1 << 17
-"""Number of pixels of a sweep processed at once, so that they stay in the CPU's cache."""
+"""Number of pixels that a sweep processes at once, so that they stay in the CPU's cache."""
 
 
 def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
-    """Return the same for one image (2, H, W), following only unresolved chains.
+    """Return the result of `_sweep_in_torch` for one image (2, H, W).
 
-    Bands of rows are processed from the bottom up, as in the loop: below a band all sources are
-    final.
+    Only unresolved chains are followed.
+
+    Bands of rows are processed from the bottom up, as in the loop: all sources below a band are
+    already final.
     """
     height, width = halves.shape[1:]
     grid = np.arange(height * width, dtype=np.int32).reshape(height, width)
@@ -121,14 +125,14 @@ def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
 
 
 def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor:
-    """Return the images with their pixels permuted at random, by about `reach` px along each axis.
+    """Return the images with pixels moved at random, by about `reach` px along each axis.
 
     Along every row, and then along every column, pixels are sorted by their position plus a random
     shift. No pixel is lost or duplicated.
     """
     mixed = images
     for dim, stream in ((3, "across"), (2, "down")):
-        # sorting can be done in parallel, a sequence of swaps cannot
+        # unlike a sequence of swaps, sorting can be done in parallel
         order = _jittered_order(random, stream, reach, images.shape[2:], dim)
         mixed = mixed.gather(dim, order.expand(-1, images.shape[1], -1, -1))
     return mixed
@@ -137,8 +141,9 @@ def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor
 def _widest_shift(reach: Values) -> Values:
     """Return the random shift that moves pixels, on average, as far as a sequence of swaps would.
 
-    Fitted to the loop that swaps every pixel in turn with one at −reach … reach − 1: its mean
-    displacement is 0.87, 1.35, 2.55 and 5.65 px along each axis for a reach of 1, 2, 4 and 9.
+    It is fitted to a loop that swaps every pixel in turn with one at −reach … reach − 1. The mean
+    displacement of that loop is 0.87, 1.35, 2.55 and 5.65 px along each axis for a reach of 1, 2, 4
+    and 9.
     """
     return np.asarray(1.2 * reach + 0.8 * np.minimum(reach, 1))
 

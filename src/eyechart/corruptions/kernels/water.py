@@ -1,6 +1,6 @@
-"""The relief of water drops in integer arithmetic: edges, distance to them, equalized, embossed.
+"""The relief of water drops: find edges, then equalize and emboss the distances to them.
 
-OpenCV's functions on the CPU; the same integer arithmetic in torch on other devices.
+The CPU uses OpenCV's functions; other devices use the same integer arithmetic in torch.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ TANGENT = 13_573
 
 
 def water_relief(layer: Tensor) -> Tensor:
-    """Return uint8 reliefs (B, 1, H, W) of uint8 liquid layers: bright on the lit side of drops."""
+    """Return uint8 reliefs (B, 1, H, W) of uint8 liquid layers, bright on the lit side of drops."""
     cv2 = opencv()
     if layer.device.type == "cpu" and cv2 is not None:
         reliefs = [_relief_cv2(cv2, plane) for plane in layer[:, 0].numpy()]
@@ -51,7 +51,7 @@ def relief_in_torch(layer: Tensor) -> Tensor:
 
 
 def canny(levels: Tensor) -> Tensor:
-    """Return bool edges of int32 gray images (B, 1, H, W), as OpenCV's Canny (3 × 3, L1)."""
+    """Return bool edges of int32 gray images (B, 1, H, W), like OpenCV's Canny (3 × 3, L1)."""
     padded = pad(levels.to(torch.float32), (1, 1, 1, 1), mode="replicate").to(torch.int32)
     left, right = padded[..., :-2], padded[..., 2:]
     slope = right - left
@@ -67,7 +67,7 @@ def canny(levels: Tensor) -> Tensor:
 
     x = dx.abs().to(torch.int64)
     y = dy.abs().to(torch.int64) << 15
-    # the direction of the gradient, in sectors of 45°, by integers only
+    # the direction of the gradient in sectors of 45°, computed with integers only
     flat = y < x * TANGENT
     steep = y > x * TANGENT + (x << 16)
     along_x = (strength > neighbor(0, -1)) & (strength >= neighbor(0, 1))
@@ -86,7 +86,7 @@ def _grow(edges: Tensor, allowed: Tensor) -> Tensor:
     grown = edges.to(torch.float32)
     while True:
         before = grown
-        # comparing costs a synchronization on a GPU, so only after every 16 steps
+        # comparing synchronizes a GPU, so it is done only after every 16 steps
         for _ in range(16):
             grown = max_pool2d(grown, 3, stride=1, padding=1) * inside
         if torch.equal(before, grown):
@@ -97,8 +97,8 @@ def edge_distance(edges: Tensor) -> Tensor:
     """Return int32 chamfer distances to the nearest edge, in 1/65,536 px, at most `FARTHEST`."""
     limit = FARTHEST * FIXED
     distance = torch.where(edges, 0, limit).to(torch.int32)
-    # A shortest path consists of some number of one move, then of another, then of a third;
-    # doubling the step reaches every number of moves in five rounds.
+    # A shortest path repeats one kind of move, then a second, then a third kind; doubling the step
+    # reaches every number of repetitions in five rounds.
     for (short, long), cost in STEPS.items():
         for down, across in _directions(short, long):
             for times in (1, 2, 4, 8, 16):
@@ -115,7 +115,7 @@ def _directions(short: int, long: int) -> list[tuple[int, int]]:
 
 
 def _shifted(images: Tensor, down: int, across: int, fill: int) -> Tensor:
-    """Return the images moved by whole pixels; what enters from outside is `fill`."""
+    """Return the images moved by whole pixels; pixels from outside the image are `fill`."""
     height, width = images.shape[2:]
     if abs(down) >= height or abs(across) >= width:
         return torch.full_like(images, fill)
@@ -138,7 +138,7 @@ def _box3(images: Tensor) -> Tensor:
 
 
 def _equalize(images: Tensor) -> Tensor:
-    """Return int32 values 0 … FARTHEST equalized to 0 … 255 by histogram, per image."""
+    """Return int32 values 0 … FARTHEST histogram-equalized to 0 … 255, per image."""
     counts = torch.stack(
         [(images == value).sum(dim=(1, 2, 3)) for value in range(FARTHEST + 1)], dim=1
     )
@@ -149,7 +149,7 @@ def _equalize(images: Tensor) -> Tensor:
     first = counts.gather(1, lowest)
     scale = 255.0 / (pixels - first).clamp(min=1).to(torch.float32)
     table = torch.round((below - first).clamp(min=0).to(torch.float32) * scale).to(torch.int32)
-    # a constant image stays as it is
+    # a constant image is unchanged
     table = torch.where(first == pixels, lowest.to(torch.int32), table)
     flat = images.reshape(images.shape[0], -1).to(torch.int64)
     return table.gather(1, flat).reshape(images.shape)

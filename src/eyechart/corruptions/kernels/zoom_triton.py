@@ -1,4 +1,4 @@
-"""The sum of all enlargements as one Triton kernel; CUDA builds of torch include Triton."""
+"""Sum all enlargements of an image in one Triton kernel; CUDA builds of torch include Triton."""
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ BLOCK = 256
 def _add_zooms(levels, total, rows, columns, factors, height, width, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """Add every enlargement of one line of pixels to the line itself.
 
-    Coordinates are in 1/32 px: all products and sums but the last are exact, as in the other paths.
+    Coordinates are in 1/32 px, so that all products and all sums except the last one are exact, as
+    in the other implementations.
     """
     line = tl.program_id(0)
     y = line % height
