@@ -139,7 +139,7 @@ def test_a_result_of_another_image_is_not_taken_for_this_one(run, photos, tmp_pa
     other = image_file(tmp_path / "other" / "a.png", 9)
     result = run("corrupt", other, "-c", "fog", "-s", 2, "--out", out)
     assert result.status == 2
-    assert "is from another image" in result.err
+    assert "is from a different image" in result.err
 
 
 def test_images_of_the_users_own_are_not_replaced(run, photos, tmp_path):
@@ -271,7 +271,7 @@ def test_results_of_other_settings_that_would_stay_are_rejected(run, photos, tmp
     options = ("-c", "fog", "--out", out)
     run("corrupt", photos, *options, "-s", 2)
     record = (out / "eyechart.json").read_text()
-    words = ("of other settings", "use an empty folder or delete them")
+    words = ("from other settings", "use an empty folder or delete them")
     fewer = run("corrupt", photos / "a.png", *options, "-s", 3, "--overwrite")
     assert_rejected(fewer, "3 results", str(out / "b.png"), *words)
     other = run("corrupt", photos, *options, "-s", 2, "--format", "jpeg", "--overwrite")
@@ -302,7 +302,7 @@ def test_other_results_inside_the_input_are_not_corrupted_again(run, photos):
     run("corrupt", only, "-c", "fog", "-s", 2, "--out", photos / "only" / "foggy" / "out")
     only.unlink()
     options = ("-c", "frost", "-s", 2, "--out", photos / "none")
-    assert_rejected(run("corrupt", only.parent, *options), "results of eyechart")
+    assert_rejected(run("corrupt", only.parent, *options), "written by eyechart")
 
 
 def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
@@ -328,7 +328,7 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     assert json.loads((out / "eyechart.json").read_text())["replacing"] is True
     assert_rejected(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out), "severity 3.0")
     fewer = run("corrupt", photos / "a.png", "-c", "fog", "-s", 3, "--out", out)
-    assert_rejected(fewer, "3 results of other settings")
+    assert_rejected(fewer, "3 results from other settings")
     mine = image_file(out / "b.png", 8).read_bytes()
     result = run(*command)
     assert result.status == 2

@@ -210,7 +210,7 @@ def test_what_cannot_be_is_rejected_in_one_sentence(run, val, tmp_path, options,
 
 def test_images_outside_of_class_folders_are_rejected(run, val, tmp_path):
     assert_rejected(folders(run, val.parent, tmp_path / "out", *ONE), "class folders", "below them")
-    assert_rejected(folders(run, val / "n01440764", tmp_path / "out", *ONE), "beside them")
+    assert_rejected(folders(run, val / "n01440764", tmp_path / "out", *ONE), "next to them")
     shutil.copy(val / LISTED[0], val / LISTED[0].replace("JPEG", "jpg"))
     assert_rejected(folders(run, val, tmp_path / "out", *ONE), "same file", "rename")
 

@@ -175,7 +175,7 @@ def motion_blur(
 
 
 def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
-    """Return the images filtered with ImageMagick's one-sided motion kernel; edges are replicated."""
+    """Return the images filtered with ImageMagick's one-sided motion kernel, replicating edges."""
     step = np.arange(int(2 * radius.max() + 1))
     # σ = 0 puts all weight on the first step, without a division by zero
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)

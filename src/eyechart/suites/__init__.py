@@ -1,4 +1,4 @@
-"""Suites as data: which corruptions at which strengths; how they are applied; published layouts.
+"""Suites of corruptions with their strengths, their application to images, published layouts.
 
-No corruption is defined here.
+The corruption functions themselves are defined in `corruptions`.
 """

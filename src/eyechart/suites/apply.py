@@ -27,11 +27,11 @@ MIN_VALUES = 100_000
 """Minimum number of values for which a separate thread pays off."""
 
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
-"""Added to a gray level before its fraction is truncated."""
+"""Amount that is added to a gray level before its fractional part is cut off."""
 
 # a color image of 2048 × 2048 px
 LARGEST_SHARED = 3 << 22
-"""Images with more values are processed one after the other, to limit the memory."""
+"""Images with more values are processed one after the other, to limit memory use."""
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 """Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
@@ -52,7 +52,7 @@ def corrupt(
 ) -> Any:
     """Corrupt images; the result has the type, dtype and shape of the input.
 
-    The random part depends only on `seed`, the image's key, the corruption and `draw`, so that the
+    Random numbers depend only on `seed`, the image's key, the corruption and `draw`, so that the
     same image gets the same pixels in any batch and on any device.
 
     Args:
@@ -62,13 +62,14 @@ def corrupt(
         *positional: not supported; give the strength by keyword.
         severity: a real number in [0, 5], or one per image; 0 returns the clean image.
         seed: the random seed.
-        keys: one name or integer per image that identifies it; by default its pixels do.
-        draw: the number of the draw, for several random versions of one image.
+        keys: one name or integer per image that identifies it; by default a hash of its pixels.
+        draw: the index of the random version, for several random versions of the same image.
         variant: a variant of the corruption, such as "paper".
         frost_textures: a folder with textures for frost, instead of the generated ones.
-        corruption_name: `name` for callers of imagecorruptions, with its default severity of 1.
+        corruption_name: same as `name`, for code written for imagecorruptions; the severity is then
+            1 by default.
         **parameters: parameters of the corruption, each one number or one per image, instead of or
-            besides the severity; the others keep their value at severity 3, or are drawn.
+            in addition to the severity; all others have their value at severity 3, or are drawn.
 
     Returns:
         The corrupted images, in the type, dtype and shape of `images`.
@@ -90,7 +91,7 @@ def corrupt(
     if positional:
         raise UsageError('Give the strength by keyword: corrupt(images, "fog", severity=3).')
     if name is not None and corruption_name is not None:
-        raise UsageError("Give name or corruption_name, not both: they mean the same.")
+        raise UsageError("Give either name or corruption_name: they mean the same.")
     if corruption_name is not None:
         name = corruption_name
         # the default of imagecorruptions.corrupt
@@ -115,7 +116,7 @@ def corrupt(
         # only for its checks: each group of one size hashes the keys of its own images below
         named_keys(keys, len(images))
     strengths = _strengths(entry, severity, parameters, len(images))
-    # images of a list may differ in size: those of one size are corrupted together
+    # images of a list may differ in size: images of equal size are corrupted together
     results: list[object] = [None] * len(images)
     for indices, batch, restores in each_size(images):
         some_keys = None if keys is None else [keys[index] for index in indices]
@@ -127,7 +128,7 @@ def corrupt(
 
 
 def _check_whole(name: str, value: object) -> None:
-    """Raise unless the value is an integer: 1.0 would give other random numbers than 1."""
+    """Raise an error unless the value is an integer, as 1.0 would give different random numbers."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise UsageError(f"{name} must be a whole number, got {brief(value)}.")
     if abs(int(value)) >> 63:
@@ -137,9 +138,10 @@ def _check_whole(name: str, value: object) -> None:
 def corrupt_batch(
     batch: Batch, entry: Entry, strengths: Strengths, random: ImageRandom, assets: Assets
 ) -> Batch:
-    """Return the corrupted batch in the same dtype: floats clipped to [0, 1], uint8 as declared.
+    """Return the corrupted batch in the same dtype.
 
-    `random` has the random numbers of the images in the batch, from `draw_random`.
+    Floats are clipped to [0, 1]; uint8 values are truncated or rounded as the entry declares.
+    `random`: the random numbers for the images in the batch, from `draw_random`.
     """
     values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
@@ -169,11 +171,11 @@ def corrupt_batch(
 def draw_random(
     entry: Entry, keys: Tensor, seed: int, draw: int | Sequence[int], device: torch.device
 ) -> ImageRandom:
-    """Return the random numbers of an entry for images, given by their keys, and their draws.
+    """Return the random numbers of an entry for images with these keys.
 
-    `draw` is one number for all images, or one for each.
+    `draw`: the index of the random version, one for all images or one per image.
     """
-    # severity is not part of the salt: the random part is the same at every strength
+    # severity is not part of the salt: random numbers are the same at every strength
     draws = [draw] * len(keys) if isinstance(draw, int) else draw
     # hashed once per draw, not once per image
     salts = {draw: hash64(int(seed), entry.name, int(draw)) for draw in set(draws)}
@@ -183,7 +185,7 @@ def draw_random(
 def _parts(batch: Batch) -> list[tuple[int, int]]:
     """Return the ranges of the batch that are processed together."""
     count, size = batch.shape[0], batch[0].numel()
-    # at least one image, however large
+    # at least one image, even if it is large
     chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
     if batch.device.type == "cpu":
         # share the images between threads, unless starting a thread costs more than its work

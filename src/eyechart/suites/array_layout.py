@@ -1,7 +1,7 @@
 """CIFAR-10-C's layout: CORRUPTION.npy with all images at severities 1 to 5, and labels.npy.
 
-Each severity is kept in a separate file until all five are complete, so that a stopped run can
-resume.
+Each severity is stored in a separate file until all five are complete, so that an interrupted run
+can resume.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Images of one size, with the class number of each (`labels`) and the names (`classes`)."""
+    """Images of equal size with their class numbers (`labels`) and class names (`classes`)."""
 
     images: ImageSet
     labels: NDArray[np.int64]
@@ -56,7 +56,7 @@ class Stack:
 
 
 def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> Stack:
-    """Return the images of class folders, a manifest, or a .npy file with labels.npy beside it.
+    """Return the images from class folders, a manifest, or a .npy file with labels.npy next to it.
 
     `step` is called with the number of images to read and returns their progress callback.
     """
@@ -69,8 +69,8 @@ def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> S
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
         raise UsageError(
-            f"--layout {ARRAYS} needs images of the same size, but {source} has some of {first} "
-            f"and some of {second} px: give --stimulus 32x32, or another size."
+            f"--layout {ARRAYS} needs images of equal size, but {source} has some with {first} and "
+            f"some with {second} px: give --stimulus 32x32, or another size."
         )
     return Stack(images, *_numbers(source, images.labels))
 
@@ -80,7 +80,7 @@ def _from_array(source: Path, stimulus: str) -> ImageSet:
     labels = open_labels(source.with_name(LABELS), len(array))
     how = find_stimulus(stimulus)
     if how.width_and_height is not None:
-        raise UsageError(f"{source} already has images of one size: omit --stimulus.")
+        raise UsageError(f"The images in {source} already have the same size: omit --stimulus.")
     return ImageSet(
         str(source),
         how,
@@ -98,7 +98,7 @@ def _numbers(
     names = sorted({label for label in labels if label is not None})
     if any(label is None for label in labels):
         raise UsageError(
-            f"--layout {ARRAYS} writes labels.npy, but some images of {source} have no label: put"
+            f"--layout {ARRAYS} writes labels.npy, but some images in {source} have no label: put"
             " them into class folders, or give a list with the columns path and label."
         )
     if all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
@@ -107,9 +107,9 @@ def _numbers(
 
 
 def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advance) -> int:
-    """Write the arrays of these settings that do not exist yet; return how many were written.
+    """Write the arrays for these settings that do not exist yet; return how many were written.
 
-    `step` counts images, including those of an earlier run.
+    `step` is called with the number of finished images, including images of an earlier run.
     """
     # one file contains all images, so they are part of its settings
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
@@ -155,7 +155,7 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
             step(count, "")
         else:
             _save(part, _corrupted(stack, cell, step))
-    # through a memory map: the array of all severities need not fit into memory
+    # through a memory map, so that the array of all severities need not fit into memory
     with atomic_file(path) as temporary:
         array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         for index, part in enumerate(parts):

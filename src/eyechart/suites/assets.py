@@ -1,4 +1,4 @@
-"""Data that some corruptions need besides the image: frost textures, a trained style transfer."""
+"""Data that some corruptions need in addition to the image: frost textures, style transfer."""
 
 import os
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from eyechart.suites.suite import Entry, Suite
 from eyechart.suites.textures import frost_textures
 
 VARIABLE = "EYECHART_STYLE_TRANSFER"
-"""The environment variable that names the file of a trained style transfer."""
+"""The environment variable with the path of a trained style transfer network."""
 
 MARK, VERSION = "eyechart_style_transfer", 1
 
 
 def assets_of(entry: Entry, frost: str | None = None) -> Assets:
-    """Return the assets of an entry; `frost` is a folder of textures to use instead of ours."""
+    """Return the assets of an entry; `frost`: a folder of textures, instead of generated ones."""
     needs = entry.corruption.needs
     if needs == "textures":
         return Assets(textures=frost_textures(frost))
@@ -32,7 +32,7 @@ def assets_of(entry: Entry, frost: str | None = None) -> Assets:
 
 
 def is_ready(entry: Entry) -> bool:
-    """Return whether an entry can be used: style transfer needs a trained network first."""
+    """Return whether an entry can be used; style transfer needs a trained network."""
     return entry.corruption.needs != "styles" or bool(os.environ.get(VARIABLE))
 
 
@@ -42,12 +42,12 @@ def ready_entries(suite: Suite) -> list[Entry]:
 
 
 def assets_mark(entry: Entry) -> str:
-    """Return the identifier of an entry's assets; "" if there is no choice of assets."""
+    """Return the identifier of an entry's assets; "" if its assets cannot vary."""
     return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
 
 
 def entry_mark(entry: Entry) -> str:
-    """Return the identifier of an entry: its declaration in the suite, and its assets."""
+    """Return the identifier of an entry, from its declaration in the suite and its assets."""
     return f"{entry.fingerprint}{assets_mark(entry)}"
 
 
@@ -59,13 +59,13 @@ def left_out(suite: Suite) -> list[str]:
 def left_out_notes(names: Iterable[str]) -> list[str]:
     """Return a note for each corruption that is left out because its assets are missing."""
     return [
-        f"{name} is left out because it needs a trained network (see docs, structure)."
+        f"{name} is left out because it needs a trained network (see docs/structure.md)."
         for name in dict.fromkeys(names)
     ]
 
 
 def style_file() -> Path:
-    """Return the file of the trained style transfer; raise a UsageError if none is configured."""
+    """Return the path of the trained style transfer; raise a UsageError if none is configured."""
     name = os.environ.get(VARIABLE)
     if not name:
         raise UsageError(
@@ -95,7 +95,7 @@ def read_styles(path: Path) -> Styles:
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise UsageError(
-            f"Cannot read the style transfer {path}: {error.strerror}; it is set by {VARIABLE}."
+            f"Cannot read the style transfer {path}, set by {VARIABLE}: {error.strerror}."
         ) from None
     # the time of the last change is part of the cache key, so that a new file is read again
     return _read(path, changed)
@@ -114,9 +114,9 @@ def _read(path: Path, changed: int) -> Styles:
         if not len(styles) or styles.means.shape != styles.deviations.shape:
             raise ValueError
         return styles
-    # torch.load raises many types for files of another kind
+    # torch.load raises many types of exceptions for other files
     except Exception:
         raise UsageError(
-            f"{path} is not a style transfer of this version: train one with eyechart train"
-            " style-transfer."
+            f"{path} is not a style transfer network that this version can read: train one with"
+            " eyechart train style-transfer."
         ) from None

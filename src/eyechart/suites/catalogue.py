@@ -1,4 +1,4 @@
-"""The catalogue of corruptions: by suite and family, with a description of each."""
+"""List corruptions by suite and family, and describe each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TABLE_SIDE = 224
 
 
 def list_corruptions(suite: str | None = None, family: str | None = None) -> list[str]:
-    """Return the names of all corruptions, or of those in a suite or a family.
+    """Return the names of all corruptions, or only of those in a suite or family.
 
     Args:
         suite: the name of a published suite or the path of a YAML file.
@@ -57,8 +57,8 @@ class Description:
     Attributes:
         severities: the values of each parameter that depends on the severity, at severities 1 to 5
             for an image of 224 px.
-        towards_draw: the parameters that severity moves from no change towards a random value drawn
-            for each image.
+        towards_draw: the parameters for which severity interpolates from no change to a random
+            value drawn for each image.
         monotone: whether the effect grows with severity.
         geometric: whether pixels move, so that pixel-wise comparison does not apply.
     """
@@ -91,7 +91,7 @@ class Description:
         if self.towards_draw:
             names = ", ".join(self.towards_draw)
             lines.append(
-                f"  Severity leads from no change to a random {names} drawn for each image."
+                f"  Severity interpolates from no change to a random {names} drawn for each image."
             )
         if not self.monotone:
             lines.append("  The effect does not grow monotonically with severity.")
@@ -117,7 +117,7 @@ class Description:
 
 
 def describe_parameter(parameter: Parameter) -> str:
-    """Return one line with name, allowed values, unit and meaning."""
+    """Return one line with the parameter's name, allowed values, unit and meaning."""
     if parameter.choices is not None:
         allowed = " or ".join(f"{choice:g}" for choice in parameter.choices)
     else:
@@ -133,7 +133,7 @@ def describe_corruption(name: str, variant: str | None = None) -> Description:
 
     Args:
         name: the corruption, such as "fog" or "noc/rain@paper".
-        variant: a variant of it, such as "paper".
+        variant: a variant of the corruption, such as "paper".
 
     Returns:
         The description; `print` it for a readable form.
@@ -178,10 +178,10 @@ def moved_by_severity(entry: Entry) -> list[Parameter]:
 
 
 def severity_table(entry: Entry, side: int = TABLE_SIDE) -> dict[str, tuple[float, ...]]:
-    """Return the values of these parameters at severities 1…5, in pixels of an image of `side`."""
+    """Return the values of these parameters at severities 1…5, for images of `side` px."""
     severity = np.array(SEVERITIES, dtype=np.float64)
     keys = torch.zeros(len(SEVERITIES), dtype=torch.int64)
-    # `resolve` needs random numbers, but none of them reach the parameters shown here
+    # `resolve` needs random numbers, but they do not affect the parameters shown here
     random = ImageRandom(keys, [0] * len(SEVERITIES), torch.device("cpu"))
     values = resolve(entry, severity, {}, side, random)
     return {

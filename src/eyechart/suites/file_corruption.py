@@ -1,4 +1,4 @@
-"""Corrupt image files: decode, corrupt in batches, write, and report the outcome of each."""
+"""Corrupt image files: decode, corrupt in batches, write, and report the outcome for each file."""
 
 import os
 from collections.abc import Generator, Iterator, Sequence
@@ -24,7 +24,7 @@ from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 READ_AT_ONCE = 8
 HELD_IMAGES = 32
 HELD_PIXELS = 32 * 512 * 512
-"""Maximum numbers of decoded images and pixels in memory at once, for folders of any size."""
+"""Maximum numbers of decoded images and of their pixels in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class FileOutcome:
 
 
 class Tally:
-    """Counts the jobs whose result exists."""
+    """Counts the jobs whose output file exists."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -48,9 +48,9 @@ class Tally:
 
 
 class Sources:
-    """Reads the files to corrupt, and caches the digest and the levels of the last ones.
+    """Reads the files to corrupt, and caches the digests and gray levels of the last ones.
 
-    `stimulus` is the size that images are brought to; None keeps the size of the file.
+    `stimulus`: how images are resized and cropped; None keeps the original size.
     """
 
     def __init__(self, stimulus: str | None = None, kept: int = 2 * HELD_IMAGES) -> None:
@@ -59,7 +59,7 @@ class Sources:
         self.levels = lru_cache(kept)(self._levels)
 
     def _levels(self, path: Path) -> Tensor:
-        """Return the image as uint8 (C, H, W); raise if it cannot be corrupted."""
+        """Return the image as uint8 (C, H, W); raise an error if it cannot be corrupted."""
         image = read_image(path)
         levels = _to_tensor(image) if self._how is None else self._how(image)
         # the same validation as in `corrupt`, but for this image alone
@@ -83,20 +83,20 @@ def corrupt_files(
     done: list[Job] | Tally | None = None,
     sources: Sources | None = None,
 ) -> Generator[FileOutcome]:
-    """Corrupt the images and yield the outcome of each as soon as it is known.
+    """Corrupt the images and yield the outcome for each as soon as it is known.
 
-    An image that cannot be read is left out and the others are processed. A result of an earlier
-    run from the same file with the same settings is kept; any other result is left unchanged, or
-    replaced with `overwrite`; `replacing` replaces only results of other settings. Damaged results
-    are regenerated.
+    An image that cannot be read is left out, and the others are processed. If an earlier run wrote
+    a result from the same file with the same settings, it is kept. Any other existing result is
+    left unchanged, unless `overwrite` replaces all, or `replacing` replaces results from other
+    settings. Damaged results are regenerated.
 
     Args:
         jobs: the images and their output files.
-        settings: how they are corrupted.
+        settings: how images are corrupted.
         overwrite: whether existing results are replaced.
-        replacing: whether results of other settings are replaced.
-        done: collects every job whose result exists, including those that an interrupt prevents
-            from being yielded.
+        replacing: whether results from other settings are replaced.
+        done: collects every job whose result exists, including jobs that are not yielded because of
+            an interrupt.
         sources: reads the images; share it between calls for the same images.
     """
     done = Tally() if done is None else done
@@ -119,7 +119,7 @@ def corrupt_files(
                     yield prepared
                 else:
                     held.append(prepared)
-            # a batch ends by its pixels too, as images differ in size
+            # the number of pixels limits a batch too, as images differ in size
             pixels = sum(loaded.image[0].numel() for loaded in held)
             if len(held) >= HELD_IMAGES or pixels >= HELD_PIXELS:
                 yield from _finish(held, settings, pool, done)
@@ -135,7 +135,7 @@ def _prepare(
         digest = sources.digest(job.source)
     except OSError as error:
         return FileOutcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
-    # a damaged file, for instance of a full disk, is written again
+    # a damaged file, for instance because of a full disk, is written again
     if job.target.exists() and not is_damaged(job.target):
         note = read_note(job.target)
         if note == note_of(digest, settings):
@@ -145,7 +145,7 @@ def _prepare(
             if settings.layout is not None:
                 instead = "delete it to regenerate it"
             why = (
-                f"{job.target} already exists and is from another image or other settings; "
+                f"{job.target} already exists and is from a different image or other settings; "
                 f"{instead}."
             )
             return FileOutcome(job, "left out", why)

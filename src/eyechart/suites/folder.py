@@ -1,7 +1,8 @@
-"""A folder of corrupted images: which file goes where, with which settings, and what exists.
+"""A folder of corrupted images: its output files, its settings, and what already exists.
 
-Every image has a note on its source and settings, and the folder has a record of its settings, so
-that a stopped run resumes and never mixes settings. `file_corruption.py` does the work.
+Every image stores a note on its source and settings, and the folder has a record of its settings,
+so that an interrupted run can resume and never mixes settings. `file_corruption.py` corrupts and
+writes the images.
 """
 
 import json
@@ -37,12 +38,12 @@ SAME_FORMAT = {"jpg": "jpeg"}
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings that influence the output besides the image itself.
+    """All settings that influence the output, in addition to the image itself.
 
     Attributes:
         style_transfer: the digest of the trained network, if one is used.
-        stimulus: the size that images are brought to first; None keeps the size of the file.
-        layout: the published layout of the folder; None for that of the images.
+        stimulus: how images are first resized and cropped; None keeps the original size.
+        layout: the published layout of the folder; None keeps the layout of the input images.
         images: a digest of all images together, if they are in one file.
         corruption_versions: the version of each corruption whose output has changed, by name.
     """
@@ -67,7 +68,7 @@ class Settings:
         """Return 16 hexadecimal digits that identify these settings."""
         content = asdict(self)
         for name in ("stimulus", "layout", "images", "corruption_versions"):
-            # omitted if empty, so that results from before these settings existed stay valid
+            # omitted if empty, so that results from versions without these settings stay valid
             if content[name] in (None, {}):
                 del content[name]
         return f"{hash64(json.dumps(content, sort_keys=True)):016x}"
@@ -82,7 +83,7 @@ class Job:
 
 
 def check_settings(settings: Settings) -> Settings:
-    """Return validated settings with the corruption's full name; raise if any is invalid."""
+    """Return valid settings with the corruption's full name; raise an error if one is invalid."""
     check_seed(settings.seed)
     entry = find_variant(settings.corruption, settings.variant)
     if settings.severity is None and not settings.parameters:
@@ -123,7 +124,7 @@ def check_settings(settings: Settings) -> Settings:
 def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
     """Return the images to corrupt, and how many were left out in each folder of results.
 
-    Results are corrupted again only if their folder, or they themselves, are named.
+    Results are corrupted again only if the user names them or their folder.
     """
     if any(path.is_dir() and path.resolve() == out.resolve() for path in images):
         raise UsageError(f"{out} contains the input images: choose another folder for --out.")
@@ -137,14 +138,14 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
             left_out[folder] = left_out.get(folder, 0) + 1
     if not kept:
         raise UsageError(
-            f"All images in {images[0]} are results of eyechart: give the folder of the results "
-            "itself to corrupt them again."
+            f"All images in {images[0]} were written by eyechart: give the folder that contains "
+            "them directly to corrupt them again."
         )
     return kept, left_out
 
 
 def _result_folder(image: ImageFile) -> Path | None:
-    """Return the folder of results, below the searched one, that contains the image."""
+    """Return the folder of results inside the searched folder that contains the image, or None."""
     below = image.path.parents[: len(image.relative.parts) - 1]
     return next((folder for folder in below if _has_record(folder)), None)
 
@@ -154,7 +155,7 @@ def _has_record(folder: Path) -> bool:
 
 
 def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
-    """Return the jobs; folders keep their structure below `out`."""
+    """Return the jobs; `out` gets the same folder structure as the input."""
     jobs: dict[Path, Job] = {}
     for image in images:
         target = out / image.relative.with_suffix(SUFFIX_OF[format])
@@ -164,7 +165,7 @@ def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Jo
                 f"{other.source} and {image.path} would both be written to {target}: give their "
                 "common folder, rename one, or use two folders for --out."
             )
-    # resolved, because links may lead to the same file
+    # resolved, because several links may point to the same file
     sources = {job.source.resolve() for job in jobs.values()}
     for target in jobs:
         if target.resolve() in sources:
@@ -173,12 +174,12 @@ def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Jo
 
 
 def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = False) -> bool:
-    """Prepare the folder `out` for images of these settings; raise if it cannot be used.
+    """Prepare the folder `out` for images with these settings; raise an error if it cannot be used.
 
-    Returns whether images of older settings are being replaced there, by this run or by a stopped
-    one; the record contains this until `complete`.
+    Returns whether this run, or an interrupted earlier one, replaces images from other settings in
+    the folder; the record says so until `complete` is called.
     """
-    # a stopped run with --overwrite is resumed even without the option
+    # an interrupted run with --overwrite is resumed even without the option
     replacing = overwrite or _reject_others(out, settings, jobs)
     if replacing:
         _reject_remains(out, settings, jobs)
@@ -195,7 +196,7 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
 
 
 def complete(out: Path, settings: Settings) -> None:
-    """Record that all images in the folder are of these settings."""
+    """Record that all images in the folder have these settings."""
     try:
         _write_record(out, settings, replacing=False)
     except OSError as error:
@@ -211,17 +212,17 @@ def _write_record(out: Path, settings: Settings, replacing: bool) -> None:
 
 
 def note_of(digest: str, settings: Settings) -> str:
-    """Return the note in a result: the digests of its source file and settings."""
+    """Return the note to store in a result: the digests of its source file and settings."""
     return f"{digest} {settings.fingerprint()}"
 
 
 def is_of_other_settings(note: str | None, settings: Settings) -> bool:
-    """Return whether an image with this note is a result, but of other settings."""
+    """Return whether an image with this note is a result from other settings."""
     return note is not None and note.split()[-1:] != [settings.fingerprint()]
 
 
 def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
-    """Raise if results of other settings would remain beside the new ones."""
+    """Raise an error if results from other settings would remain next to the new ones."""
     targets = {job.target for job in jobs}
     remains = [
         image.path
@@ -233,24 +234,24 @@ def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
     if remains:
         count = "1 result" if len(remains) == 1 else f"{len(remains)} results"
         raise UsageError(
-            f"{count} of other settings would remain in {out}, such as {remains[0]}:"
+            f"{count} from other settings would remain in {out}, such as {remains[0]}:"
             " use an empty folder or delete them."
         )
 
 
 def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
-    """Raise if the folder contains other work; return whether an overwriting run was stopped."""
+    """Raise an error if the folder has other content; return if an overwriting run is resumed."""
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:
             raise UsageError(
-                f"{existing} already exists and was not made by this command: {_instead(settings)}."
+                f"{existing} already exists, but not from this command: {_instead(settings)}."
             )
         return False
     record = _read_record(out / RECORD, _instead(settings))
     before, now = dict(record.settings), asdict(settings)
     of_now, of_before = now.pop("corruption_versions"), record.corruption_versions
-    if settings.layout is None:  # otherwise `recorded_versions` has those of each corruption
+    if settings.layout is None:  # otherwise `recorded_versions` has one version per corruption
         version = f"{settings.corruption}'s version"
         now[version] = of_now.get(settings.corruption, 1)
         before[version] = of_before.get(settings.corruption, 1)
@@ -265,7 +266,7 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
 
 
 def recorded_versions(out: Path, settings: Settings) -> dict[str, int] | None:
-    """Return the versions of corruptions other than 1 in a folder's record; None without one."""
+    """Return the corruption versions above 1 in a folder's record; None if there is no record."""
     if not _has_record(out):
         return None
     return _read_record(out / RECORD, _instead(settings)).corruption_versions
@@ -278,7 +279,7 @@ def _show(value: object) -> str:
 
 
 def _instead(settings: Settings) -> str:
-    """Return the advice for a folder that contains something else."""
+    """Return the advice for a folder that has other content."""
     if settings.layout is None:
         return "choose another folder or give --overwrite"
     return "choose another folder or delete it"

@@ -1,6 +1,6 @@
-"""Benchmarks that are only read: corrupted images made by others, under their published names.
+"""Benchmarks that are only read from files: corrupted images from others, under published names.
 
-Their generators are not available, so they can only be shown at severities 1 to 5.
+Their generators are not available, so only their five published severities can be used.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ FILE_SUITES = {
         *("single_frequency_greyscale", "sparkles"),
     ),
 }
-"""Published benchmarks with the names of their corruptions, none of which we can generate."""
+"""Published benchmarks with the names of their corruptions, which eyechart cannot generate."""
 
 OTHERS = "files"
 """The suite of corruptions that do not belong to a known benchmark."""
@@ -53,7 +53,7 @@ def is_read(suite: str) -> bool:
 def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
     """Return entries for corruptions read from files; known ones keep their declaration."""
     known = {entry.name: entry for suite_name in WITH_LEVELS for entry in load_suite(suite_name)}
-    # an empty table of levels: files are shown at severities 1 to 5
+    # an empty table of levels: files are used at severities 1 to 5
     return [
         known.get(name) or FileEntry(name, suite, name, "", levels={0: {}})
         for name in names or FILE_SUITES.get(suite, ())
@@ -61,7 +61,7 @@ def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
 
 
 def suite_of(names: Sequence[str]) -> str:
-    """Return the suite that these corruptions belong to, "files" if there is none."""
+    """Return the suite that these corruptions belong to, or "files" if there is none."""
     benchmark, extra = ([entry.name for entry in load_suite(suite)] for suite in WITH_LEVELS)
     if set(names) <= {*benchmark, *extra}:
         return WITH_LEVELS[0] if set(names) & set(benchmark) else WITH_LEVELS[1]
@@ -76,7 +76,7 @@ def known_names() -> list[str]:
 
 
 def _benchmarks() -> list[list[str]]:
-    """Return the names of each benchmark; ImageNet-C includes its extra corruptions."""
+    """Return the corruption names of each benchmark; ImageNet-C includes its extra corruptions."""
     computed = [entry.name for suite in WITH_LEVELS for entry in load_suite(suite)]
     return [computed, *map(list, FILE_SUITES.values())]
 
@@ -96,7 +96,7 @@ def of_one_benchmark(names: Collection[str]) -> list[str]:
 
 
 def together_with(suite: str) -> set[str]:
-    """Return all names of a suite's benchmark; for "files", those of every benchmark."""
+    """Return all corruption names of a suite's benchmark; for "files", of every benchmark."""
     if suite in WITH_LEVELS:
         return set(_benchmarks()[0])
     return set(FILE_SUITES.get(suite, known_names()))

@@ -1,7 +1,7 @@
-"""Whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
+"""Write whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
 
-This module decides which file goes where and with which settings; `file_corruption.py` corrupts
-and writes images, `array_layout.py` arrays.
+This module determines output paths and settings; `file_corruption.py` corrupts and writes images,
+and `array_layout.py` arrays.
 """
 
 import os
@@ -43,7 +43,7 @@ SEVERAL = "several"
 
 
 def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the corruptions of a suite or of these names, and those that cannot be used now."""
+    """Return the corruptions of a suite or with these names, and those that cannot be used."""
     if suite is None and not names:
         raise UsageError("Give the corruptions: --suite imagenet-c, or --corruption.")
     if suite is None:
@@ -58,7 +58,7 @@ def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], 
 
 
 def check_layout(name: str | None) -> str:
-    """Return the name of a layout; raise if it is unknown."""
+    """Return the name of a layout; raise an error if it is unknown."""
     if name not in STIMULI:
         raise unknown_name("layout", str(name), STIMULI)
     return name
@@ -78,7 +78,7 @@ def cells(settings: Settings, corruptions: Sequence[str]) -> list[Settings]:
 def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Path]) -> Settings:
     """Return the settings that all parts of a folder have in common, for its record.
 
-    `begun` has the existing part of each corruption, which must be of the same version.
+    `begun`: the existing folder or array of each corruption, which must have the same version.
     """
     now = {name: number for cell in parts for name, number in cell.corruption_versions.items()}
     recorded = recorded_versions(out, parts[0])
@@ -101,18 +101,18 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
 
 
 def folder_name(corruption: str) -> str:
-    """Return the name of a corruption's folder or array: vcr/frost differs from frost."""
+    """Return the name of a corruption's folder or array, such that vcr/frost differs from frost."""
     return corruption.replace("/", "-")
 
 
 def check_classes(images: Sequence[ImageFile]) -> None:
-    """Raise a UsageError if an image is not in a class folder, or if two would be one file."""
+    """Raise a UsageError if an image is not in a class folder, or if two share an output file."""
     targets: dict[Path, Path] = {}
     for image in images:
         if len(image.relative.parts) != 2:
             raise UsageError(
                 f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, but {image.path} is "
-                f"{'beside' if len(image.relative.parts) < 2 else 'below'} them: give the folder "
+                f"{'next to' if len(image.relative.parts) < 2 else 'below'} them: give the folder "
                 "that contains the class folders."
             )
         other = targets.setdefault(image.relative.with_suffix(""), image.path)
@@ -123,9 +123,9 @@ def check_classes(images: Sequence[ImageFile]) -> None:
 
 
 def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
-    """Prepare the folder for images of these settings; raise if it cannot be used."""
+    """Prepare the folder for images with these settings; raise an error if it cannot be used."""
     tops = {cell.corruption: out / folder_name(cell.corruption) for cell in parts}
-    # existing folders must be of the same version of their corruption
+    # existing folders must be from the same version of their corruption
     begun = {name: top for name, top in tops.items() if top.exists()}
     common = common_settings(parts, out, begun)
     claim(out, common, [Job(top, top) for top in sorted(tops.values())])
@@ -137,10 +137,10 @@ def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
 def corrupt_folders(
     images: Sequence[ImageFile], parts: Sequence[Settings], out: Path, done: Tally
 ) -> Generator[FileOutcome]:
-    """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield the outcome of each file.
+    """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images; yield the outcome for each file.
 
-    A few images at a time are read once and corrupted in every way. An image that cannot be read is
-    left out everywhere, and reported once.
+    A few images at a time are read once, and corrupted by every corruption at every severity. An
+    image that cannot be read is left out everywhere, and reported once.
     """
     # shared by all corruptions, so that each image is decoded once
     sources = Sources(parts[0].stimulus)
@@ -158,7 +158,7 @@ def corrupt_folders(
 
 
 def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
-    """Read the images and yield a problem for each, "" if it can be used."""
+    """Read the images and yield for each a problem, or "" if it can be used."""
 
     def read(image: ImageFile) -> str:
         try:
@@ -175,7 +175,7 @@ def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
 
 
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:
-    """Return the file of an image: under its own name if that has the right suffix."""
+    """Return the output file of an image, which keeps its name if that has the right suffix."""
     assert cell.severity is not None
     name = image.relative.name
     if cell.format != "jpeg":

@@ -1,4 +1,4 @@
-"""The packaged suites by name, each a YAML file in `data`; nothing slow is imported here."""
+"""The names of the packaged suites, each a YAML file in `data`; imports nothing slow."""
 
 TITLES = {
     "imagenet-c": "ImageNet-C",

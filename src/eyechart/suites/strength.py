@@ -1,7 +1,7 @@
 """Map a severity in [0, 5] to parameter values, for one corruption at one image size.
 
-0 is the clean image. Published levels are at 1…5; without published levels, 1…5 covers the range
-from its mild to its strong end, and 0…1 leads from the clean image to the mild end.
+Severity 0 is the clean image. Published levels are at 1…5. Without published levels, 1…5 covers the
+range from its mild to its strong end, and 0…1 interpolates from the clean image to the mild end.
 """
 
 import math
@@ -19,9 +19,9 @@ from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
 DEFAULT_SEVERITY = 3.0
 DRAWN_LEVELS = 10
-"""Number of distinct severities that are drawn from a range."""
+"""Number of distinct severities from which a severity is drawn if a range is given."""
 LARGEST_TABLE = 299
-"""Side in px up to which lengths come from the published tables."""
+"""Image side in px up to which lengths come from the published tables."""
 
 
 class Strengths(NamedTuple):
@@ -29,8 +29,8 @@ class Strengths(NamedTuple):
 
     Attributes:
         severity: one per image; NaN if `parameters` determine everything.
-        parameters: the parameters with given values, one per image; the others follow from the
-            severity, or are drawn for the image.
+        parameters: given parameter values, one per image; all other parameters follow from the
+            severity or are drawn for each image.
     """
 
     severity: Values
@@ -52,9 +52,9 @@ def check_severity(severity: Values) -> None:
 def resolve(
     entry: Entry, severity: Values, fixed: Mapping[str, Values], side: int, random: ImageRandom
 ) -> dict[str, Values]:
-    """Return every parameter's value per image, lengths in pixels of an image of this `side`.
+    """Return every parameter's value per image, with lengths in px for images of this `side`.
 
-    Values in `fixed` are used as they are; the others follow from the severity or are drawn.
+    Values in `fixed` are used unchanged; all others follow from the severity or are drawn.
     """
     values = {}
     for parameter in entry.corruption.parameters:
@@ -64,7 +64,7 @@ def resolve(
             value = fixed[name]
         else:
             value = _follow(entry, parameter, severity, side, random)
-        # published tables end at 299 px; beyond them lengths scale with the side
+        # published tables end at 299 px; for larger images, lengths scale with the side
         stretch = side / (entry.reference_side or LARGEST_TABLE)
         if parameter.scales_with_size and entry.reference_side is not None:
             value = parameter.settle(value * stretch, stretch)
@@ -84,8 +84,8 @@ def draw_from_domain(entry: Entry, random: ImageRandom) -> dict[str, Values]:
 def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
     """Return random strengths for `corrupt_batch`.
 
-    They are severities, uniform on the entry's range or one of the five published levels; without
-    either, NaN and parameters drawn from the domain.
+    These are severities, drawn uniformly from the entry's range or from the five published levels.
+    If the entry has neither, the severity is NaN, and parameters are drawn from the domain.
     """
     if entry.severity is not None:
         return Strengths(draw_severities(random, *entry.severity))
@@ -98,8 +98,8 @@ def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
 def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
     """Return a severity for each image, one of `DRAWN_LEVELS` evenly spaced in low … high.
 
-    Many corruptions process all images of one strength at once: a different strength for every
-    image would leave a GPU idle.
+    Many corruptions process all images with the same strength at once; a different strength for
+    every image would leave a GPU idle.
     """
     level = np.floor(random.scalar("drawn severity") * DRAWN_LEVELS)
     return low + (level + 0.5) / DRAWN_LEVELS * (high - low)
@@ -142,7 +142,7 @@ def _along_path(
 def _along_levels(entry: Entry, parameter: Parameter, severity: Values, side: int) -> Values:
     """Interpolate the published tables in severity, then in log(side).
 
-    Beyond the smallest and the largest table lengths scale with the side.
+    Lengths scale with the side for images smaller or larger than all tables.
     """
     sides = sorted(entry.levels)
     # tables are interpolated between published sides, never extrapolated

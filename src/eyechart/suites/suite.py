@@ -1,6 +1,6 @@
-"""Suites as data: which corruptions belong together, at which strengths, and how they are stored.
+"""Suites: which corruptions belong together, at which strengths, and how suites are stored.
 
-The published suites are YAML files beside this module; custom suites have the same format.
+The published suites are YAML files in the folder `data`; custom suites have the same format.
 """
 
 import os
@@ -21,7 +21,7 @@ from eyechart.suites.published import PUBLISHED
 
 SUITE_SUFFIXES = (".yaml", ".yml")
 AT = "@"
-"""Separates the name of a suite from that of a variant: `vcr@paper`."""
+"""Separates the name of a suite from the name of a variant, as in `vcr@paper`."""
 DRAWN = "drawn"
 STRONGEST = 5.0
 """The largest severity."""
@@ -33,20 +33,20 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """One corruption of one suite.
+    """One corruption in a suite.
 
     Lengths are in pixels of an image whose shorter side is `reference_side`, or in actual pixels if
     that is None.
 
     Attributes:
         levels: published values at severities 1…5, by image side in px.
-        path: the mild and the strong end of each parameter that severity moves ("drawn": from clean
-            towards a value drawn for the image).
-        logarithmic: the parameters that move by equal factors along the path.
+        path: the mild and the strong value of each parameter that depends on severity ("drawn":
+            from clean to a value drawn for the image).
+        logarithmic: the parameters that change by equal factors along the path.
         domain: the range that the paper samples uniformly.
         severity: the range from which severities are drawn, instead of parameters from the domain
             or published levels.
-        version: increases when the same parameters give different pixels.
+        version: increased when the same parameters give different pixels than before.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Entry:
 
     @property
     def fingerprint(self) -> str:
-        """A string that is equal for entries that do the same."""
-        # omitted if None, so that test sets from before this field existed stay valid
+        """A string that is equal for entries with the same declaration."""
+        # omitted if None, so that test sets from versions without this field stay valid
         return repr(self).replace(", severity=None", "", 1)
 
     def in_variant(self, variant: str | None) -> "Entry":
-        """Return the entry in a variant ("paper" where paper and code differ)."""
+        """Return a variant of the entry, such as "paper" if the paper and its code differ."""
         if variant is None:
             return self
         if as_text(variant, "variant") not in self.variants:
@@ -95,7 +95,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of corruptions with its source."""
+    """A named list of corruptions, with the publication it comes from."""
 
     name: str
     title: str
@@ -110,13 +110,13 @@ class Suite:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The variants that at least one of the corruptions has."""
+        """The variants that at least one corruption has."""
         return tuple(dict.fromkeys(variant for entry in self for variant in entry.variants))
 
     def in_variant(self, variant: str) -> "Suite":
-        """Return the suite with every corruption in this variant, if it has it.
+        """Return the suite with this variant of every corruption that has it.
 
-        The others are unchanged, because their sources agree.
+        Corruptions without this variant are unchanged, because paper and code agree on them.
         """
         if variant not in self.variants:
             known = f"it has: {', '.join(self.variants)}" if self.variants else "it has none"
@@ -145,14 +145,14 @@ def split_variant(name: str) -> tuple[str, str | None]:
 def load_suite(name: str) -> Suite:
     """Return a published suite by name, or the suite in a YAML file.
 
-    `name@variant` is the suite with every corruption in that variant, if it has it: `vcr@paper`.
+    `name@variant`, such as `vcr@paper`, uses that variant of every corruption that has it.
 
     Example:
         >>> len(load_suite("imagenet-c"))
         15
     """
     plain, variant = split_variant(os.fspath(as_path(name, "suite")))
-    # a published name takes precedence over a file of that name
+    # a published name takes precedence over a file with the same name
     suite = _published(plain) if plain in PUBLISHED else _read(plain)
     return suite if variant is None else suite.in_variant(variant)
 
@@ -245,11 +245,11 @@ def _entry(item: object, suite: str, shared: Fields) -> Entry:
 
 
 def _same_as(item: Fields, suite: str) -> Entry:
-    """Return the entry of another suite, in a variant or with a range of severities if given."""
+    """Return an entry from another suite, in a variant or with a range of severities if given."""
     for key in item:
         if key not in BESIDE_SAME_AS:
             raise ValueError(
-                f"beside same_as only {' and '.join(BESIDE_SAME_AS[1:])} are allowed, got {key}"
+                f"with same_as, only {' and '.join(BESIDE_SAME_AS[1:])} are allowed, got {key}"
             )
     entry = replace(_named(str(item["same_as"])).in_variant(item.get("variant")), suite=suite)
     if "severity" in item:
@@ -311,7 +311,7 @@ def _check(entry: Entry) -> None:
     named = {*entry.path, *entry.domain, *entry.logarithmic}
     for side, table in entry.levels.items():
         if set(table) != set(next(iter(entry.levels.values()))):
-            raise ValueError(f"{entry.name}: the levels for {side} px name other parameters")
+            raise ValueError(f"{entry.name}: the levels for {side} px have different parameters")
         for name, values in table.items():
             if len(values) != 5 or not all(map(isfinite, values)):
                 raise ValueError(f"{entry.name}: {name} needs five numbers for {side} px")
@@ -348,7 +348,7 @@ def all_entries() -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for name in PUBLISHED:
         for entry in _published(name):
-            # a corruption that several suites share belongs to the first
+            # a corruption that is in several suites belongs to the first one
             entries.setdefault(entry.name, entry)
     return entries
 
@@ -356,7 +356,7 @@ def all_entries() -> dict[str, Entry]:
 def find_entry(name: str, variant: str | None = None) -> Entry:
     """Return the corruption called `name`: bare for ImageNet-C, `vcr/…` or `noc/…` for others.
 
-    A bare name that ImageNet-C does not have is resolved if only one suite has it.
+    A bare name that is not in ImageNet-C is accepted if only one suite has it.
     """
     entries = all_entries()
     if as_text(name, "The corruption's name") not in entries and "/" not in name:
@@ -365,7 +365,7 @@ def find_entry(name: str, variant: str | None = None) -> Entry:
         if len(same) == 1:
             name = same[0]
         elif same:
-            raise UsageError(f"'{name}' is in two suites: write '{same[0]}' or '{same[1]}'.")
+            raise UsageError(f"'{name}' is in two suites: give '{same[0]}' or '{same[1]}'.")
     if name not in entries:
         raise unknown_name("corruption", name, entries)
     return entries[name].in_variant(variant)

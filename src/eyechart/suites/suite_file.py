@@ -1,4 +1,4 @@
-"""Suites as files: benchmarks composed of others, written so that they read back the same."""
+"""Compose suites from other suites, and write them to files from which they load unchanged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
@@ -22,9 +22,9 @@ def choose_entries(
     title: str,
     source: str,
 ) -> Suite:
-    """Return a suite of the corruptions called `names`, in this order, from these suites.
+    """Return a suite with the corruptions called `names`, in this order, from these suites.
 
-    The part of a name after the slash suffices if only one suite has it.
+    A name without its prefix, such as "rain" for "noc/rain", suffices if only one suite has it.
     """
     if not names:
         raise UsageError("Name at least one corruption: a suite cannot be empty.")
@@ -37,7 +37,7 @@ def choose_entries(
 
 
 def _find(suites: Sequence[Suite], name: str) -> Entry:
-    """Return the corruption of this name; the same one in two suites counts once."""
+    """Return the corruption with this name; if two suites share it, it counts once."""
     every = [entry for suite in suites for entry in suite]
     matches = [entry for entry in every if entry.name == name]
     if not matches and "/" not in name:
@@ -71,7 +71,7 @@ def write_suite(suite: Suite, path: Path) -> None:
 
 
 def check_suite_path(path: Path) -> None:
-    """Raise unless a suite can be written at this path."""
+    """Raise an error unless a suite can be written to this path."""
     if path.suffix not in SUITE_SUFFIXES:
         raise UsageError(f"A suite's file must end in .yaml, got {path}.")
     if not path.parent.is_dir():
@@ -96,14 +96,14 @@ def suite_text(suite: Suite) -> str:
     text = yaml.dump(
         content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, indent=2
     )
-    # a file that cannot be read back must not replace one that can
+    # a suite that cannot be read back must not replace a valid file
     if parse_suite(text, suite.name).entries != suite.entries:
         raise UsageError(f"The suite {suite.name} has entries that cannot be written to a file.")
     return text
 
 
 def _item(entry: Entry) -> dict[str, object]:
-    """Return the YAML of an entry: a reference to a published one, or all non-default fields."""
+    """Return an entry for YAML: a reference to a published one, or all its non-default fields."""
     published = _published_as(entry)
     if published is not None:
         item: dict[str, object] = {"same_as": f"{published.suite}:{published.name}"}
@@ -135,7 +135,7 @@ def _published_as(entry: Entry) -> Entry | None:
                 continue
             if entry.variant is not None and entry.variant not in published.variants:
                 continue
-            # the suite's name always differs, and variant and severity are written beside same_as
+            # the suite's name always differs, and variant and severity are written with same_as
             same = replace(
                 published.in_variant(entry.variant), suite=entry.suite, severity=entry.severity
             )

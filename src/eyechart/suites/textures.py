@@ -1,8 +1,8 @@
 """Frost textures: generated from published statistics, or read from a folder of images.
 
-Each generated texture is a random field with the contrast of one of ImageNet-C's frost images
-in every octave of detail, mapped to its gray-level percentiles and tinted with its colors. The
-images themselves have no clear license and are not shipped.
+Each generated texture is a random field that has the same contrast in every octave of detail as one
+of ImageNet-C's frost images, mapped to its gray-level percentiles and tinted with its colors. The
+images themselves have no clear license and are not included.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,9 @@ from eyechart.images.image_files import find_image_files, read_image
 WIDTHS = (0.0, 0.7, 1.4, 2.8, 5.6, 11.2, 22.4)
 """Standard deviations in px of the Gaussians that separate the octaves of detail."""
 SLOW = 90.0
-"""Standard deviation in px of the slow changes of brightness across the texture."""
+"""Standard deviation in px of the Gaussian for slow brightness changes across the texture."""
 CALM, SPREAD, FALL = 6.0, 250.0, -1.6
-"""Smallest and largest size in px of the patches of equal contrast, and the exponent of their
-spectrum."""
+"""Minimum and maximum size in px of patches with equal contrast, and their spectrum's exponent."""
 PERCENTILES = (0.0, 1.0, 25.0, 50.0, 75.0, 99.0, 100.0)
 
 
@@ -36,11 +35,11 @@ class FrostStatistics:
         mean: mean of red, green and blue in gray levels.
         deviation: standard deviation of red, green and blue in gray levels.
         gray: percentiles 1, 25, 50, 75 and 99 of the gray levels.
-        octaves: strength of the detail between adjacent WIDTHS, fine to coarse, relative to slow
-            changes of strength 1.
+        octaves: strength of the detail between adjacent WIDTHS, from fine to coarse, relative to
+            slow changes with strength 1.
         unevenness: standard deviation of the logarithm of the local contrast. It was fitted
             together with `octaves`, so that the contrast of every octave, its unevenness and the
-            visual change Δv of frosted images are those of the original.
+            visual change Δv of frosted images match the original.
     """
 
     size: tuple[int, int]
@@ -91,7 +90,7 @@ def _read(folder: str) -> tuple[Tensor, ...]:
 
 
 def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
-    """Return one texture, uint8 (3, H, W), the same on every machine."""
+    """Return one texture, uint8 (3, H, W), which is the same on every machine."""
     field = _field(statistics, number)
     # histogram matching by rank: the field's values are mapped to the original's percentiles
     ranks = np.empty(field.size)
@@ -107,9 +106,9 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
 
 
 def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
-    """Return a random field: detail of locally varying strength on slow changes.
+    """Return a random field: slow changes plus detail whose strength varies locally.
 
-    Real frost is not rough everywhere: there is smooth ice between crystals.
+    Real frost is not rough everywhere; there is smooth ice between crystals.
     """
     height, width = statistics.size
     random = ImageRandom(
@@ -129,7 +128,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     gain = np.zeros_like(frequency)
     # WIDTHS has one number more than there are octaves between them
     for strength, fine, coarse in zip(statistics.octaves, WIDTHS, WIDTHS[1:], strict=False):
-        # white noise has less power in a coarser octave, which `coarse` compensates
+        # white noise has less power in coarser octaves; `coarse` compensates for this
         gain += strength * coarse * (blur(fine) - blur(coarse))
     detail = shaped("detail", gain)
     slow = shaped("slow", blur(SLOW))
@@ -140,7 +139,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
 
 
 def _ends(gray: tuple[float, ...]) -> list[float]:
-    """Return the five percentiles with a darkest and a brightest value around them."""
+    """Return the five percentiles, preceded by a darkest and followed by a brightest value."""
     # the extremes were not measured; they are extrapolated from the nearest percentiles
     low = max(0.0, gray[0] - (gray[1] - gray[0]) / 2)
     high = min(255.0, gray[-1] + (gray[-1] - gray[-2]) / 4)
