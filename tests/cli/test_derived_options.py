@@ -134,7 +134,7 @@ def test_settings_of_a_plan_are_those_of_the_plan():
         (
             {"humans": ["geirhos", "none"]},
             ("--humans", "geirhos", "--humans", "none"),
-            "the only value",
+            "cannot be combined",
         ),
         ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within 0 and 1"),
         ({"defenses": ["clahee"]}, ("--defense", "clahee"), "clahe"),

@@ -165,7 +165,7 @@ def test_place_measures_the_conditions_on_ones_own_images(run, tmp_path):
         (["import", "t.csv", "--format", "trials", "--out", "x.csv"], ".parquet"),
         (
             ["import", "t.csv", "--format", "trials", "--out", "mine.parquet"],
-            "not a file of responses",
+            "not an eyechart response file",
         ),
         (["import", "t.csv", "--format", "trials", "--out", "none/x.parquet"], "No such folder"),
         (["import", "none.csv", "--format", "trials", "--out", "x.parquet"], "Cannot read none"),

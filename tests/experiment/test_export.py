@@ -208,7 +208,7 @@ def test_a_table_of_model_vs_human_that_does_not_say_what_was_done_still_needs_t
     path.write_text(
         "subj,object_response,category,condition,imagename,delta_v\na,dog,dog,1,x,0.2\n"
     )
-    with pytest.raises(ec.UsageError, match="give a placement or a corruption"):
+    with pytest.raises(ec.UsageError, match="pass a placement or a corruption"):
         import_responses([path], "model-vs-human")
 
 

@@ -492,7 +492,7 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
         ("trials", TRIALS + "frost,a,1,,dog,0.5,\n", {}, "row 6: label is empty"),
         ("trials", TRIALS + ",a,1,dog,dog,0.5,\n", {}, "row 6: corruption is empty"),
         ("counts", "IQA,Count\n0,1\n", {}, "lacks the column Accuracy or Preserved"),
-        ("counts", "IQA,Accuracy,Count,Num_Accs\n.1,1,2,2\n", {}, "give a corruption"),
+        ("counts", "IQA,Accuracy,Count,Num_Accs\n.1,1,2,2\n", {}, "pass a corruption"),
         (
             "counts",
             "IQA,Accuracy,Count,Num_Accs\n.1,0.5,2,2\n",
@@ -509,11 +509,11 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
             "counts",
             "IQA,Accuracy,Count,Num_Accs\n.1,0,0,0\n",
             {"corruption": "frost"},
-            "counts no responses",
+            "contains no responses",
         ),
         ("model-vs-human", "x\n1\n", {}, "lacks the column subj"),
         ("vcr", "orig_pred,transf_pred,label\ndog,dog,dog\n", {}, "lacks the column vd_score"),
-        ("vcr", VCR + "dog,cat,dog,0.5\n", {}, "must name the corruption of the images: give"),
+        ("vcr", VCR + "dog,cat,dog,0.5\n", {}, "must name the corruption of the images: pass"),
         ("vcr", VCR + "dog,cat,dog,-3\n", {"corruption": "frost"}, "row 2: vd_score must be"),
         ("vcr", VCR + "dog,wolf,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is not one of"),
         ("vcr", VCR + "wolf,dog,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is not one of"),
@@ -683,11 +683,11 @@ def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
     path = tmp_path / "mine.parquet"
     for write_theirs, sentence in (
         (lambda: path.write_bytes(b"notes"), "not a Parquet file"),
-        (lambda: pq.write_table(pa.table({"a": [1]}), path), "not a file of responses of eyechart"),
+        (lambda: pq.write_table(pa.table({"a": [1]}), path), "not an eyechart response file"),
     ):
         write_theirs()
         before = path.read_bytes()
-        with pytest.raises(ec.UsageError, match="not a file of responses: choose another"):
+        with pytest.raises(ec.UsageError, match="not an eyechart response file: choose another"):
             write_responses(path, simulated(5))
         assert path.read_bytes() == before
         with pytest.raises(ec.UsageError, match=sentence):

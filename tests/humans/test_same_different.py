@@ -158,7 +158,7 @@ def test_whoever_tells_every_imported_pair_apart_is_right(tmp_path):
         ("a,b,same\nfog,frost,1\n", "must have the column shown_same"),
         ("a,b,shown_same,same\nfog,frost,2,1\n", "row 2: shown_same must be 1 or 0, got '2'"),
         ("a,b,shown_same,same\nfog,frost,1,maybe\n", "row 2: same must be 1 or 0, got 'maybe'"),
-        ("a,b,shown_same,same\nfog,fog,1,1\n", "row 2: a and b must be two corruptions"),
+        ("a,b,shown_same,same\nfog,fog,1,1\n", "row 2: a and b must be different corruptions"),
     ],
 )
 def test_imported_judgements_that_say_too_little_are_rejected(tmp_path, text, sentence):

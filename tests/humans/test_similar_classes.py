@@ -225,7 +225,7 @@ def test_classes_of_same_different_judgements_are_written_too(run, tmp_path):
         (HEAD + "- {name: a, members: [b, c], provenance: guess, test: t}\n", "provenance must be"),
         (
             HEAD + "- {name: a, members: [b, c], provenance: study, test: t}\n" * 2,
-            "b must be in one class, got 2",
+            "b must be in one class, but is in 2",
         ),
         ("a: [", "invalid YAML"),
         ("[" * 99 + "]" * 99, "nested more than 50 levels deep"),

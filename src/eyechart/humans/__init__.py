@@ -1,4 +1,4 @@
-"""Human responses: importers, references and how several combine, similarity and transfer.
+"""Human responses: importers, human references and combinations of them, similarity, transfer.
 
-Nothing is fitted here.
+The fitting of curves is in the package `curves`.
 """

@@ -1,4 +1,4 @@
-"""Correction for chance of rates and curves, to compare tasks with few and many choices."""
+"""Correct rates and curves for chance, to compare tasks with different numbers of choices."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from eyechart.curves.curve import Curve
 
 
 def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:
-    """Return (p − 1/k) / (1 − 1/k) for rates p of responses among k choices, clipped at 0.
+    """Return (p − 1/k) / (1 − 1/k), clipped at 0, for rates p in a task with k choices.
 
     Example:
         >>> corrected_for_chance([0.5, 0.75, 1.0], 2).tolist()
@@ -32,7 +32,7 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
         return None if value is None else float(corrected_for_chance(value, choices))
 
     def corrected_bins(bins: Bins) -> Bins:
-        # Empty bins have NaN rates; multiplied by a count of 0 they would stay NaN.
+        # Empty bins have NaN rates, which would stay NaN when multiplied by a count of 0.
         rates = np.where(bins.counts > 0, bins.rates, 0)
         return Bins(bins.edges, bins.counts, corrected_for_chance(rates, choices) * bins.counts)
 
@@ -48,17 +48,17 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
 
 
 def _corrected(pieces: PPoly, choices: int) -> PPoly:
-    """Return the corrected pieces of a non-increasing curve, 0 from where they reach 0."""
+    """Return the corrected pieces of a non-increasing curve, which stays at 0 once it reaches 0."""
     coefficients = pieces.c / (1 - 1 / choices)
-    # An affine map of the values changes all coefficients by a factor and the constant ones by an
-    # offset.
+    # An affine map of the values multiplies all coefficients by a factor and adds an offset to the
+    # constant ones.
     coefficients[-1] -= 1 / choices / (1 - 1 / choices)
     places = pieces.x
     scaled = PPoly(coefficients, places)
     # The curve never falls below chance: nothing to cut off.
     if scaled(places[-1]) >= 0:
         return scaled
-    # A non-increasing curve that ends below 0 reaches it once: inside, or at its start.
+    # A non-increasing curve that ends below 0 crosses 0 once: inside, or at its start.
     roots = scaled.roots(extrapolate=False)
     roots = roots[~np.isnan(roots)]
     end = float(roots[0]) if scaled(places[0]) > 0 and roots.size else float(places[0])

@@ -1,4 +1,4 @@
-"""Several human references: which one is used for a corruption, and merging files."""
+"""Combine several human references: choose one for each corruption, or merge their files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,17 @@ from eyechart.humans.transfer import SimilarClasses
 class References:
     """Human references in order of precedence.
 
-    Responses to a corruption itself take precedence over transferred ones, in any reference;
-    otherwise the first reference is used. Accuracy and consistency are looked up separately.
+    Responses to a corruption itself take precedence over transferred ones, regardless of the
+    reference; otherwise the first reference is used. Accuracy and consistency are looked up
+    separately.
     """
 
     parts: tuple[Reference, ...]
 
     def source(self, corruption: str, metric: str = "accuracy") -> Reference | None:
-        """Return the reference used for a corruption; None if no reference has it."""
+        """Return the reference used for a corruption, or None if no reference covers it."""
         candidates = [part for part in self.parts if part.source(corruption, metric) is not None]
-        # Precedence instead of pooling, which would mix crowds and laboratories without notice.
+        # Precedence instead of pooling, which would silently mix crowd and laboratory data.
         direct = [part for part in candidates if part.kind(corruption) == "direct"]
         return next(iter(direct or candidates), None)
 
@@ -36,19 +37,19 @@ class References:
 
     @property
     def has_consistency(self) -> bool:
-        """Whether the consistency of any response with the clean image is known."""
+        """Whether consistency with the clean image is known for any response."""
         return any(np.isfinite(part.responses.consistent).any() for part in self.parts)
 
     @cached_property
     def responses(self) -> HumanResponses:
-        """All responses; participants of different references stay distinct."""
+        """All responses; participants from different references stay distinct."""
         if len(self.parts) == 1:
             return self.parts[0].responses
         return join_responses([_named(part.responses, part.name) for part in self.parts])
 
 
 def check_names(references: Sequence[Reference]) -> None:
-    """Raise a UsageError if two references have the same name and could not be told apart."""
+    """Raise a UsageError if two references have the same name and are thus indistinguishable."""
     names = [reference.name for reference in references]
     for name in names:
         if names.count(name) > 1:
@@ -61,9 +62,9 @@ def check_names(references: Sequence[Reference]) -> None:
 def merge(references: Sequence[Reference]) -> HumanResponses:
     """Return the pooled responses of several references, to be written to one file.
 
-    Responses to the same corruption are pooled. Participants and clean images of different
-    references stay distinct: a curve starts at the clean responses of the participants who saw the
-    corruption, and consistency follows each reference's rule.
+    Responses to the same corruption are pooled. Participants and clean images from different
+    references stay distinct: a curve starts at the accuracy on clean images of the participants who
+    saw the corruption, and each reference's own rule determines consistency.
     """
     check_names(references)
     first, *rest = references
@@ -73,10 +74,10 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
             if one != two:
                 raise UsageError(
                     f"Human references must have the same {fact} to be merged, got {one}"
-                    f" ({first.name}) and {two} ({other.name}): keep them apart, and give --humans"
-                    " for each."
+                    f" ({first.name}) and {two} ({other.name}): keep them separate, and pass"
+                    " --humans for each."
                 )
-    # `judged` fixes consistency by each reference's rule before rows are pooled.
+    # `judged` determines consistency with each reference's rule before rows are pooled.
     parts = [_named(reference.judged, reference.name) for reference in references]
     judgements = tuple(
         replace(judgement, subject=f"{reference.name}/{judgement.subject}")
@@ -97,7 +98,7 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
 
 
 def _named(responses: HumanResponses, name: str) -> HumanResponses:
-    """Return the responses with the reference's name in their participants and study."""
+    """Return the responses with the reference's name prefixed to participants and studies."""
     subject = np.where(
         # An unknown participant stays unknown; a prefix would make all of them one participant.
         responses.subject == "",

@@ -1,7 +1,7 @@
 """Consistency of human responses with responses to the clean image.
 
-No participant sees an image both clean and corrupted, so responses of other participants to the
-clean image are the comparison.
+No participant sees an image both clean and corrupted, so a response is compared with other
+participants' responses to the clean image.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES
 
 
 def find_rule(rule: str | None, responses: HumanResponses) -> str:
-    """Return the rule; without one, "given" if the file has clean responses, else "majority"."""
+    """Return `rule`; if it is None, "given" if the file has clean responses, else "majority"."""
     if rule is None:
         return "given" if (~np.isnan(responses.consistent)).any() else "majority"
     return check_rule(rule)
@@ -40,10 +40,11 @@ def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:
-    """Return whether each response equals that of other humans to the clean image; NaN if unknown.
+    """Return whether each response equals other humans' response to the clean image, or NaN.
 
-    With "given", the clean response in the file is used. Clean responses without one are compared
-    with the most common clean response of other humans; the curve starts at this agreement.
+    NaN means unknown. With "given", the clean response in the file is used. Responses to clean
+    images that have none are compared with the most common response of other humans to the same
+    clean image; the curve starts at this agreement.
     """
     agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
     if rule != "given":
@@ -68,11 +69,11 @@ def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> F
         other_responses = sorted(
             response
             for participant, response in clean_responses.get((study, image), ())
-            # A clean response would trivially agree with itself.
+            # A clean response would always agree with itself.
             if participant != subject
         )
         if other_responses:
-            # Ties and random choices depend on image and participant only, not on the order of
+            # Ties and random choices depend only on image and participant, not on the order of
             # rows.
             # Do not reword "clean answer": other responses would be drawn for the same seed.
             drawn = hash64("clean answer", seed, image, subject)
@@ -85,6 +86,6 @@ def _chosen(responses: list[str], rule: str, drawn: int) -> str:
         return responses[drawn % len(responses)]
     counts = Counter(responses)
     most = max(counts.values())
-    # Sorted, so that a tie is broken the same way whatever the order of rows.
+    # Sorted, so that breaking a tie does not depend on the order of rows.
     tied = [response for response, count in sorted(counts.items()) if count == most]
     return tied[drawn % len(tied)]

@@ -16,7 +16,7 @@ from eyechart.core.parts import read_header, read_parquet, write_parquet
 
 Texts = NDArray[np.str_]
 Columns = dict[str, Any]
-"""Arrays by field name of `HumanResponses`."""
+"""Maps field names of `HumanResponses` to arrays."""
 
 KIND, VERSION = "responses", "2"
 FORMER_KIND, FORMER_VERSION = "answers", "1"
@@ -24,20 +24,20 @@ FORMER_NAMES = {
     "picture": "image", "answer": "response", "clean_answer": "clean_response", "said": "response",
     "license": "license",
 }  # fmt: skip
-"""Columns and metadata of files of version 1, which can still be read, with their current names."""
+"""Maps the column and metadata names in files of version 1 to the current names."""
 
 TEXTS = (
     "corruption", "condition", "subject", "image", "label", "response", "clean_response", "study",
     "stimulus_set",
 )  # fmt: skip
 LATER = ("study", "stimulus_set")
-"""Columns that files of earlier versions lack; their values are unknown."""
+"""Columns that files of earlier versions lack; their values are then unknown."""
 
 NUMBERS = ("delta_v", "correct", "consistent")
 FACTS = ("source", "choices", "label_space", "citation", "license")
 
 CLEAN = "clean"
-"""`corruption` of responses to clean images that belong to no single experiment."""
+"""Value of `corruption` for responses to clean images that do not belong to one experiment."""
 
 
 SAME, DIFFERENT = "same", "different"
@@ -45,10 +45,10 @@ SAME, DIFFERENT = "same", "different"
 
 @dataclass(frozen=True)
 class Judgement:
-    """One same/different response to a pair of corruptions, with `a` before `b`.
+    """One same/different response to the corruptions `a` and `b`, in alphabetical order.
 
-    `truth` and `response` are "same" or "different". `response` is "" if there was none in time,
-    `subject` is "" if the participant is unknown.
+    `truth` and `response` are "same" or "different". `response` is "" if the participant did not
+    respond in time; `subject` is "" if the participant is unknown.
     """
 
     a: str
@@ -67,23 +67,23 @@ class Judgement:
 class HumanResponses:
     """Human responses by column: one row per response, or per `trials` responses with the same Δv.
 
-    Unknown texts are "", unknown numbers NaN.
+    Unknown texts are "", unknown numbers are NaN.
 
     Attributes:
-        corruption: Corruption in eyechart, or name of an experiment.
+        corruption: Name of a corruption in eyechart, or of an experiment.
         condition: Strength as named by the experiment.
         subject: Participant.
         image: Original image, before any corruption.
         label: True category.
         response: Response; "" if none was given.
-        clean_response: Response to the same image when clean.
-        study: Study that the row belongs to, if several were merged.
-        stimulus_set: Published experiment that the image is a stimulus of, from the file name.
+        clean_response: Response to the clean version of the same image.
+        study: Study to which the row belongs, if several were merged.
+        stimulus_set: Published experiment in which the image was shown, from the file name.
         delta_v: Visual change Δv in [0, 1].
-        correct: 0 or 1, or the share of correct trials.
-        consistent: 0 or 1, or the share of trials consistent with the clean image.
+        correct: 0 or 1, or the fraction of correct trials.
+        consistent: 0 or 1, or the fraction of trials consistent with the clean image.
         trials: Number of responses in the row.
-        source: Format or study that the data comes from.
+        source: Format or study from which the data comes.
         choices: Number of choices that participants had.
         label_space: Label space of the labels.
         citation: Citation of the data.
@@ -129,7 +129,7 @@ class HumanResponses:
         return len(self.corruption)
 
     def only(self, rows: NDArray[np.generic]) -> "HumanResponses":
-        """Return the responses of some rows, given a mask or indices."""
+        """Return the responses in the rows selected by a mask or by indices."""
         columns = {name: getattr(self, name)[rows] for name in (*TEXTS, *NUMBERS, "trials")}
         return replace(self, **columns)
 
@@ -144,8 +144,8 @@ def make_responses(
 ) -> HumanResponses:
     """Return responses with the given columns; all other columns are unknown.
 
-    `correct` and `consistent` follow from `response`, `label` and `clean_response` unless given. A
-    missing response is incorrect.
+    `correct` and `consistent` are computed from `response`, `label` and `clean_response` unless
+    they are passed. A missing response is incorrect.
 
     Example:
         >>> responses = make_responses(
@@ -171,11 +171,11 @@ def make_responses(
 
 
 def write_responses(path: Path, responses: HumanResponses) -> None:
-    """Write responses to a Parquet file atomically; only a file of responses is overwritten."""
-    # Never overwrite a file of another kind.
+    """Write responses to a Parquet file atomically; only a response file is overwritten."""
+    # Never overwrite any other kind of file.
     if path.exists() and not _is_ours(path):
         raise UsageError(
-            f"{path} already exists and is not a file of responses: choose another file."
+            f"{path} already exists and is not an eyechart response file: choose another file."
         )
     facts = {name: getattr(responses, name) for name in FACTS}
     judgements = [
@@ -199,17 +199,16 @@ def read_responses(path: Path) -> HumanResponses:
     """Return the responses in a file written by `write_responses`.
 
     Raises:
-        UsageError: If the file is of another kind or version, or damaged.
+        UsageError: If the file is damaged, has a different version or is not a response file.
     """
     header = read_header(path)
     if header.get("eyechart.kind") not in (KIND, FORMER_KIND):
         raise UsageError(
-            f"{path} is not a file of responses of eyechart: create it with `eyechart humans "
-            "import`."
+            f"{path} is not an eyechart response file: create one with `eyechart humans import`."
         )
     version = header.get("eyechart.version")
     if version not in (VERSION, FORMER_VERSION):
-        raise UsageError(f"{path} is of version {version}, not {VERSION}: import the data again.")
+        raise UsageError(f"{path} has version {version}, not {VERSION}: import the data again.")
     table = read_parquet(path)
     table = table.rename_columns([FORMER_NAMES.get(name, name) for name in table.column_names])
     try:
@@ -221,8 +220,8 @@ def read_responses(path: Path) -> HumanResponses:
         # Judgements of early files lack the ground truth, without which there is no accuracy.
         if any(len(values) != len(fields(Judgement)) for values in stored):
             raise UsageError(
-                f"{path} has judgements without the column shown_same, which accuracy needs: add "
-                "it and import the data again."
+                f"The judgements in {path} lack the column shown_same, which is needed to compute "
+                "accuracy: add it and import the data again."
             )
         # Judgements are few and stored in the header; responses are columns.
         judgements = tuple(Judgement(*values) for values in stored)
@@ -234,7 +233,7 @@ def read_responses(path: Path) -> HumanResponses:
         for name in LATER:
             # Files of earlier versions lack these columns.
             columns.setdefault(name, np.full(len(table), "", dtype=np.str_))
-        # One dtype, whatever the file was written with.
+        # Convert to one dtype, because files may have been written with different ones.
         columns |= {name: table[name].to_numpy().astype(np.float64) for name in NUMBERS}
         columns["trials"] = table["trials"].to_numpy().astype(np.int64)
         return HumanResponses(**columns, **facts, judgements=judgements)
@@ -255,34 +254,34 @@ def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
 def _is_ours(path: Path) -> bool:
     try:
         return read_header(path).get("eyechart.kind") in (KIND, FORMER_KIND)
-    # The metadata of other programs need not be text.
+    # Metadata written by other programs may not be text.
     except (UsageError, UnicodeDecodeError):
         return False
 
 
 def clusters_of(responses: HumanResponses) -> NDArray[np.str_]:
-    """Return the bootstrap cluster of each response: its image, or the participant if unknown."""
+    """Return each response's bootstrap cluster: its image or, if unknown, its participant."""
     return np.where(responses.image != "", responses.image, responses.subject)
 
 
 def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
-    """Return the clusters with a separate one for each response whose cluster is unknown.
+    """Return the clusters, with a separate one for each response whose cluster is unknown.
 
-    None if all are unknown.
+    Return None if all clusters are unknown.
     """
     unknown = clusters == ""
     if unknown.all():
         return None
     alone = np.char.add("answer ", np.arange(len(clusters)).astype(np.str_))
-    # One common cluster for all unknown ones would be resampled as a single unit.
+    # A common cluster for all of these responses would be resampled as a single unit.
     return np.where(unknown, alone, clusters)
 
 
 def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
     """Return the row of each single response, and whether it is a hit.
 
-    14 hits of 15 become 14 ones and a zero, so that single responses are resampled. A row whose
-    number of hits is not an integer becomes that many equal shares.
+    14 hits in 15 responses become 14 ones and a zero, so that single responses are resampled. If a
+    row's number of hits is not an integer, each of its responses gets the row's hit rate.
     """
     rows = np.repeat(np.arange(len(responses)), responses.trials)
     starts = np.cumsum(responses.trials) - responses.trials
@@ -299,9 +298,10 @@ def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.
 def anchor_of(
     clean: HumanResponses, hits: FloatArray, clusters: NDArray[np.str_]
 ) -> float | NDArray[np.float64] | None:
-    """Return the hit rate on clean images: per response, by its cluster, where clusters are shared.
+    """Return the hit rate on clean images, where the curve starts.
 
-    Otherwise it is the mean over clusters as one number, whose sampling error is ignored.
+    If responses share clusters with clean responses, each response gets its cluster's rate.
+    Otherwise the mean over clusters is returned as one number, whose sampling error is ignored.
     """
     if not len(clean):
         return None
@@ -312,6 +312,6 @@ def anchor_of(
     shared = np.isin(clusters, names)
     if not shared.any() or (names == "").all():
         return mean
-    # searchsorted may point behind the end for clusters that are not shared; these get the mean.
+    # searchsorted may point past the end for clusters that are not shared; these get the mean.
     nearest = np.minimum(np.searchsorted(names, clusters), len(names) - 1)
     return np.where(shared, rates[nearest], mean)

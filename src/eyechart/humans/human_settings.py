@@ -1,6 +1,6 @@
 """Options for comparing models with humans, each declared once.
 
-Imports nothing slow, because the command line is built from these records.
+This module imports nothing slow, because the command line is built from these records.
 """
 
 import os
@@ -27,11 +27,11 @@ HumanReferences = Annotated[
         typed=list[str],
     ),
 ]
-"""The option of commands that compare models with humans, for every record that has it."""
+"""The --humans option, for the settings of all commands that compare models with humans."""
 
 CLEAN_RESPONSES = ("given", "majority", "random")
-"""Which response to the clean image counts: the one in the file, the most common response of other
-humans, or one of theirs drawn at random.
+"""Which response to the clean image is used: the one in the file, the most common response of other
+humans, or another human's response drawn at random.
 """
 
 
@@ -42,8 +42,8 @@ class HumanSettings:
     clean_responses: Annotated[
         str | None,
         Option(
-            help=f"For consistency: the response to the clean image that human responses are "
-            f"compared with: {one_of(CLEAN_RESPONSES)}.",
+            help=f"Response to the clean image with which human responses are compared to measure"
+            f" consistency: {one_of(CLEAN_RESPONSES)}.",
             group="Human reference",
             is_advanced=True,
             flags=("--clean-responses",),
@@ -53,7 +53,7 @@ class HumanSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonSettings(HumanSettings):
-    """Which humans models are compared with, and how classes are mapped to human categories."""
+    """With which humans to compare models, and how to map classes to the human categories."""
 
     rule: Annotated[
         str,
@@ -68,7 +68,7 @@ class ComparisonSettings(HumanSettings):
         Paths,
         Option(
             help="Classes of corruptions that share human responses: published (default), none, or"
-            " a file of eyechart humans similar --out; repeatable.",
+            " a file written by eyechart humans similar --out; repeatable.",
             group="Human reference",
             is_advanced=True,
             metavar="FILE",
@@ -78,7 +78,8 @@ class ComparisonSettings(HumanSettings):
     chance_correct: Annotated[
         bool,
         Option(
-            help="Also compare with humans who did not have 16 choices, corrected for chance.",
+            help="Also compare with humans who had more or fewer than 16 choices, correcting for"
+            " chance.",
             group="Human reference",
             is_advanced=True,
         ),
@@ -93,11 +94,13 @@ class ComparisonSettings(HumanSettings):
         if NO_HUMANS in names:
             # "none" contradicts any other reference.
             if len(names) > 1:
-                raise UsageError("--humans none must be the only value: omit it, or the others.")
+                raise UsageError(
+                    "--humans none cannot be combined with other values: omit it, or omit them."
+                )
             return ()
         return names
 
     @property
     def similar_names(self) -> tuple[str, ...]:
-        """Sources of the classes of similar corruptions in order of precedence."""
+        """Sources of the classes of similar corruptions, in order of precedence."""
         return tuple(os.fspath(name) for name in as_paths(self.similar, "similar"))

@@ -1,6 +1,6 @@
 """Options for importing tables of human responses, declared once.
 
-Imports nothing slow, because the command line is built from these records.
+This module imports nothing slow, because the command line is built from these records.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class ImportSettings:
     _: KW_ONLY
     corruption: Annotated[
         str | None,
-        Option(help="Corruption of the images, if the tables do not contain it.", group=GROUP),
+        Option(help="Corruption of the images, if the tables do not name it.", group=GROUP),
     ] = None
     choices: Annotated[
         int | None,
@@ -55,15 +55,15 @@ class ImportSettings:
     placement: Annotated[
         str | None,
         Option(
-            help="Placement of the conditions: noise, lowpass or contrast. Without it, and without"
-            " a column delta_v, there are no curves, only error consistency κ.",
+            help="Experiment whose conditions are placed on Δv: noise, lowpass or contrast. Without"
+            " it and without a column delta_v, only error consistency κ is computed, no curves.",
             group=GROUP,
         ),
     ] = None
     judgements: Annotated[
         Path | None,
         Option(
-            help="Same/different judgements to keep with the responses: columns a, b, shown_same,"
+            help="Same/different judgements to store with the responses: columns a, b, shown_same,"
             " same, and subject if known.",
             group=GROUP,
             metavar="FILE",

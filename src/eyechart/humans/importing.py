@@ -1,4 +1,4 @@
-"""Import human responses from tables of experiments; each format is a module of `importers`."""
+"""Import human responses from tables of experiments; each format has a module in `importers`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,10 +18,10 @@ NO_RESPONSE = ("", "na", "nan", "none")
 
 @takes_fields_of(ImportSettings)
 def import_responses(settings: ImportSettings) -> HumanResponses:
-    """Return the responses in CSV files of one of the `FORMATS`."""
+    """Return the responses in CSV files that have one of the `FORMATS`."""
     read = FORMATS[str(settings.form)]
     if not settings.files:
-        raise UsageError("Give at least one file to import.")
+        raise UsageError("Pass at least one file to import.")
     responses = read(settings.files, settings)
     judgements = (
         () if settings.judgements is None else tuple(read_single_judgements(settings.judgements))
@@ -32,18 +32,18 @@ def import_responses(settings: ImportSettings) -> HumanResponses:
 
 
 def corruption_of(row: CsvRow, options: ImportSettings) -> str:
-    """Return the corruption of a row: from its table, or from the option."""
+    """Return the corruption of a row, from its table or from the option --corruption."""
     check_corruption(row, options)
     return options.corruption or _column(row, "corruption")
 
 
 def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
-    """Return True; raise a UsageError if the table names another corruption than the option."""
+    """Return True; raise a UsageError if table and option name different corruptions."""
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
         raise row.rejection(
             f"corruption is {corruption}, not {options.corruption}: omit --corruption, which is "
-            "for tables without that column"
+            "only for tables without that column"
         )
     return True
 
@@ -51,7 +51,8 @@ def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
 def _column(row: CsvRow, name: str) -> str:
     if name not in row:
         raise UsageError(
-            f"{row.path} must name the corruption of the images: give --{name}, or a column {name}."
+            f"{row.path} must name the corruption of the images: pass --{name}, or add a column"
+            f" {name}."
         )
     return row.filled(name)
 
@@ -78,18 +79,18 @@ def read_labels(
     """
     labels = [row.filled(column) for row in rows]
     responses = [response_of(text) for text in raw_responses]
-    # 16 choices mean the 16 categories unless another label space is given.
+    # 16 choices mean the 16 categories unless another label space is passed.
     sixteen = options.choices == 16 and options.label_space in (None, "entry16")
     if sixteen or (options.choices is None and set(labels) <= set(CATEGORIES)):
         for row, *texts in zip(rows, labels, responses, clean or responses, strict=True):
             for text in texts:
                 if text and text not in CATEGORIES:
-                    raise row.rejection(f"'{text}' is not one of the 16 categories; give --choices")
+                    raise row.rejection(f"'{text}' is not one of the 16 categories; pass --choices")
         return Labeled(labels, responses, 16, "entry16")
     if options.choices is None:
         strange = next(row for row in rows if row[column] not in CATEGORIES)
         raise strange.rejection(
-            f"'{strange[column]}' is not one of the 16 categories: give the number of choices "
+            f"'{strange[column]}' is not one of the 16 categories: pass the number of choices "
             "(choices)"
         )
     space = options.label_space or f"{options.choices} choices"
@@ -97,6 +98,6 @@ def read_labels(
 
 
 def response_of(text: str) -> str:
-    """Return a response in the form in which responses are compared; "" for none."""
+    """Return a response in the normalized form used for comparison; "" for no response."""
     # Tables of model-vs-human write "na" for missed trials.
     return "" if text.lower() in NO_RESPONSE else text

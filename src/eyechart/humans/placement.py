@@ -1,8 +1,8 @@
-"""Placement: visual change Δv of the conditions of published experiments.
+"""Placement: the visual change Δv in the conditions of published experiments.
 
 An experiment names its conditions by strength. Applying its transformations to images gives the Δv
-that participants saw; a condition is a distribution of Δv, not one number. The packaged reference
-(Geirhos et al. 2018) consists of counts per condition and is placed this way.
+that participants saw; each condition has a distribution of Δv values, not a single one. The
+packaged reference (Geirhos et al. 2018) consists of counts per condition and is placed this way.
 """
 
 import csv
@@ -33,25 +33,25 @@ from eyechart.visual_change.registry import DEFAULT_RULER
 Transformation = Callable[[FloatArray, float, FloatArray], FloatArray]
 
 LEVELS = np.linspace(0, 1, 41)
-"""Probabilities of the quantiles by which a distribution of Δv is stored."""
+"""Probabilities of the quantiles that are stored for each distribution of Δv."""
 
 HUMAN_RULER = DEFAULT_RULER
-"""Definition of visual change that all human responses are placed by. There is no placement for
-other definitions, and therefore no human comparison.
+"""Ruler with which all human responses are placed. There is no placement for other rulers, so
+models cannot be compared with humans by them.
 """
 
 MEAN_GRAY = 0.4423
 """Gray value beyond the image border in the experiment's low-pass filter."""
 
 NOISE_CONTRAST = 0.3
-"""Contrast before noise was added, reduced so that few values are clipped."""
+"""Contrast to which images were reduced before noise was added, so that few values are clipped."""
 
 CITATION = (
     "Geirhos, Temme, Rauber, Schütt, Bethge, Wichmann (2018): Generalisation in humans and deep"
     " neural networks. NeurIPS."
 )
 GRAY = "bw"
-"""Condition of the color experiment that shows clean greyscale images."""
+"""Condition of the color experiment in which clean grayscale images were shown."""
 
 FIRST = "# Visual change of the conditions of Geirhos et al. 2018 (contrast, low-pass filtering,"
 ABOUT = """\
@@ -62,7 +62,7 @@ ABOUT = """\
 
 @dataclass(frozen=True)
 class Experiment:
-    """Transformation of greyscale images in [0, 1] and its strengths, weakest first."""
+    """Transformation of grayscale images in [0, 1], and its strengths, weakest first."""
 
     title: str
     strengths: tuple[float, ...]
@@ -97,7 +97,7 @@ class Placement:
     quantiles: dict[float, FloatArray]
 
     def spread(self, strength: float, count: int) -> FloatArray:
-        """Return `count` increasing values of Δv, evenly spaced in the condition's distribution."""
+        """Return `count` increasing values of Δv at evenly spaced quantiles of the condition."""
         if strength not in self.quantiles:
             known = ", ".join(f"{known_strength:g}" for known_strength in self.quantiles)
             raise UsageError(
@@ -109,7 +109,7 @@ class Placement:
 
 
 def strength_of(condition: str) -> float:
-    """Return the strength in a condition's name: 0.35 for "0.35", 0.05 for "c05" (contrast 5 %).
+    """Return the strength that a condition's name states, such as 0.05 for "c05" (contrast 5 %).
 
     Example:
         >>> strength_of("0.35"), strength_of("c05")
@@ -132,7 +132,7 @@ def find_placement(experiment: str) -> Placement:
 
 
 def apply_condition(gray: NDArray[np.uint8], experiment: str, strength: float) -> NDArray[np.uint8]:
-    """Return a greyscale image (H, W) as shown in a condition, rounded to 8 bits.
+    """Return a grayscale image (H, W) as shown in a condition, rounded to 8 bits.
 
     Noise depends only on the image and the condition.
     """
@@ -144,7 +144,7 @@ def apply_condition(gray: NDArray[np.uint8], experiment: str, strength: float) -
 
 
 def measure_conditions(grays: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], FloatArray]:
-    """Return Δv of greyscale images (H, W) in every condition, one value per image."""
+    """Return the Δv of grayscale images (H, W) in every condition, one value per image."""
     keys = [
         (name, strength)
         for name, experiment in EXPERIMENTS.items()
@@ -161,12 +161,12 @@ def measure_conditions(grays: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
 
 
 def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
-    """Return the placement of every experiment, and the number of images it was measured on."""
+    """Return the placement of every experiment, and the number of images measured for it."""
     image_files = find_image_files(images)
     measured = measure_conditions(_grays([image_file.path for image_file in image_files]))
     # Δv is NaN for images below the information floor.
     if any(np.isnan(values).all() for values in measured.values()):
-        raise UsageError("None of the images has enough structure to measure Δv: give photos.")
+        raise UsageError("None of the images has enough structure to measure Δv: use photos.")
     placements = {
         name: Placement(
             name,
@@ -181,9 +181,9 @@ def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], in
 
 
 def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
-    """Write the table of quantiles atomically; a file of another kind is not overwritten."""
+    """Write the table of quantiles atomically; only a placement file is overwritten."""
     if path.exists() and not path.read_bytes().startswith(FIRST.encode()):
-        raise UsageError(f"{path} already exists and is not a placement: choose another file.")
+        raise UsageError(f"{path} already exists and is not a placement file: choose another file.")
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         file.write(f"{FIRST}\n{ABOUT.format(count=count)}")
         table = csv.writer(file, lineterminator="\n")
@@ -196,9 +196,9 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
 def geirhos_responses() -> HumanResponses:
     """Return responses by participant and condition, spread evenly over the condition's Δv.
 
-    Published data are counts: each response has the participant's rate in that condition. Each
-    experiment had different participants. Clean greyscale images of the color experiment have the
-    corruption `clean`.
+    The published data are counts, so each response has the participant's rate in that condition.
+    Each experiment had different participants. Clean grayscale images of the color experiment have
+    the corruption `clean`.
     """
     parts = []
     for row in packaged_rows("eyechart.humans", "data", "geirhos2018_counts.csv"):
@@ -208,7 +208,7 @@ def geirhos_responses() -> HumanResponses:
             placement = find_placement(experiment)
             delta_v = placement.spread(strength_of(condition), trials)
         elif condition == GRAY:
-            # Greyscale images without further change are the clean images of all three experiments.
+            # Grayscale images without further change are the clean images of all three experiments.
             experiment, delta_v = CLEAN, np.zeros(trials)
         else:
             continue
@@ -222,7 +222,7 @@ def geirhos_responses() -> HumanResponses:
                 license="CC BY 4.0",
                 corruption=np.full(trials, experiment),
                 condition=np.full(trials, condition),
-                # Participant numbers start again in each experiment; these are different humans.
+                # Participant numbers restart in each experiment, but denote different humans.
                 subject=np.full(trials, f"{row['experiment']}/{row['subject']}"),
                 delta_v=delta_v,
                 correct=np.full(trials, int(row["correct"]) / trials),
@@ -243,12 +243,12 @@ def _packaged() -> dict[str, Placement]:
 
 def _grays(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
     for path in paths:
-        # Participants saw greyscale images at 224 px.
+        # Participants saw grayscale images at 224 px.
         yield to_gray(STIMULI["224"](read_image(path))[None])[0].numpy()
 
 
 def _noise(gray: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
-    """Return uniform numbers in [0, 1] in the shape of the image."""
+    """Return an array of the image's shape with uniform random numbers in [0, 1]."""
     keys = content_keys(torch.from_numpy(gray.copy())[None])
     # Different but reproducible noise in each condition.
     salt = hash64(experiment, f"{strength:g}")

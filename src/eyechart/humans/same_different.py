@@ -1,8 +1,8 @@
 """Analyze same/different judgements: can humans tell two corruptions apart?
 
-Responses of one participant are not independent. Beside the pooled binomial test there is a
-sign-flip test over participants, and the interval of the accuracy accounts for differences between
-participants.
+One participant's responses are not independent. In addition to the pooled binomial test there is
+therefore a sign-flip test over participants, and the interval of the accuracy accounts for
+differences between participants.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,10 +22,10 @@ from eyechart.stats.p_values import SIGNIFICANT, holm, sign_flip
 
 FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "response")
-"""Columns of a study's file of judgements."""
+"""Columns of the judgement file that a study exports."""
 
 IMPORTED = ("a", "b", "shown_same", "same")
-"""Columns of a table of judgements from elsewhere, with 1 or 0; `subject` is optional."""
+"""Columns of an imported table of judgements; the last two are 1 or 0; `subject` is optional."""
 
 YES_NO = {
     "1": SAME, "yes": SAME, "true": SAME, "same": SAME,
@@ -33,20 +33,20 @@ YES_NO = {
 }  # fmt: skip
 
 BIASED = 1.0
-"""Response criterion (in standard deviations) beyond which a pair is never called alike: a
+"""Response criterion (in standard deviations) beyond which a pair is never called alike, because a
 participant who nearly always gives the same response is correct half of the time by chance.
 """
 
 ALIKE = 0.6
-"""Two corruptions are alike if the whole interval of the accuracy is below this.
+"""Two corruptions are alike if the whole interval of the accuracy is below this value.
 
-Accuracy near chance is not enough: with few responses the interval is wide, and the pair stays
+An accuracy near chance is not enough: with few responses the interval is wide, and the pair stays
 undecided.
 """
 
 MIN_OBSERVERS, MIN_RESPONSES = 6, 30
-"""Minimum numbers of participants and responses. With five participants who all lean to one side,
-the sign-flip test gives p = 2/2⁵ = 0.06 at best.
+"""Minimum numbers of participants and responses. Even if five participants all deviate from chance
+in the same direction, the sign-flip test gives only p = 2/2⁵ = 0.06.
 """
 
 TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
@@ -66,7 +66,8 @@ class PairResult:
         n_participants: Number of participants.
         n_correct: Number of correct responses.
         interval: 95 % interval of the accuracy.
-        said_same: Rate of "same" responses if the corruptions were the same, and if they differed.
+        said_same: Rate of "same" responses when the corruptions were the same, and when they
+            differed.
         sensitivity: d′ of responding "different", in standard deviations.
         bias: Criterion of responding "different", in standard deviations; positive if participants
             respond "different" too rarely.
@@ -93,15 +94,15 @@ class PairResult:
 
     @property
     def accuracy(self) -> float:
-        """Share of correct responses."""
+        """Fraction of responses that are correct."""
         return self.n_correct / self.n_judgements
 
     @property
     def verdict(self) -> str:
-        """Verdict on the pair from the test over participants and the interval."""
+        """Verdict on the pair, based on the test over participants and the interval."""
         if self.n_participants < MIN_OBSERVERS or self.n_judgements < MIN_RESPONSES:
             return TOO_FEW
-        # The upper limit decides: similarity is shown by a narrow interval, not by a large p-value.
+        # The upper limit decides: evidence of similarity is a narrow interval, not a large p-value.
         is_alike = self.interval[1] < ALIKE
         if self.by_participant_holm < SIGNIFICANT and self.accuracy > 0.5:
             return HARDLY if is_alike else TOLD_APART
@@ -113,9 +114,9 @@ class PairResult:
 def read_single_judgements(path: Path) -> list[Judgement]:
     """Return the judgements in a CSV file, one per row.
 
-    Columns are those of a study (a, b, subject, shown, response), or a, b, shown_same, same. The
-    column shown is required, because accuracy decides whether a pair is told apart: participants
-    who always respond "same" do not tell pairs apart.
+    The columns are a, b, subject, shown, response, as in a study's export, or a, b, shown_same,
+    same. What was shown is required, because accuracy decides whether a pair is told apart:
+    participants who always respond "same" do not tell pairs apart.
     """
     columns = column_names(path)
     # The columns of a study take precedence; other tables must have a, b and same.
@@ -123,8 +124,8 @@ def read_single_judgements(path: Path) -> list[Judgement]:
         return [_judgement(row) for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
     if "shown_same" not in columns:
         raise UsageError(
-            f"{path} must have the column shown_same: 1 where both images"
-            " had the same corruption, 0 where one had a and the other b."
+            f"{path} must have the column shown_same: 1 if both images"
+            " had the same corruption, 0 if one had a and the other had b."
         )
     return [_imported(row) for row in read_rows(path, IMPORTED)]
 
@@ -141,7 +142,7 @@ def _judgement(row: CsvRow) -> Judgement:
 def _imported(row: CsvRow) -> Judgement:
     first, second = sorted((row.filled("a"), row.filled("b")))
     if first == second:
-        raise row.rejection(f"a and b must be two corruptions, got {first} twice")
+        raise row.rejection(f"a and b must be different corruptions, got {first} twice")
     subject = row.cells.get("subject", "")
     response = _yes_no(row, "same") if row["same"] else ""
     return Judgement(first, second, subject, _yes_no(row, "shown_same"), response)
@@ -155,7 +156,7 @@ def _yes_no(row: CsvRow, column: str) -> str:
 
 
 def analyze(judgements: Iterable[Judgement]) -> list[PairResult]:
-    """Return the result of every pair, sorted by name, with p-values corrected over all pairs."""
+    """Return the result for every pair, sorted by name, with p-values corrected over all pairs."""
     by_pair = sorted(judgements, key=lambda judgement: (judgement.a, judgement.b))
     groups = groupby(by_pair, lambda judgement: (judgement.a, judgement.b))
     results = [
@@ -173,8 +174,8 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     responded = [judgement for judgement in judgements if judgement.response]
     if not responded:
         return None
-    # Each response of an unknown participant counts as a participant, as if responses were
-    # independent.
+    # Each response of an unknown participant counts as a separate participant, as if responses
+    # were independent.
     names = [
         judgement.subject or f"response {number}" for number, judgement in enumerate(responded)
     ]
@@ -191,7 +192,7 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
         for count, asked in (of_same, of_different)
     )
     pooled = float(binomtest(n_correct, n_judgements, 0.5).pvalue)
-    # Correct minus incorrect per participant, which is symmetric around 0 at chance level.
+    # Correct minus incorrect responses per participant, symmetric around 0 at chance level.
     by_participant = sign_flip(2 * correct - counts)
     return PairResult(
         a,
@@ -221,7 +222,7 @@ def _rate(n_different: tuple[int, int]) -> float:
 
 
 def judgements_file(path: Path) -> Path | None:
-    """Return the file of judgements in the folder of a study or an export; None if missing."""
+    """Return the judgement file in the folder of a study or an export, or None if it is missing."""
     for file in (path / FILE, path / "export" / FILE):
         if file.is_file():
             return file
@@ -229,7 +230,7 @@ def judgements_file(path: Path) -> Path | None:
 
 
 def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
-    """Return the result of one pair; raise a UsageError if there are no judgements of it."""
+    """Return the result for one pair; raise a UsageError if there are no judgements of it."""
     names = {name for result in results for name in (result.a, result.b)}
     for name in (a, b):
         if name not in names:
@@ -237,4 +238,4 @@ def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
     for result in results:
         if {result.a, result.b} == {a, b}:
             return result
-    raise UsageError(f"There are no judgements of {a} and {b}: give another pair.")
+    raise UsageError(f"There are no judgements of {a} and {b}: choose another pair.")

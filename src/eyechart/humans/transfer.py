@@ -1,8 +1,8 @@
-"""Classes of corruptions that are similar to humans, within which responses are transferred.
+"""Classes of corruptions that look similar to humans; responses are transferred within a class.
 
-Classes are data with provenance: the published ones come with the package, others are found by
-studies and stored in files of the same format. Responses are never transferred outside of these
-classes.
+Classes are data with provenance: the published ones come with the package; others result from
+studies and are stored in files of the same format. Responses are never transferred from one class
+to another.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,32 +20,32 @@ from eyechart.core.yaml_text import parse_yaml
 from eyechart.suites.suite import all_entries, find_entry
 
 PUBLISHED, NONE = "published", "none"
-"""Names of classes that need no file: those of the VCR paper, and none at all."""
+"""Values that need no file: the classes of the VCR paper, and no classes at all."""
 
 STUDY = "study"
 KIND, VERSION = "similar-classes", 1
 
 EXPERIMENTS = {"noise": "uniform_noise", "lowpass": "gaussian_blur"}
-"""Corruption whose class a published experiment belongs to."""
+"""Maps a published experiment to a corruption in the same class."""
 
 SAME = {"lowpass": "gaussian_blur", "contrast": "contrast"}
-"""Corruption that a published experiment shows, apart from color.
+"""Maps a published experiment to the corruption that it showed, apart from color.
 
-`noise` has no entry: contrast was reduced to 30 % before the noise was added.
+`noise` has no entry, because contrast was reduced to 30 % before the noise was added.
 """
 
 
 @dataclass(frozen=True)
 class CorruptionClass:
-    """Class of similar corruptions with its evidence.
+    """A class of similar corruptions, with the evidence for it.
 
     Attributes:
         name: Name of the class.
-        members: Corruptions.
-        provenance: "published", or "study" if data of a study were tested.
+        members: Corruptions in the class.
+        provenance: "published", or "study" if it results from testing a study's data.
         test: Test that was used.
-        p: Smallest corrected p-value of its pairs; None if unknown.
-        n: Smallest number of responses or judgements of a pair; None if unknown.
+        p: Smallest corrected p-value among the pairs in the class; None if unknown.
+        n: Smallest number of responses or judgements for any of these pairs; None if unknown.
         source: Name of the data.
     """
 
@@ -75,13 +75,13 @@ class ComparedPair:
         a: First corruption.
         b: Second corruption.
         of: "accuracy" or "consistency" (curves), or "judgements" (same/different).
-        published_rule: "overlap" or "apart" by the 83 % intervals; "" for judgements.
-        p: P-value of the largest difference along the curves (simultaneous test), or of the
+        published_rule: "overlap" or "apart", according to the 83 % intervals; "" for judgements.
+        p: P-value of the largest difference between the curves (simultaneous test), or of the
             accuracy of judgements.
         p_holm: `p`, corrected over all pairs.
         largest: Largest difference, or accuracy of judgements.
         at_most: Upper 95 % limit of `largest`.
-        n: Number of responses to the corruption with fewer, or number of judgements.
+        n: Number of responses to the corruption that has fewer, or number of judgements.
         verdict: "similar", "different" or "undecided".
     """
 
@@ -107,7 +107,7 @@ class SimilarClasses:
     pairs: tuple[ComparedPair, ...] = ()
 
     def find(self, name: str) -> CorruptionClass | None:
-        """Return the class of a corruption or published experiment; None if it has none."""
+        """Return the class of a corruption or published experiment, or None if it has none."""
         return next(
             (
                 corruption_class
@@ -118,16 +118,16 @@ class SimilarClasses:
         )
 
     def name_of(self, name: str) -> str | None:
-        """Return the name of the class of a corruption or experiment; None if it has none."""
+        """Return the name of a corruption's or experiment's class, or None if it has none."""
         corruption_class = self.find(name)
         return None if corruption_class is None else corruption_class.name
 
     def is_tested(self, name: str) -> bool:
-        """Whether similarity of this corruption with others was tested; otherwise it is unknown."""
+        """Return whether the similarity of this corruption to others was tested."""
         return _has(self.tested, name)
 
     def members_of(self, experiment: str) -> tuple[str, ...]:
-        """Return the corruptions that an experiment can be used for, its own first."""
+        """Return the corruptions for which an experiment can be used, starting with its own."""
         same, corruption_class = SAME.get(experiment), self.find(experiment)
         first = (same,) if same else () if experiment in EXPERIMENTS else (experiment,)
         return tuple(
@@ -147,13 +147,15 @@ def _published() -> SimilarClasses:
 
 
 def find_classes(names: str | Sequence[str]) -> SimilarClasses:
-    """Return the classes of "published", "none", or files written by `humans similar --out`.
+    """Return the classes for "published", "none", or files written by `humans similar --out`.
 
-    With several sources, a corruption has the class of the first source that contains it.
+    With several sources, a corruption's class comes from the first source that contains it.
     """
     chosen = [names] if isinstance(names, str) else list(names)
     if NONE in chosen and len(chosen) > 1:
-        raise UsageError("--similar none must be the only value: omit it, or the others.")
+        raise UsageError(
+            "--similar none cannot be combined with other values: omit it, or omit them."
+        )
     parts = [_find(name) for name in chosen]
     classes, tested = _put_together(parts)
     return SimilarClasses(
@@ -165,7 +167,7 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
 
 
 def write_classes(path: Path, similar: SimilarClasses) -> None:
-    """Write classes atomically to a YAML file that `find_classes` reads."""
+    """Write classes atomically to a YAML file that `find_classes` can read."""
     check_replaceable(path)
     content = {
         "kind": KIND,
@@ -184,7 +186,7 @@ def write_classes(path: Path, similar: SimilarClasses) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise a UsageError if the path exists and is not a file of classes."""
+    """Raise a UsageError if the path exists and is not a file of similar classes."""
     if not path.exists():
         return
     try:
@@ -210,17 +212,17 @@ def read_classes(path: Path) -> SimilarClasses:
     except (KeyError, TypeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(
-            f"{path} must be a file of similar classes, as eyechart humans similar --out writes:"
+            f"{path} must be a file of similar classes written by eyechart humans similar --out:"
             f" {reason}."
         ) from None
 
 
 def is_direct(experiment: str, corruption: str) -> bool:
-    """Whether the experiment showed humans this corruption itself.
+    """Return whether humans saw this corruption itself in the experiment.
 
-    A bare name matches the corruption of any suite that it resolves to: frost is ImageNet-C's and
-    VCR's, and uniform_noise, which only VCR has, is vcr/uniform_noise. A name with a suite matches
-    only that one.
+    A name without a suite matches every suite's corruption with that name: frost matches those of
+    ImageNet-C and VCR, and uniform_noise, which only VCR has, matches vcr/uniform_noise. A name
+    with a suite matches only that suite's corruption.
     """
     if experiment == corruption or SAME.get(experiment) == bare_name(corruption):
         return True
@@ -231,17 +233,17 @@ def is_direct(experiment: str, corruption: str) -> bool:
 
 
 def direct_names(experiment: str) -> list[str]:
-    """Return the corruptions of published suites that humans saw in an experiment."""
+    """Return the corruptions in published suites that humans saw in an experiment."""
     return [name for name in all_entries() if is_direct(experiment, name)]
 
 
 def bare_name(corruption: str) -> str:
-    """Return the name without the prefix of VCR; names of other suites are unchanged."""
+    """Return the name without the prefix vcr/; names with other suites are unchanged."""
     return corruption.removeprefix("vcr/")
 
 
 def class_of(name: str) -> str | None:
-    """Return the published class of a corruption or experiment; None if it has none."""
+    """Return the published class of a corruption or experiment, or None if it has none."""
     return published_classes().name_of(name)
 
 
@@ -249,7 +251,7 @@ def grouped(names: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tupl
     """Return groups of at least two names in which all pairs are alike, largest first.
 
     Similarity is not transitive, so a name joins a group only if it is similar to every member. A
-    name that fits several groups is in the largest, then in the first.
+    name that fits into several groups is put into the largest, or into the first of equal size.
 
     Example:
         >>> grouped(["a", "b", "c"], [("a", "b"), ("b", "c")])
@@ -276,7 +278,7 @@ def _grown(first: str, names: Sequence[str], pairs: set[frozenset[str]]) -> tupl
 
 
 def _has(members: Iterable[str], name: str) -> bool:
-    """Whether a corruption or experiment is among the members, with or without suite."""
+    """Return whether a corruption or experiment is among the members, with or without suite."""
     # Published experiments are looked up by the corruption whose class they belong to.
     names = {name, EXPERIMENTS.get(name, name)}
     # In both directions, because either name may lack its suite.
@@ -302,21 +304,22 @@ def _find(name: str) -> SimilarClasses:
 
 
 def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass], list[str]]:
-    """Return classes with unique names without members of earlier ones, and what was tested.
+    """Return the merged classes of several sources, and all corruptions that were tested.
 
-    A class with a single corruption left is dropped, and that corruption counts as not tested.
+    Names of classes are made unique, and a class loses members that an earlier source contains. A
+    class with a single corruption left is dropped, and that corruption counts as not tested.
     """
     classes: list[CorruptionClass] = []
     tested: dict[str, None] = {}
     for part in parts:
-        # Of earlier sources only: within one source no corruption is in two classes.
+        # Only from earlier sources: within one source no corruption is in two classes.
         earlier = [member for earlier_class in classes for member in earlier_class.members]
         alone: set[str] = set()
         for corruption_class in part.classes:
             members = tuple(name for name in corruption_class.members if not _has(earlier, name))
             if len(members) < 2:
-                # The rest of a class that an earlier source has split is not evidence for this
-                # corruption.
+                # What remains of a class that an earlier source has split is not evidence for
+                # this corruption.
                 alone |= set(members)
                 continue
             is_known = any(corruption_class.name == other.name for other in classes)
@@ -341,7 +344,7 @@ def _classes(content: object) -> SimilarClasses:
     for name in members:
         # A corruption in two classes would have two sources of transferred responses.
         if members.count(name) > 1:
-            raise ValueError(f"{name} must be in one class, got {members.count(name)}")
+            raise ValueError(f"{name} must be in one class, but is in {members.count(name)}")
     pairs = tuple(ComparedPair(**pair) for pair in content.get("pairs") or ())
     tested = dict.fromkeys((*map(str, content.get("tested") or ()), *members))
     return SimilarClasses(source, classes, tuple(tested), pairs)
@@ -349,7 +352,7 @@ def _classes(content: object) -> SimilarClasses:
 
 def _rounded(values: Mapping[str, object]) -> dict[str, object]:
     return {
-        # Rounded for readability; more digits are below the accuracy of the bootstrap.
+        # Rounded for readability; further digits would exceed the precision of the bootstrap.
         k: round(value, 6) if isinstance(value, float) else value
         for k, value in values.items()
     }

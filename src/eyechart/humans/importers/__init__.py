@@ -1,6 +1,6 @@
-"""Formats of human data: each module declares one by its name, with a function `read`.
+"""Formats of human data; each module is named after its format and has a function `read`.
 
-Imports nothing slow, because the command line lists the formats.
+This package imports nothing slow, because the command line lists the formats.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from eyechart.humans.import_settings import ImportSettings
 
 Importer = Callable[[Sequence[Path], "ImportSettings"], "HumanResponses"]
-"""Function that returns the responses in files; settings supply values that the files lack."""
+"""Function that returns the responses in files; the settings supply values that the files lack."""
 
 FORMATS: Registry[Importer] = Registry("format")
 
-# In order of file names; a new format needs no entry in a list.
+# In order of file names, so that a new format needs no entry in a list.
 for _module in iter_modules(__path__):
     FORMATS.add_lazily(_module.name.replace("_", "-"), f"{__name__}.{_module.name}:read")

@@ -11,14 +11,14 @@ from eyechart.humans.human_responses import HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 
 COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
-"""For each column of rates: the column of hits, and the property it measures."""
+"""For each column with rates: the column with the number of hits, and the field that it fills."""
 
 CHOICES = 2
-"""Number of choices in the experiment that this format comes from."""
+"""Number of choices in the experiment for which this format was made."""
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the responses in tables of counts by Δv; the columns determine the property."""
+    """Return the responses in tables of counts by Δv: accuracy or consistency, by their columns."""
     rows: list[tuple[str, float, int, dict[str, float]]] = []
     for path in paths:
         rate = next((name for name in COUNTED if name in column_names(path)), None)
@@ -27,7 +27,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         number, known = COUNTED[rate]
         for row in read_rows(path, ("iqa", rate, "count", number)):
             total, hits = row.whole("count"), row.whole(number)
-            # Empty bins are listed, too.
+            # The tables also list empty bins.
             if not total:
                 continue
             # Rates in these tables are rounded; a larger difference means an inconsistent row.
@@ -36,11 +36,11 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
             corruption = row.cells.get("corruption") or options.corruption
             if not corruption:
                 raise UsageError(
-                    f"{path} does not name the corruption of the images: give a corruption."
+                    f"{path} does not name the corruption of the images: pass a corruption."
                 )
             rows.append((corruption, row.share("iqa"), total, {known: hits / total}))
     if not rows:
-        raise UsageError(f"{paths[0]} counts no responses.")
+        raise UsageError(f"{paths[0]} contains no responses.")
     corruptions, delta_v, trials, rates = zip(*rows, strict=True)
     return make_responses(
         len(rows),

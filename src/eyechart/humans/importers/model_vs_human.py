@@ -1,4 +1,4 @@
-"""Import tables of the model-vs-human toolbox: one row per trial."""
+"""Import tables from the model-vs-human toolbox, with one row per trial."""
 
 import re
 from collections.abc import Sequence
@@ -15,22 +15,21 @@ from eyechart.humans.importing import check_corruption, read_labels
 from eyechart.humans.placement import Placement, find_placement, strength_of
 
 ORIGINAL = re.compile(r"n\d{8}_\d+")
-"""Name of the original ImageNet image within the name of a stimulus file."""
+"""Name of the original ImageNet image, which is part of a stimulus file's name."""
 
 STIMULUS = re.compile(
     r"\d+_(?P<experiment>[^_]+)_[^_]+_(?P<condition>[^_]+)_[^_]+_\d+_(?P<image>.+)"
 )
-"""Stimulus file of model-vs-human: trial, experiment, observer, condition, category, number, image.
-"""
+"""File name of a stimulus: trial, experiment, observer, condition, category, number and image."""
 
 COLUMNS = ("subj", "object_response", "category", "condition", "imagename")
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the responses in tables of the model-vs-human toolbox, one row per trial.
+    """Return the responses in tables from the model-vs-human toolbox, one row per trial.
 
-    Without Δv (neither placement nor column delta_v) there are no curves, only error consistency κ.
-    Experiments are then named after their files, unless a corruption is given.
+    Without Δv (neither a placement nor a column delta_v) there are no curves, only error
+    consistency κ. Experiments are then named after their files, unless a corruption is passed.
     """
     placement = None if options.placement is None else find_placement(options.placement)
     rows: list[CsvRow] = []
@@ -43,7 +42,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
         if not name and "corruption" not in file_rows[0] and "delta_v" in file_rows[0]:
             # A curve belongs to a corruption; a file name is not one.
             raise UsageError(
-                f"{path} must name the corruption of the images: give a placement or a corruption."
+                f"{path} must name the corruption of the images: pass a placement or a corruption."
             )
         names += [
             name or row.cells.get("corruption") or experiment_of(path)
@@ -69,24 +68,24 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
 
 
 def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> FloatArray:
-    """Return Δv of each row; NaN if the table has none and there is no placement."""
+    """Return each row's Δv, or NaN if neither the table nor a placement provides it."""
     if "delta_v" in rows[0]:
         return np.array([row.share("delta_v", unknown=True) for row in rows])
     return np.full(len(rows), np.nan) if placement is None else _placed(rows, placement)
 
 
 def experiment_of(path: Path) -> str:
-    """Return the experiment of a file: "sketch" for sketch_subject-01_session_1.csv."""
+    """Return the experiment in a file's name: "sketch" for sketch_subject-01_session_1.csv."""
     return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
-    """Return Δv of each row, spread evenly over the condition's distribution, per participant."""
+    """Return a Δv for each row, spread evenly over the condition's distribution per participant."""
     groups: dict[tuple[str, float], list[int]] = {}
     for index, row in enumerate(rows):
         try:
             strength = strength_of(row["condition"])
-            # Raises for a strength that the placement lacks, so that the message can name the row.
+            # Raises if the placement lacks this strength, so that the message can name the row.
             placement.spread(strength, 1)
         except UsageError as error:
             raise row.rejection(str(error).rstrip(".")) from None
@@ -101,10 +100,10 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
 
 
 def stimulus_of(name: str) -> tuple[str, str, str]:
-    """Return experiment, condition and image of a stimulus from its file name.
+    """Return the experiment, condition and image in the file name of a stimulus.
 
-    "0001_ske_s01_0_boat_00_boat-0068.png" is ("ske", "0", "boat-0068") for every observer: trial
-    and observer are not part of it. For other names, experiment and condition are "".
+    The trial and the observer in the name are ignored. If the name has a different format, the
+    experiment and the condition are "".
 
     Example:
         >>> stimulus_of("0001_ske_s01_0_boat_00_boat-0068.png")

@@ -1,4 +1,4 @@
-"""Import tables of trials with eyechart's columns: one row per trial."""
+"""Import tables of trials with eyechart's own columns, one row per trial."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Import tables with the columns of the VCR study: one row per response."""
+"""Import tables with the columns of the VCR study, one row per response."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +14,8 @@ COLUMNS = ("orig_pred", "transf_pred", "label", "vd_score")
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the responses in tables with the columns of the VCR study.
 
-    `transf_pred` is the response to the corrupted image, `orig_pred` that to the clean image by
-    another participant, and `vd_score` is Δv.
+    `transf_pred` is the response to the corrupted image, `orig_pred` is another participant's
+    response to the clean image, and `vd_score` is Δv.
     """
     rows = [row for path in paths for row in read_rows(path, COLUMNS, former=FORMER_NAMES)]
     clean = [response_of(row["orig_pred"]) for row in rows]
