@@ -679,6 +679,16 @@ def test_what_is_written_is_read_again(write, tmp_path):
     assert reference.name == "people" and reference.match("frost") == "frost"
 
 
+def test_a_file_that_version_1_wrote_is_read():
+    # written by `write_responses` of version 1 itself, with one judgement
+    responses = read_responses(DATA / "responses_version1.parquet")
+    assert responses.image.tolist() == ["p", "q"]
+    assert responses.response.tolist() == ["cat", "bear"]
+    assert responses.clean_response.tolist() == ["cat", "dog"]
+    assert (responses.citation, responses.license) == ("Someone 2020", "CC BY 4.0")
+    assert responses.judgements == (Judgement("fog", "frost", "a", "different", "same"),)
+
+
 def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
     path = tmp_path / "mine.parquet"
     for write_theirs, sentence in (

@@ -22,7 +22,7 @@ KIND, VERSION = "responses", "2"
 FORMER_KIND, FORMER_VERSION = "answers", "1"
 FORMER_NAMES = {
     "picture": "image", "answer": "response", "clean_answer": "clean_response", "said": "response",
-    "license": "license",
+    "licence": "license",
 }  # fmt: skip
 """Maps the column and metadata names in files of version 1 to the current names."""
 
