@@ -59,7 +59,7 @@ def limited_threads(count: int) -> Iterator[None]:
 def in_turns(
     ours: Callable[[], None], batch: int, theirs: Callable[[int], None] | None, seconds: float
 ) -> tuple[float, float | None, float | None]:
-    """Return the rates of eyechart and the rival, and their ratio, as medians over rounds of equal length.
+    """Return the rates of eyechart and the rival and their ratio, as medians over equal rounds.
 
     The two alternate, so that a temporary slowdown of the machine affects both in the same round.
     """

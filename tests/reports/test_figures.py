@@ -527,7 +527,7 @@ def test_a_scale_corrected_for_chance_is_named(vcr):
     model = replace(model, results=replace(model.results, spaces={"entry16": space}))
     for models, said in (((model,), True), (part.models, False)):
         figure = human_index_figure.draw_human_index(replace(part, models=models), "entry16", NOISE)
-        assert ("less chance" in in_title(figure, "accuracy").get_title(loc="left")) is said
+        assert ("chance-corrected" in in_title(figure, "accuracy").get_title(loc="left")) is said
 
 
 def test_long_names_stay_different(vcr):

@@ -104,7 +104,7 @@ def test_models_that_share_a_file_name_stay_different():
 def test_kinds_are_repeated_or_listed():
     assert hidden_kinds(("names", "paths,images")) == ("paths", "names", "images")
     assert hidden_kinds("images, names") == ("names", "images") and hidden_kinds(()) == ()
-    with pytest.raises(UsageError, match=r"Unknown kind of --hide 'path'\. Did you mean 'paths'"):
+    with pytest.raises(UsageError, match=r"Unknown value of --hide 'path'\. Did you mean 'paths'"):
         hidden_kinds("path")
 
 
@@ -126,7 +126,7 @@ def test_a_category_is_given_by_the_model_s_own_name(run, private, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--hide", "folders"), "Unknown kind of --hide 'folders'"),
+        (("--hide", "folders"), "Unknown value of --hide 'folders'"),
         (("--hide", "images", "--serve"), "--hide applies to written reports only"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Reports: contents as data (`series`), renderers `html`, `figures`, `terminal`, `browse`.
+"""Reports: contents as data (`series`), and renderers (`html`, `figures`, `terminal`, `browse`).
 
-No score is computed here; the contents are decided once, in `series`.
+No score is computed here. `series` decides the contents once for all renderers.
 """

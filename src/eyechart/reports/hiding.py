@@ -1,7 +1,7 @@
-"""Hide parts of a report before it is shared: paths, file names of images, example images.
+"""Hide information in a report before it is shared: paths, image file names, example images.
 
-They are removed from the runs before anything is drawn or written, so that they cannot appear in a
-page, a card or a figure. Slow imports are inside functions: the command line lists the kinds.
+It is removed from the runs before anything is drawn or written, so that it cannot appear in a page,
+a card or a figure. Slow imports are inside functions, because the command line imports this module.
 """
 
 import re
@@ -23,12 +23,12 @@ HIDEABLE: Mapping[str, str] = {
     NAMES: "file names of images",
     IMAGES: "example images",
 }
-"""What can be hidden, by the name of its kind."""
+"""What can be hidden: the names that --hide accepts, with descriptions."""
 
 Hide = Annotated[
     tuple[str, ...],
     Option(
-        help=f"Hide parts that must not be shared: {one_of(HIDEABLE)}; repeatable, or a "
+        help=f"Hide what must not be shared: {one_of(HIDEABLE)}; repeatable, or a "
         "comma-separated list.",
         group="Output",
         metavar="KIND",
@@ -36,10 +36,10 @@ Hide = Annotated[
 ]
 
 SOURCE = "a hidden source"
-"""Words for the folder of images."""
+"""Text shown instead of the folder of images."""
 
 CORRUPTIONS = ("corruptions", "means_over")
-"""Settings whose values have slashes but are not paths, such as vcr/gaussian_noise."""
+"""Settings whose values contain slashes but are not paths, such as vcr/gaussian_noise."""
 
 LOCAL = re.compile(r"~?[/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
 """The beginning of a path on this machine; hf:org/model has none."""
@@ -50,17 +50,17 @@ ABSOLUTE = re.compile(
     r"(?<![\w.:/\\<~])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^\s'\"/\\,;:()<>]+[/\\])*"
     r"([^\s'\"/\\,;:()<>]+)"
 )
-"""A path inside a sentence; its last part is the group."""
+"""A path inside a sentence; the group matches its last component."""
 
 Value = TypeVar("Value")
 Rewrite = Callable[[str], str]
 
 
 def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the kinds to hide, each once; a string may list several, separated by commas.
+    """Return what to hide, without duplicates; a string may contain several names and commas.
 
     Raises:
-        UsageError: If a kind is unknown.
+        UsageError: If a name is unknown.
 
     Example:
         >>> hidden_kinds(["paths,images", "paths"])
@@ -70,14 +70,14 @@ def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
     kinds = [kind.strip() for text in texts for kind in text.split(",")]
     for kind in kinds:
         if kind not in HIDEABLE:
-            raise unknown_name("kind of --hide", kind, HIDEABLE)
+            raise unknown_name("value of --hide", kind, HIDEABLE)
     return tuple(kind for kind in HIDEABLE if kind in kinds)
 
 
 def hide_in_runs(
     runs: Sequence["Run"], kinds: Sequence[str], categories: Mapping[str, str]
 ) -> tuple[dict[str, str], list["Run"]]:
-    """Return the categories of models and the runs without what is to be hidden."""
+    """Return the categories of models and the runs, without the hidden information."""
     changed = list(runs)
     if IMAGES in kinds:
         changed = [_with(run, examples=()) for run in changed]
@@ -98,7 +98,7 @@ def _with(run: "Run", **update: object) -> "Run":
 
 
 def hide_paths(value: Value) -> Value:
-    """Return a value without the folders of files, in strings that are names or sentences."""
+    """Return a value with folders removed from all paths in its strings."""
 
     def rewrite(text: str) -> str:
         # Embedded images and chart templates are strings too.
@@ -119,7 +119,7 @@ def _image_names(run: "Run") -> Iterable[str]:
 
 
 def _numbered(runs: Sequence["Run"]) -> dict[str, str]:
-    """Return a number for each image, the same in all runs."""
+    """Return a numbered name for each image, the same in all runs."""
     names = dict.fromkeys(name for run in runs for name in _image_names(run))
     return {name: f"image {number}" for number, name in enumerate(names, 1)}
 
@@ -127,7 +127,7 @@ def _numbered(runs: Sequence["Run"]) -> dict[str, str]:
 def _in_sentences(names: Mapping[str, str]) -> Rewrite:
     """Return a function that replaces names of images in a sentence."""
     endings = {PurePath(name).suffix for name in names}
-    # Longer names first: one may be the end of another.
+    # Longer names first, because a name may be the suffix of another.
     last = {PurePath(name).name: text for name, text in names.items()}
     ordered = sorted({**last, **names}.items(), key=lambda pair: -len(pair[0]))
 
@@ -145,7 +145,7 @@ def _in_sentences(names: Mapping[str, str]) -> Rewrite:
 
 
 def names_without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return names without folders for the models whose names have any, all of them unique."""
+    """Return unique names without folders for the models whose names contain folders."""
     unique = list(dict.fromkeys(names))
     shorter: dict[str, str] = {}
     for name in unique:
@@ -160,7 +160,7 @@ def names_without_folders(names: Iterable[str]) -> dict[str, str]:
 
 
 def _without_folder(name: str) -> str:
-    """Return a name without its folder, if it is the path of a file or of a folder."""
+    """Return a name without its folder, if it is the path of a file or folder."""
     from eyechart.models.card import CARD_SUFFIXES
     from eyechart.models.defenses.registry import split_name
     from eyechart.models.find import FILES
@@ -216,7 +216,7 @@ def _last(text: str) -> str:
 
 
 def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
-    """Return a function that replaces paths in a sentence: known ones, then any other path."""
+    """Return a function that replaces paths in a sentence: first known paths, then all others."""
     ordered = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
 
     def rewrite(text: str) -> str:
@@ -231,7 +231,7 @@ def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
 
 
 def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
-    """Return the replacement of a string: of the whole if it is known, else of its parts."""
+    """Return a function that replaces a whole string if it is known, or else names within it."""
     return lambda text: exact[text] if text in exact else in_sentences(text)
 
 

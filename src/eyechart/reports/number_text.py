@@ -21,12 +21,12 @@ Ends = tuple[float | None, float | None]
 
 
 def known(end: float | None) -> float | None:
-    """Return the end of an interval, or None (an empty cell) if it is undetermined (NaN)."""
+    """Return the limit of an interval, or None (an empty cell) if it is undetermined (NaN)."""
     return None if end is None or math.isnan(end) else end
 
 
 def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
-    """Return both ends, each formatted by `text`, as "0.12–0.34", or "undetermined"."""
+    """Return both limits, each formatted by `text`, as "0.12–0.34", or "undetermined"."""
     low, high = map(known, ends)
     if low is None or high is None:
         return UNDETERMINED
@@ -45,12 +45,12 @@ def estimate_texts(estimate: "Estimate", score: "Score", is_short: bool = True) 
 
 
 def with_unit(value: float, score: "Score") -> str:
-    """Return a score as in sentences: "0.623", or "62.3 %" if it is in percent."""
+    """Return a score as written in sentences: "0.623", or "62.3 %" if it is in percent."""
     return score.text(value) + (" %" if score.is_percent else "")
 
 
 def percent_text(share: float, decimals: int = 0) -> str:
-    """Return a share in percent that is not a score: a confidence, an error on an axis."""
+    """Return a fraction that is not a score as a percentage: a confidence, an error on an axis."""
     # "z": a small negative number that rounds to zero is shown without a minus sign.
     return f"{100 * share:z.{decimals}f} %"
 
@@ -61,7 +61,7 @@ def delta_v_text(delta_v: float | None) -> str:
 
 
 def rank_text(ends: tuple[float, float]) -> str:
-    """Return the range of a rank: "2–3", or "2" if both ends are equal."""
+    """Return the range of a rank: "2–3", or "2" if both limits are equal."""
     low, high = ends
     return f"{low:g}" if low == high else f"{low:g}–{high:g}"
 

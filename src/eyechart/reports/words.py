@@ -1,4 +1,4 @@
-"""Names of things in text: models, corruptions, suites, label spaces, ranges of Δv."""
+"""Names used in text for models, corruptions, suites, label spaces and ranges of Δv."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
@@ -31,7 +31,7 @@ NO_REFERENCE = "no human reference"
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """Return names that fit into a table: files without folder and suffix, if they still differ.
+    """Return names that fit into a table: files without folder and suffix, if still unique.
 
     Example:
         >>> short_names(["models/resnet50.pt", "efficientnet_lite0"])
@@ -104,7 +104,7 @@ def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[st
 
 
 def title_below(group: str, corruption: str) -> str:
-    """Return a title as papers shorten it below its group: "Defocus" for defocus blur."""
+    """Return a title as shortened in papers under a group heading: "Defocus" for defocus blur."""
     words = corruption_title(corruption).split()
     has_more = len(words) > 1 and words[-1].lower() in (group.lower(), *LEFT_OUT)
     return " ".join(words[:-1] if has_more else words)
@@ -121,7 +121,7 @@ def short_space(name: str) -> str:
 
 
 def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
-    """Return the human references of one corruption in words, given by property."""
+    """Return a description of the human references of one corruption, by property."""
     by_source: dict[str, list[str]] = {}
     for letter, comparison in comparisons:
         source = NO_REFERENCE if comparison is None else comparison.about

@@ -17,7 +17,7 @@ from eyechart.results.model_results import PropertyResults, SpaceResults
 from eyechart.scores.registry import PROPERTIES
 
 UNKNOWN = -1
-"""Unknown, where 1 means yes and 0 means no."""
+"""Value for unknown, where 1 means yes and 0 means no."""
 
 Json = dict[str, object]
 
@@ -209,7 +209,7 @@ def _line(curve: SampledCurve) -> Json:
 
 
 def _last(values: FloatArray) -> FloatArray:
-    """Return the values with missing ones sorted last."""
+    """Return the values with missing values replaced, so that they sort last."""
     return np.where(np.isnan(values), np.inf, values)
 
 

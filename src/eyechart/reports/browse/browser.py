@@ -1,4 +1,4 @@
-"""Map each address of the server to a reply, without any networking."""
+"""Return the reply of the server to each URL path, without any networking."""
 
 import json
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ KEPT = 64
 class Reply:
     """A reply: HTTP status, content type and content.
 
-    `is_report` is whether it is the report, which contains inline scripts.
+    `is_report` says whether the content is the report, which contains inline scripts.
     """
 
     status: int
@@ -82,7 +82,7 @@ class Browser:
         self._lock = Lock()
 
     def reply(self, path: str, query: str) -> Reply:
-        """Return the reply for an address; errors are replies with a message."""
+        """Return the reply for a URL path and query; errors are replies with a message."""
         try:
             return self._reply(path, query)
         except RequestError as error:
@@ -193,7 +193,7 @@ class _Query:
                 query, keep_blank_values=True, max_num_fields=16, errors="strict"
             )
         except ValueError:
-            raise RequestError(400, "The address has parameters that cannot be read.") from None
+            raise RequestError(400, "The parameters of the address cannot be read.") from None
         for name, values in values_by_name.items():
             if name not in known or len(values) > 1:
                 problem = "is given twice" if name in known else "is not known here"
@@ -227,6 +227,6 @@ def _template(name: str) -> str:
 
 
 def _colors() -> str:
-    """Return the start of the report's style sheet, which defines the color variables."""
+    """Return the beginning of the report's style sheet, which defines the color variables."""
     # The first blank line of the file ends the definitions of the variables.
     return _template("report.css").partition("\n\n")[0] + "\n"

@@ -1,4 +1,4 @@
-"""Images that others corrupted, read from their files and compared with the recorded digests."""
+"""Published corrupted images, read from their files and compared with the recorded digests."""
 
 import hashlib
 from functools import cached_property
@@ -19,7 +19,7 @@ from eyechart.testsets.published_files import Published, find_published
 
 
 class PublishedImages:
-    """Reads images from ImageNet-C's folders or CIFAR-10-C's arrays, or from `images` if moved.
+    """Reads images from ImageNet-C's folders or CIFAR-10-C's arrays, or from `images` if given.
 
     Clean images are not part of these datasets; they are read only if `images` contains them.
     """
@@ -92,7 +92,7 @@ class PublishedImages:
 
 
 def _with_any_suffix(folder: Path, name: str) -> Path:
-    """Return the file of an image, which may have another format than the recorded one."""
+    """Return the file of an image, which may be in a different format from the one recorded."""
     named = PurePosixPath(name)
     # The name comes from a file that may be from elsewhere: it must not lead out of the folder.
     if named.is_absolute() or ".." in named.parts:

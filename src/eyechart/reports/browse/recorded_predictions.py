@@ -43,7 +43,7 @@ Value = TypeVar("Value")
 class LastUsed(Generic[Key, Value]):
     """Cache of the last `max_values` values that `make` returned, by key.
 
-    Threads wait for each other, so that the same value is never made twice concurrently.
+    Threads wait for each other, so that no value is computed twice at the same time.
     """
 
     def __init__(self, make: Callable[[Key], Value], max_values: int) -> None:
@@ -79,7 +79,7 @@ class NamedPredictions:
 
 
 class RecordedPredictions:
-    """The records of a run. Tables are read on demand, and the most recent ones are cached.
+    """The recorded predictions of a run. Tables are read on demand; recent ones are cached.
 
     `samples` has the test set's columns by corruption, ordered by sample number.
     """
@@ -102,7 +102,7 @@ class RecordedPredictions:
 
     @cached_property
     def has_clean(self) -> bool:
-        """Whether the clean images were predicted too."""
+        """Whether the run also has predictions for the clean images."""
         return CLEAN in self.parts.names()
 
     def model(self, name: str) -> ModelResults:
@@ -112,7 +112,7 @@ class RecordedPredictions:
         return results
 
     def predictions(self, corruption: str, model: str, space: str) -> NamedPredictions:
-        """Return a model's predictions in a label space; in its first one if it lacks that."""
+        """Return a model's predictions in a label space, or in its first one if it lacks it."""
         spaces = self.model(model).spaces
         return self._named[corruption, model, space if space in spaces else next(iter(spaces))]
 

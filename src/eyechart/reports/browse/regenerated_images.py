@@ -31,7 +31,7 @@ WHERE = "start again with --images PATH, their current location"
 class ImageMaker(Protocol):
     """Regenerates the images of a run: uint8 (3, H, W), or a `UsageError` with the reason.
 
-    Both methods take one row with the test set's columns; `clean` takes that of the clean image.
+    Both methods take one row with the test set's columns; `clean` takes the row of the clean image.
     """
 
     def corrupted(self, row: pa.Table) -> Tensor:
@@ -57,7 +57,7 @@ class CleanImageSource:
 
 
 class RegeneratedImages:
-    """Regenerates images from clean ones in their recorded location, or in `images`."""
+    """Regenerates images from clean images at their recorded location or in `images`."""
 
     def __init__(self, run: Run, images: Path | None) -> None:
         recorded = run.results.images
@@ -72,7 +72,7 @@ class RegeneratedImages:
         images = load_listed([image], image.name, self.stimulus)
         (samples,) = read_samples(row, images, self.plan.entries())
         levels, keys = images.batch([0]), images.keys()
-        # Without clean statistics Δv, which is already recorded, is not measured again.
+        # Without clean statistics, Δv is not measured again; it is already recorded.
         clean_images = CleanImages(
             np.zeros(1, dtype=np.int64), levels, keys, find_ruler(self.plan.ruler), None, CPU,
             self.plan.seed, self.plan.jpeg,

@@ -18,7 +18,7 @@ NAMES = (LOOPBACK, "localhost")
 """Host names that requests from this machine may use."""
 
 QUIET_S = 30
-"""Seconds after which a silent connection is closed."""
+"""Seconds after which an idle connection is closed."""
 
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def server_bind(self) -> None:
-        """Bind without looking up this machine's host name, which may take long."""
+        """Bind without looking up this machine's host name, which can be slow."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
 
@@ -91,8 +91,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _reply(self) -> Reply:
         if not self._is_for_us():
-            # DNS rebinding: a foreign host name may resolve to this machine, to let its page read
-            # ours.
+            # DNS rebinding: a foreign host name may resolve to this machine, so that its page could
+            # read the report.
             sentence = f"This server responds to {self.server.url} only."
             return plain_reply({"error": sentence}, 403)
         try:
@@ -106,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
             raise
         except Exception as error:
             traceback.print_exc()
-            sentence = f"Internal error of eyechart ({type(error).__name__}: {error})."
+            sentence = f"Internal error in eyechart ({type(error).__name__}: {error})."
             return plain_reply({"error": sentence}, 500)
 
     def _is_for_us(self) -> bool:
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
 def make_server(report: Report, port: int = 0, images: Path | None = None) -> Server:
     """Return a server that listens but does not reply yet; port 0 selects any free port.
 
-    `images` is the folder of the clean images, if they were moved since the runs.
+    `images` is the folder of the clean images, if they have been moved since the runs.
     """
     if not isinstance(port, int) or not 0 <= port < 65536:
         raise UsageError(f"The port must be a whole number from 0 to 65535, got {port!r}.")
@@ -145,8 +145,7 @@ def make_server(report: Report, port: int = 0, images: Path | None = None) -> Se
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(
-            f"Cannot listen on port {port}: {reason}; give another --port, or 0 for any that is"
-            " free."
+            f"Cannot listen on port {port}: {reason}; give another --port, or 0 for any free port."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The four areas between a model's curve and the human one: below each, and where one is ahead."""
+"""The areas under a model's curve and the human curve, and where one is ahead of the other."""
 
 from functools import partial
 
@@ -24,7 +24,7 @@ from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.6
 DIGIT = 4.8
-"""Width reserved per digit of the numbers before their labels, in points."""
+"""Width reserved for each digit of the numbers to the left of their labels, in points."""
 HATCHES = {"humans": "/" * 5, "model": "\\" * 5}
 
 
@@ -35,7 +35,7 @@ def plan_areas(report: Report) -> Planned:
         for model in part.models:
             series = area_panels_of(part, model)
             if not series:
-                yield f"No areas of {suite_title(part.suite)}: there is no human reference."
+                yield f"No areas for {suite_title(part.suite)}: there is no human reference."
                 continue
             words = ("areas", *suite_words(report, part), model.short)
             caption = (
@@ -46,7 +46,7 @@ def plan_areas(report: Report) -> Planned:
 
 
 def draw_areas(series: list[AreaPanel]) -> Figure:
-    """Return a panel for each corruption and property in which a model is compared with humans."""
+    """Return a figure with a panel for each corruption and property compared with humans."""
     figure, axes = panels(len(series), HEIGHT)
     several = len({panel.letter for panel in series}) > 1
     for panel_axes, panel in zip(axes, series, strict=True):

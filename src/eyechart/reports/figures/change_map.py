@@ -1,4 +1,4 @@
-"""An image of where information was lost: clean, corrupted and the map, side by side."""
+"""An image that shows where information was lost: clean, corrupted and loss map, side by side."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from eyechart.reports.figures.gallery_sheet import CAPTION, FAINT, GRAY, INK, NA
 
 MARGIN, GAP, BAR = 28, 14, 16
 SMALLEST, LARGEST, NARROWEST = 320, 640, 240
-"""Limits of an image's longer side as shown, and the minimum width of its caption, in px."""
+"""Minimum and maximum of an image's longer side, and minimum width of its caption, in px."""
 
 BRIGHTEST = 1.5
 """Upper end of the color scale: 1.5 times the image's mean information per pixel."""
@@ -22,10 +22,10 @@ def draw_map(
     headline: str,
     name: str,
 ) -> Image.Image:
-    """Return the two images and the map `lost` (H, W) of `loss_map`, with its color scale.
+    """Return an image with both images and the map `lost` (H, W) from `loss_map`, with its scale.
 
-    The scale is the same for all images, so that maps can be compared. Without a map, as for a
-    constant image, its panel is left empty.
+    The scale is the same for all images, so that maps can be compared. Without a map (for
+    example, for a constant image) its panel is left empty.
     """
     panels = [_shown(clean.convert("RGB")), _shown(corrupted.convert("RGB"))]
     if lost is not None:
@@ -62,7 +62,7 @@ def _shown(image: Image.Image) -> Image.Image:
 
 
 def _fitting(pen: ImageDraw.ImageDraw, name: str, width: int) -> str:
-    """Return as much of the name as fits, in characters that the font has."""
+    """Return as much of the name as fits, using only characters that the font has."""
     text = "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
     while pen.textlength(text, font(CAPTION)) > width:
         # Three dots replace four characters, so that every round shortens the text by one.

@@ -30,12 +30,12 @@ from eyechart.scores.registry import PROPERTIES
 HEIGHT = 1.35
 STYLES: Mapping[str, Dash] = {"a": "-", "p": (0, (4, 1.5))}
 MANY = 7
-"""Number of models from which bands are omitted, because they would hide each other."""
+"""Number of models at which bands are omitted, because they would hide each other."""
 
 
 @planned
 def plan_curves(report: Report) -> Planned:
-    """Return an overview for each test and label space; two if there are many models."""
+    """Return an overview for each test and label space, or two if there are many models."""
     for part in report.parts:
         for index, space in enumerate(part.spaces):
             fitted = [
@@ -44,7 +44,7 @@ def plan_curves(report: Report) -> Planned:
                 if any(panel.curves for panel in curve_panels(part, space, letter))
             ]
             if not fitted:
-                yield f"No curves of {suite_title(part.suite)}: none could be fitted."
+                yield f"No curves for {suite_title(part.suite)}: none could be fitted."
                 continue
             words = ("curves", *suite_words(report, part), *((space,) if index else ()))
             together = len(part.models) <= FEW
@@ -63,7 +63,7 @@ def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:
 
 
 def _band(part: Part) -> float:
-    """Return the opacity of bands, 0 for none."""
+    """Return the opacity of bands; 0 means no bands."""
     count = len(part.models)
     return 0.16 if count <= FEW else 0.08 if count < MANY else 0.0
 

@@ -27,15 +27,17 @@ STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
 SCREEN_DPI = 110
 FEW = 3
-"""Maximum number of models with bands and bins; more could not be told apart. Files have them all.
+"""Maximum number of models drawn with bands and bins, because more would be indistinguishable.
+
+Files contain all bands and bins.
 """
 
 INCHES = 0.085
-"""Width of a legend's letter, in inches."""
+"""Width of a character in a legend, in inches."""
 
 AMONG = " among 16 categories"
 LETTERS = 12
-"""Letters of a title per inch."""
+"""Number of title characters per inch."""
 
 
 def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
@@ -105,7 +107,7 @@ def _figure(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # With many models, bins and bands could not be told apart.
+    # With many models, bins and bands would be indistinguishable.
     min_per_bin = results.config.fit.min_per_bin if len(models) <= FEW else None
     title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))

@@ -1,4 +1,4 @@
-"""Figures and tables to be drawn: name, caption, and the function that draws each."""
+"""Figures and tables to draw: their names, captions, and the functions that draw them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ LONGEST = 80
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """One figure or one LaTeX table; `words`, joined by hyphens, become its file name."""
+    """One figure or LaTeX table; its file name is `words` joined by hyphens."""
 
     words: tuple[str, ...]
     caption: str
@@ -26,20 +26,20 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Drawings:
-    """The drawings of a report; `notes` has one sentence for each that is missing."""
+    """The drawings of a report; `notes` has one sentence for each missing drawing."""
 
     drawings: tuple[Drawing, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 Planned = Iterator[Drawing | str]
-"""Drawings, and sentences on what cannot be drawn."""
+"""Drawings, and sentences that say what cannot be drawn."""
 
 Arguments = ParamSpec("Arguments")
 
 
 def planned(plan: Callable[Arguments, Planned]) -> Callable[Arguments, Drawings]:
-    """Decorate a generator of drawings and notes, so that it returns `Drawings`."""
+    """Decorate a generator of drawings and notes so that it returns `Drawings`."""
 
     @wraps(plan)
     def collect(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawings:

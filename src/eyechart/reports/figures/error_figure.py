@@ -1,4 +1,4 @@
-"""Errors at fixed severities: mCE against clean error, CE by corruption, errors by severity.
+"""Figures of errors at fixed severities: mCE over clean error, CE by corruption, error by severity.
 
 CE is also written as LaTeX tables, grouped as noise, blur, weather, digital.
 """
@@ -55,8 +55,8 @@ WIDTH = 0.8
 MEAN = ErrorColumn("", "mean", "mCE")
 
 WRITTEN_AS = SCORES["mce"]
-"""All errors of a table are in percent, with as many decimals as mCE; the CE of single corruptions
-have fewer, because there are many of them.
+"""All errors in a table are in percent, with as many decimals as mCE. CE of single corruptions has
+fewer decimals, because a table has many of them.
 """
 
 QUERY, NO_NUMBER = "$^?$", "--"
@@ -65,7 +65,7 @@ UNSURE = "its 95 percent interval is undetermined, because the baseline may have
 
 @planned
 def plan_errors(report: Report) -> Planned:
-    """Return mCE and errors by severity of each test that has them."""
+    """Return figures of mCE and of errors by severity for each test that has them."""
     for part in report.parts:
         words, rows = suite_words(report, part), errors_of(part)
         suite = suite_title(part.suite)
@@ -83,17 +83,17 @@ def plan_errors(report: Report) -> Planned:
             make = partial(draw_severity, series, part.models)
             yield Drawing(("severity", *words), caption, make)
         else:
-            yield f"No errors by severity of {suite}: its severities are continuous."
+            yield f"No errors by severity for {suite}: its severities are continuous."
 
 
 @planned
 def plan_error_bars(report: Report) -> Planned:
-    """Return the CE bars of each test that has a baseline."""
+    """Return a bar chart of CE for each test that has a baseline."""
     for part in report.parts:
         rows = errors_of(part)
         if rows:
             caption = (
-                f"Corruption errors (CE) on {suite_title(part.suite)}, in percent of those of"
+                f"Corruption errors (CE) on {suite_title(part.suite)}, in percent of the errors of"
                 f" {rows[0].errors.baseline}; error bars: 95 %."
             )
             make = partial(draw_error_bars, part.suite, rows)
@@ -101,7 +101,7 @@ def plan_error_bars(report: Report) -> Planned:
 
 
 def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
-    """Return mCE (filled markers) and relative mCE (open markers) over clean error, in percent."""
+    """Return a plot of mCE (filled) and relative mCE (open) over clean error, in percent."""
     looks = looks_of(tuple(row.model for row in rows))
     figure = Figure(figsize=(COLUMN, 2.3))
     axes = figure.subplots()
@@ -131,7 +131,7 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
     value = 100 * score.value
     # An undetermined interval is drawn with length zero.
     ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
-    # Slightly apart, so that no interval hides another.
+    # Slightly shifted, so that no interval hides another.
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
     # Autoscaling ignores what is drawn with a transformation other than `transData`.
@@ -144,7 +144,7 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
 
 
 def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...]) -> Figure:
-    """Return a panel per corruption: the error of each model at each severity, in percent."""
+    """Return a figure with a panel per corruption: each model's error by severity, in percent."""
     looks = looks_of(models)
     figure, axes = panels(len(series), HEIGHT)
     for panel_axes, panel in zip(axes, series, strict=True):
@@ -168,7 +168,7 @@ def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...
 
 
 def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
-    """Return the CE of each model under each corruption, and mCE where there is one, in percent."""
+    """Return a bar chart of CE by corruption and model, and of mCE where available, in percent."""
     columns = error_columns(suite, rows, relative=False)
     if any(row.errors.mce is not None for row in rows):
         columns.append(MEAN)
@@ -218,7 +218,7 @@ def _draw_bar(axes: Axes, index: float, score: Estimate, look: dict[str, Any]) -
 
 @planned
 def plan_error_tables(report: Report) -> Planned:
-    """Return the tables of CE and of relative CE of each test that has them."""
+    """Return the tables of CE and relative CE for each test that has them."""
     for part in report.parts:
         rows = errors_of(part)
         for relative, name in ((False, "corruption-errors"), (True, "relative-corruption-errors")):
@@ -230,7 +230,7 @@ def plan_error_tables(report: Report) -> Planned:
 
 def _table_caption(rows: Sequence[ErrorScores], relative: bool) -> str:
     title = "Relative corruption errors" if relative else "Corruption errors"
-    return f"{title} and their mean, in percent of those of {rows[0].errors.baseline}."
+    return f"{title} and their mean, in percent of the errors of {rows[0].errors.baseline}."
 
 
 def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
@@ -265,7 +265,7 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
 
 
 def _groups(columns: Sequence[ErrorColumn]) -> list[tuple[str, int]]:
-    """Return the groups of neighboring columns, and how many columns each spans."""
+    """Return the groups of adjacent columns, and the number of columns that each group spans."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
 

@@ -1,4 +1,4 @@
-"""Example images along visual change with each model's prediction; its first failure is framed."""
+"""Example images by visual change with each model's predictions; its first failure is framed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -29,28 +29,28 @@ MOST = 7
 """Maximum number of images in a strip."""
 
 NAMES, GAP, LINE = 1.12, 0.05, 0.125
-"""Width of the models' names, space between images, height of a line of text, in inches."""
+"""Width of the column of model names, gap between images, and line height, in inches."""
 
 SIDE = (PAGE - NAMES) / MOST - GAP
 FITS = 13
-"""Maximum letters of a prediction below its image."""
+"""Maximum number of characters of the predicted label shown below each image."""
 
 
 LEGEND = (
     "images with Δv above and true class below, then the models' predictions and confidences;"
-    " framed: the first incorrect one."
+    " framed: the first incorrect prediction."
 )
 
 
 @planned
 def plan_examples(report: Report) -> Planned:
-    """Return a strip for each corruption whose example images were kept."""
+    """Return a strip for each corruption whose example images were stored."""
     for part in report.parts:
         suite = suite_title(part.suite)
         for corruption in part.corruptions:
             strip = image_strip(report, part, corruption).spread_over(MOST)
             if not strip.images:
-                yield f"No example images of {corruption} ({suite}): none were stored."
+                yield f"No example images for {corruption} ({suite}): none were stored."
                 continue
             caption = f"{corruption_title(corruption)}: {LEGEND}"
             words = ("examples", *suite_words(report, part), bare_name(corruption))

@@ -1,4 +1,4 @@
-"""Write figures for papers to a folder, each as SVG and PDF, and tables as LaTeX.
+"""Write figures for papers to a folder as SVG and PDF, and tables as LaTeX.
 
 Text in the SVG is converted to outlines and fonts in the PDF are embedded, so that both look the
 same everywhere. The same report gives the same bytes.
@@ -47,7 +47,7 @@ MARKS = {
 
 
 def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawings:
-    """Return all drawings of a report, and a note for each that is missing."""
+    """Return all drawings of a report, and a note for each missing drawing."""
     return joined(
         [
             plan_main_scores(report),
@@ -74,7 +74,7 @@ def write_figures(
 ) -> list[Path]:
     """Write every figure of a report and return the paths; see `write_drawings`.
 
-    Missing ones are left out; `plan_figures` returns the reasons.
+    Figures that cannot be drawn are left out; `plan_figures` returns the reasons.
     """
     return write_drawings(plan_figures(report, overlap).drawings, folder, begin)
 
@@ -86,11 +86,11 @@ def write_drawings(
 ) -> list[Path]:
     """Write every figure as SVG and PDF and every table as LaTeX, and return the paths.
 
-    `begin` receives the number of drawings and returns a function that is called after each.
+    `begin` receives the number of drawings and returns a function to call after each drawing.
 
     Raises:
-        UsageError: If the folder has a file of the same name that eyechart did not write. In this
-            case nothing is written.
+        UsageError: If the folder has a file with the same name that eyechart did not write; nothing
+            is written then.
     """
     targets = [
         [folder / f"{stem}{ending}" for ending in drawing.endings]
@@ -110,16 +110,17 @@ def write_drawings(
 
 
 def check_figure(path: Path) -> None:
-    """Raise `UsageError` unless a path is an SVG, PDF or PNG file that eyechart may write."""
+    """Raise a UsageError unless a path is an SVG, PDF or PNG file that eyechart may write."""
     if path.suffix.lower() not in SINGLE:
         raise UsageError(
-            f"A figure must end in {', '.join(SINGLE[:-1])} or {SINGLE[-1]}, got '{path.name}'."
+            f"A figure file must end in {', '.join(SINGLE[:-1])} or {SINGLE[-1]}, got"
+            f" '{path.name}'."
         )
     _check(path.parent, [path])
 
 
 def write_figure(make: Callable[[], Figure], path: Path, caption: str) -> None:
-    """Write one figure in the format of the file's suffix; see `check_figure`."""
+    """Write one figure in the format given by the file's suffix; see `check_figure`."""
     check_figure(path)
     _write(Drawing((path.stem,), caption, make, (path.suffix,)), [path])
 
@@ -162,7 +163,7 @@ def save(figure: Figure, path: Path, kind: str, caption: str) -> None:
     words = drawable(caption, 400).replace(r"\$", "$")
     FigureCanvasAgg(figure)
     if kind == "png":
-        # PNG text is Latin-1, which has no Δ.
+        # PNG text is Latin-1, which lacks Δ.
         title = words.encode("latin-1", "replace").decode("latin-1")
         figure.savefig(path, format=kind, dpi=DOTS, metadata={"Title": title, "Software": CREATOR})
         return

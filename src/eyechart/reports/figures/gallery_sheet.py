@@ -1,4 +1,4 @@
-"""A gallery as one image: a labeled contact sheet."""
+"""Draw a gallery as one image, a labeled contact sheet."""
 
 from functools import cache
 

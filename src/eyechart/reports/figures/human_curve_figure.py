@@ -1,4 +1,4 @@
-"""Human curves: by class of corruptions that look alike, or one experiment at a time."""
+"""Figures of human curves, grouped by classes of corruptions that look alike or by experiment."""
 
 import textwrap
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ HEIGHT = 2.3
 GRAY = "#777777"
 PER_ROW = 3
 WIDTH, TALL = 4.2, 4.1
-"""Width and height of a panel of one experiment, in inches."""
+"""Width and height of the panel of an experiment, in inches."""
 
 
 @planned
 def plan_humans(report: Report) -> Planned:
-    """Return human accuracy and consistency, as far as they were measured."""
+    """Return figures of human accuracy and consistency, where they were measured."""
     experiments = human_experiments(report)
     if not experiments:
         yield "No human curves: no run has human responses."
@@ -55,9 +55,9 @@ def plan_humans(report: Report) -> Planned:
 def draw_by_class(
     reference: Reference, property_name: str, level: float = PUBLISHED_LEVEL, fit: Fit | None = None
 ) -> Figure:
-    """Return a panel per similarity class with a curve for each corruption that was shown.
+    """Return a figure with a panel per similarity class and a curve per corruption shown to humans.
 
-    Corruptions that were found dissimilar, and untested ones, have separate panels.
+    Dissimilar and untested corruptions have separate panels.
 
     Args:
         reference: Human responses.
@@ -66,7 +66,7 @@ def draw_by_class(
         fit: How curves are fitted.
 
     Raises:
-        UsageError: If no experiment has a curve of this property.
+        UsageError: If no experiment has a curve for this property.
     """
     letter = next(letter for letter, name in PROPERTIES.items() if name == property_name)
     series = reference_panels(reference, letter, level, fit or Fit())
@@ -78,7 +78,7 @@ def draw_by_class(
 def draw_human_panels(
     series: Sequence[HumanPanel], label: str, chance: float | None = None
 ) -> Figure:
-    """Return the panels in a row; `chance` is the accuracy of guessing, drawn unless None."""
+    """Return a figure with the panels in a row; draw `chance`, the accuracy of guessing, if any."""
     figure = Figure(figsize=(PAGE if len(series) > 1 else COLUMN, HEIGHT), layout="constrained")
     grid = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
     for axes, letter, panel in zip(grid, letters(), series, strict=False):
@@ -110,7 +110,7 @@ def _draw_line(axes: Axes, line: HumanLine, index: int) -> None:
 def _draw_points(
     axes: Axes, points: Sequence[RatePoint], color: str, marker: str, with_range: bool = False
 ) -> None:
-    """Draw rates with their intervals; `with_range` also draws their range of Δv."""
+    """Draw rates with their intervals; `with_range` also draws the Δv range of each rate."""
     for point in points:
         start, middle, end = point.delta_v
         low, high = point.ends
@@ -131,7 +131,7 @@ def _draw_points(
 def draw_reference(
     reference: Reference, level: float = CONFIDENCE, fit: Fit | None = None
 ) -> Figure:
-    """Return a panel for every experiment: its curves with bands, and the underlying rates.
+    """Return a figure with a panel per experiment: its curves with bands, and the underlying rates.
 
     `level` is the confidence level of the bands; `fit` defaults to the fit of `evaluate`.
     """

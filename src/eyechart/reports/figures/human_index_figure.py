@@ -1,6 +1,6 @@
-"""One corruption in full: HMRI and MRSI of every model, and the underlying curves.
+"""Figures for one corruption: HMRI and MRSI of every model, and the underlying curves.
 
-Without human data: robustness and the curves.
+Without human data, robustness replaces HMRI and MRSI.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ ROW = 0.155
 """Height of a bar with its margin, in inches."""
 
 BARE = 0.62
-"""Height of a row's title and axis, in inches."""
+"""Height of the title and axis of a row, in inches."""
 
 
 @planned
@@ -62,7 +62,7 @@ def plan_human_index(report: Report) -> Planned:
             space = best_space(part, corruption)
             if space is None:
                 suite = suite_title(part.suite)
-                yield f"No curves of {corruption} ({suite}): none could be fitted."
+                yield f"No curves for {corruption} ({suite}): none could be fitted."
                 continue
             if not has_humans(part, space, corruption):
                 alone.append(corruption)
@@ -71,8 +71,8 @@ def plan_human_index(report: Report) -> Planned:
             yield Drawing(words, _caption(part, space, corruption), make)
         if alone:
             yield (
-                "Drawn without humans, because there are no human responses for them, or too"
-                f" few: {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
+                "Drawn without humans, because there are no or too few human responses for"
+                f" them: {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
                 f" {suite_title(part.suite)}."
             )
 
@@ -87,7 +87,7 @@ def _caption(part: Part, space: str, corruption: str) -> str:
 
 
 def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
-    """Return a row each for accuracy and consistency, with two bar panels and the curves."""
+    """Return a figure with a row for accuracy and one for consistency: bar panels and curves."""
     rows = fitted_letters(part, space, corruption)
     looks = looks_of(part.models, by_category=True)
     height = max(1.75, ROW * len(part.models) + BARE)
@@ -101,13 +101,13 @@ def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
         panel = curve_panel(part.models, space, corruption, letter, human_scale=True)
         bars = _bars(panel)
         for column, (name, sign) in enumerate(bars):
-            # A single score takes the space of both.
+            # A single score takes the space of both panels.
             cells = slice(column, column + 1) if len(bars) > 1 else slice(0, len(widths) - 1)
             axes = figure.add_subplot(grid[index, cells], title=f"{next(named)} {sign}")
             series = score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
             _draw_bars(axes, series, looks, is_share=name != "mrsi")
             axes.tick_params(labelleft=column == 0)
-        scale = ", less chance" if panel.is_corrected else ""
+        scale = ", chance-corrected" if panel.is_corrected else ""
         title = f"{next(named)} {PROPERTIES[letter]} $s_{letter}${scale}"
         axes = figure.add_subplot(grid[index, -1], title=title)
         _draw_curves(axes, panel, looks)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 MADE_BY = "% Made by eyechart."
-"""First words of every table, by which our own files are recognized."""
+"""First words of every table, by which files written by eyechart are recognized."""
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
@@ -12,13 +12,13 @@ SPECIAL = {
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
 LAST = 0x17F
-"""Last code point that LaTeX sets without further packages."""
+"""Last code point that LaTeX typesets without additional packages."""
 
 
 def latex_table(
     caption: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """Return a table of texts; see `lines_of_table` for cells that are already LaTeX."""
+    """Return a table of plain text cells; see `lines_of_table` for cells that are already LaTeX."""
     return lines_of_table(
         caption,
         columns,
@@ -36,7 +36,7 @@ def lines_of_table(
 
 
 def tabular(columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of the tabular environment alone."""
+    """Return only the lines of the tabular environment."""
     return [
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
@@ -61,7 +61,7 @@ def table_line(cells: Sequence[str]) -> str:
 def tex(text: str) -> str:
     """Return text escaped for LaTeX; unsupported characters become "?"."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in plain(text))
-    # Two hyphens would be set as a dash.
+    # Two hyphens would be typeset as a dash.
     return re.sub(r"-(?=-)", "-{}", escaped)
 
 

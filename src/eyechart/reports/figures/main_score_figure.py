@@ -1,4 +1,4 @@
-"""The main score of every model under every corruption, worst first, beside the human areas."""
+"""Figure of every model's main score under every corruption, worst first, beside human areas."""
 
 from functools import partial
 
@@ -18,16 +18,16 @@ ROW, MORE, AROUND = 0.19, 0.05, 0.55
 """Height in inches of a corruption's row, of each further model in it, and of the axis."""
 
 APART, SPREAD = 4, 0.6
-"""Maximum number of models drawn side by side, and the share of a row that they take."""
+"""Maximum number of models drawn side by side, and the fraction of a row that they occupy."""
 
 
 @planned
 def plan_main_scores(report: Report) -> Planned:
-    """Return a figure for each part in which a corruption has a score."""
+    """Return a figure for each part in which any corruption has a score."""
     for part in report.parts:
         main = main_score(part)
         if not main.corruptions:
-            yield f"No scores by corruption of {suite_title(part.suite)}: there are none."
+            yield f"No scores by corruption for {suite_title(part.suite)}: there are none."
             continue
         caption = f"{main.title}; {main.axis_title}; lines: 95 % intervals."
         words = ("scores", *suite_words(report, part))
@@ -35,7 +35,7 @@ def plan_main_scores(report: Report) -> Planned:
 
 
 def draw_main_scores(main: MainScore) -> Figure:
-    """Return a panel with a row for each corruption, the worst at the top."""
+    """Return a figure with a row for each corruption, the worst at the top."""
     assert main.score is not None
     looks = looks_of(main.part.models)
     rows = {name: row for row, name in enumerate(main.corruptions)}

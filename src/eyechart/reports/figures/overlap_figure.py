@@ -1,6 +1,6 @@
-"""Overlap of corruptions: heat maps, benchmark size over threshold, balance.
+"""Figures of overlap between corruptions: heat maps, benchmark size by threshold, balance.
 
-Used for the figures of reports and of `eyechart overlap`.
+They are used in reports and by `eyechart overlap`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +35,10 @@ from eyechart.reports.series.overlap import OverlapPanel, overlap_titles
 from eyechart.reports.series.palette import BLUE, RED
 
 CELL = 0.17
-"""Minimum side of a cell that contains a number, in inches."""
+"""Minimum cell size at which a number is printed, in inches."""
 
 LEGIBLE = 0.1
-"""Minimum side of a cell whose row is labeled, in inches."""
+"""Minimum cell size at which rows are labeled, in inches."""
 
 COLORMAP = "Blues"
 
@@ -49,7 +49,7 @@ NOTHING = "#f2f2f2"
 """Color of a cell without a score."""
 
 DARK = 0.6
-"""Score from which numbers are white."""
+"""Score at and above which numbers are white."""
 
 BARS, LINE = BLUE, RED
 ROW = 0.17
@@ -65,8 +65,8 @@ def plan_overlap(overlap: OverlapPanel | None) -> Planned:
 
 
 def heat_map_caption(overlap: OverlapPanel) -> str:
-    """Return what a heat map shows, with the meaning of bold names and hatched cells."""
-    caption = f"Overlapping scores of {len(overlap.names)} corruptions, in hundredths."
+    """Return the caption of a heat map, with the meaning of bold names and hatched cells."""
+    caption = f"Overlapping scores of {len(overlap.names)} corruptions, multiplied by 100."
     if overlap.selected:
         caption += " Bold: selected corruptions."
     if overlap.has_undetermined:
@@ -75,7 +75,7 @@ def heat_map_caption(overlap: OverlapPanel) -> str:
 
 
 def draw_heat_map(overlap: OverlapPanel) -> Figure:
-    """Return the heat map; scores are printed in hundredths where the cells are large enough."""
+    """Return the heat map; scores times 100 are printed if the cells are large enough."""
     count = len(overlap.names)
     # One column if the numbers still fit into its cells.
     wide = COLUMN if NAMES + CELL * count + SCALE <= COLUMN else PAGE
@@ -87,7 +87,7 @@ def draw_heat_map(overlap: OverlapPanel) -> Figure:
 
 
 def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -> Figure:
-    """Return heat maps of the same corruptions in one row, each under its title.
+    """Return a figure with heat maps of the same corruptions in one row, each under its title.
 
     They share the labels on the left and the color scale; see `in_order` for the order.
     """
@@ -106,7 +106,7 @@ def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -
 
 
 def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
-    """Draw the scores into axes, with numbers where cells (side in inches) are large enough."""
+    """Draw the scores into axes, with numbers if the cell size (in inches) is large enough."""
     scores = np.array(overlap.scores, dtype=np.float64)
     axes.imshow(scores, cmap=COLORMAP, vmin=0, vmax=1, interpolation="nearest")
     names = [drawable(title, 24) for title in overlap_titles(overlap.names)]
@@ -133,13 +133,13 @@ def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
 
 def _scale(figure: Figure, axes: list[Axes]) -> None:
     shades = ScalarMappable(Normalize(0, 1), COLORMAP)
-    bar = figure.colorbar(shades, ax=axes, shrink=0.5, label="overlapping score (hundredths)")
+    bar = figure.colorbar(shades, ax=axes, shrink=0.5, label="overlapping score × 100")
     bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
     bar.outline.set_visible(False)
 
 
 def _hatch(axes: Axes, row: int, column: int) -> None:
-    """Mark a cell as undetermined, so that it looks neither low nor high."""
+    """Hatch a cell as undetermined, so that it looks neither low nor high."""
     corner = (column - 0.5, row - 0.5)
     axes.add_patch(
         Rectangle(corner, 1, 1, facecolor=NOTHING, edgecolor=GRID, hatch="/" * DENSE, linewidth=0)
@@ -153,10 +153,10 @@ def _set_off(labels: list[Text], overlap: OverlapPanel) -> None:
 
 
 def draw_sizes(steps: Sequence[ThresholdRange[str]], threshold: float | None = None) -> Figure:
-    """Return the size and the overlap of the benchmark at every threshold."""
+    """Return a figure of the benchmark's size and overlap at every threshold."""
     figure = Figure(figsize=(COLUMN, 3.4))
     sizes, means = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    # Scores, and so thresholds, can exceed 1.
+    # Scores, and therefore thresholds, can exceed 1.
     end = max(1.0, steps[-1].low * 1.02)
     edges = [*(step.low for step in steps), end]
     for axes, values in (
@@ -172,7 +172,7 @@ def draw_sizes(steps: Sequence[ThresholdRange[str]], threshold: float | None = N
     means.set_ylabel("mean overlap")
     means.set_ylim(bottom=0)
     means.set_xlim(0, end)
-    means.set_xlabel("threshold: overlap allowed")
+    means.set_xlabel("threshold: maximum overlap")
     sizes.set_title("Largest benchmark for every threshold")
     if threshold is not None:
         size = next((len(s.selection) for s in steps if s.low <= threshold < s.high), 1)
@@ -187,7 +187,7 @@ def draw_sizes(steps: Sequence[ThresholdRange[str]], threshold: float | None = N
 
 
 def draw_balance(balances: Mapping[str, Balance]) -> Figure:
-    """Return the mean error of every single-corruption model as dots, a panel per benchmark."""
+    """Return a dot plot of each single-corruption model's mean error, one panel per benchmark."""
     counts = [len(balance.benchmark) for balance in balances.values()]
     height = sum(ROW * count + 0.65 for count in counts) + 0.2
     figure = Figure(figsize=(PAGE if max(counts) > 30 else COLUMN * 1.35, height))

@@ -11,7 +11,7 @@ Named = Sequence[tuple[str, Balance]]
 
 
 def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
-    """Return a table for each direct test, with its suite: Table 1 of the paper."""
+    """Return a table for each direct test (Table 1 of the paper); `tests` has suites and tests."""
     parts = []
     for suite, test in tests:
         mean, standard = test.means
@@ -22,7 +22,7 @@ def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
         title = "Relative CE" if test.relative else "CE"
         parts.append(
             _table(
-                f"{title} on {suite}, percent of {test.baseline.name}. {test.note}",
+                f"{title} on {suite}, in percent of {test.baseline.name}'s errors. {test.note}",
                 ["", "Clean", *_heads(test.errors), _mean_title(test.relative)],
                 rows,
             )
@@ -31,7 +31,7 @@ def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
 
 
 def balance_latex(balances: Named) -> str:
-    """Return two tables for each balance: the mCE of every model (Table 2), all errors (7, 8)."""
+    """Return two tables for each balance: model mCEs (Table 2) and all errors (Tables 7 and 8)."""
     parts = []
     for suite, balance in balances:
         models = balance.benchmark
@@ -55,7 +55,7 @@ def balance_latex(balances: Named) -> str:
         title = "Relative CE" if balance.relative else "CE"
         parts.append(
             _table(
-                f"{title} on {suite}, rows trained on, columns tested on. {balance.note}",
+                f"{title} on {suite}; rows: trained on, columns: tested on. {balance.note}",
                 ["", "Clean", *_heads(models), _mean_title(balance.relative)],
                 rows,
             )

@@ -16,10 +16,10 @@ from eyechart.results.curve_results import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
 FEW = 3
-"""Maximum number of models whose bands can be told apart."""
+"""Maximum number of models whose bands can be distinguished."""
 
 EVERY, MARK = 24, 3.2
-"""Points of a curve between two markers, and the size of a marker."""
+"""Number of curve points between two markers, and the size of a marker."""
 
 Real = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def draw_line(
         low, high = real(line.low83), real(line.high83)
         axes.fill_between(change, low, high, color=color, alpha=band, linewidth=0)
     if observed is not None:
-        # The whole curve in pale, then the observed ranges over it.
+        # The whole curve is drawn pale, then the observed ranges over it.
         axes.plot(change, values, color=color, linestyle=dash, linewidth=0.7 * width, alpha=0.4)
         seen = np.zeros(len(change), dtype=bool)
         for start, end in observed:
@@ -94,14 +94,14 @@ def draw_bars(
 
 
 def unit_square(axes: Axes) -> None:
-    """Set the axes of a curve panel: visual change and a share, both in [0, 1]."""
+    """Set the axes of a curve panel: visual change and a rate, both in [0, 1]."""
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
 def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` panels of this height (inches), in rows nearly full."""
+    """Return a figure with `count` panels of this height (in inches), with few empty cells."""
     columns = columns_for(count)
     rows = -(-count // columns)
     figure = Figure(figsize=(COLUMN if columns < 3 else PAGE, height * rows + 0.3))
@@ -112,13 +112,13 @@ def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def columns_for(count: int) -> int:
-    """Return the number of columns that leaves the fewest empty cells; the largest of several."""
+    """Return the number of columns with the fewest empty cells; the largest one if tied."""
     usual = (5, 4, 3) if count <= 12 else (5, 4)
     return count if count <= 5 else min(usual, key=lambda columns: -count % columns)
 
 
 def label_outer(axes: Sequence[Axes], x: str, y: str, inner: bool = False) -> None:
-    """Label the axes of the bottom row; tick labels there and at the first panel of each row.
+    """Label the outer axes: the x axis of the bottom row, and the first y axis of each row.
 
     `inner` adds tick labels to every panel, for panels of different heights.
     """
@@ -138,7 +138,7 @@ def letters() -> Iterator[str]:
 
 
 def say(axes: Axes, text: str) -> None:
-    """Write in the middle of a panel why it is empty."""
+    """Write into the middle of an empty panel why it is empty."""
     message = axes.text(
         0.5, 0.5, textwrap.fill(text, 24), transform=axes.transAxes, ha="center", va="center",
         color=MUTED, fontsize=SMALL,

@@ -1,6 +1,6 @@
-"""The style of figures for papers: widths, fonts, and the look of categories, models, properties.
+"""Style of figures for papers: widths, fonts, and the look of categories, models and properties.
 
-Fonts are those bundled with matplotlib, so that a figure is the same on every machine.
+Fonts bundled with matplotlib are used, so that a figure is the same on every machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,13 @@ SIZE, SMALL = 7.0, 6.5
 
 INK, MUTED, GRID = "#222222", "#666666", "#d9d9d9"
 LETTER = 0.056
-"""Width of a letter of the smallest text, in inches."""
+"""Width of a character of the smallest text, in inches."""
 
 ENTRY = 0.135
 """Height of a legend row, in inches."""
 
 LONGEST = 26
-"""Maximum letters of a name; the middle of a longer one is omitted."""
+"""Maximum number of characters of a name; the middle of a longer name is omitted."""
 
 BOX = "\N{WHITE SQUARE}"
 """Replaces characters that the font lacks."""
@@ -47,7 +47,7 @@ DASHES: tuple[Dash, ...] = (
 )  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DENSE = 4
-"""Repetitions of a hatch symbol: more are denser."""
+"""Number of repetitions of a hatch symbol; more repetitions make the hatch denser."""
 
 SETTINGS: dict[Any, Any] = {
     "font.family": [FONT],
@@ -89,7 +89,7 @@ SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Apply the settings of these figures temporarily, independent of the user's matplotlibrc."""
+    """Apply the style of these figures temporarily, ignoring the user's matplotlibrc."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
@@ -98,7 +98,7 @@ def paper_style() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Look:
-    """The look of a model in a figure, never color alone; `hatch` is that of its category."""
+    """How a model is drawn in a figure, never by color alone; `hatch` depends on its category."""
 
     name: str
     color: str
@@ -108,7 +108,7 @@ class Look:
 
 
 def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[str, Look]:
-    """Return the look of each model by name, in its individual color or in its category's.
+    """Return the look of each model by name, in its individual color or the color of its category.
 
     If no model has a category, all keep their individual colors.
     """
@@ -156,7 +156,7 @@ def _hatch(name: str) -> str:
 
 
 def drawable(text: str, longest: int = LONGEST) -> str:
-    """Return text in characters of the font, with "$" escaped, so that it is not read as math.
+    """Return text that the font can draw, with "$" escaped so that it is not read as math.
 
     Characters that the font lacks become boxes; the middle of a long text is omitted.
     """

@@ -1,4 +1,4 @@
-"""Ranks by fixed against continuous severities: three bars per model, rank changes marked."""
+"""Figures of ranks by fixed and by continuous severities: three bars per model, changes marked."""
 
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ TRIANGLE: dict[str, Any] = {
 def plan_ranks(report: Report) -> Planned:
     """Return a figure for each corruption that ImageNet-C and VCR share."""
     if report.discrete is None:
-        usual = "No ranks: they need runs of imagenet-c and of vcr with the same models."
+        usual = "No ranks: they need runs of imagenet-c and vcr with the same models."
         yield from report.notes or (usual,)
     for panel in rank_panels(report):
         yield Drawing(
@@ -46,7 +46,7 @@ def plan_ranks(report: Report) -> Planned:
 
 
 def draw_ranks(panel: RankPanel) -> Figure:
-    """Return three bar panels with one row per model, the best by ImageNet-C at the top."""
+    """Return a figure with three bar panels, one row per model, best by ImageNet-C at the top."""
     looks = looks_of(panel.models, by_category=True)
     figure = Figure(figsize=(PAGE, max(1.2, ROW * len(panel.models) + 0.6)))
     axes = figure.subplots(1, len(panel.ways), sharey=True, squeeze=False)[0]
@@ -74,7 +74,7 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
 def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
     """Mark the models that change ranks; return the legend entries."""
     kinds = (
-        (panel.changed, CHANGE, "changes places"),
+        (panel.changed, CHANGE, "changes ranks significantly"),
         (panel.perhaps, "white", "changes ranks, not significantly"),
     )
     handles = []

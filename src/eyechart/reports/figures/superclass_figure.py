@@ -1,4 +1,4 @@
-"""Accuracy on seen and unseen subclasses of superclasses against accuracy on ImageNet-1K.
+"""Figure of accuracy on seen and unseen subclasses over accuracy on ImageNet-1K.
 
 This is Fig. 6 of the ImageNet-C paper, with intervals.
 """
@@ -41,8 +41,8 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
         if scatter is not None:
             words = ("superclasses",) if len(results) == 1 else ("superclasses", str(number))
             caption = (
-                "Accuracy on superclasses, of subclasses in ImageNet-1K (seen) and not in it"
-                " (unseen), against accuracy on ImageNet-1K before tuning, of"
+                "Superclass accuracy for subclasses in ImageNet-1K (seen) and outside it"
+                " (unseen), over accuracy on ImageNet-1K before tuning, for"
                 f" {len(scatter.seen)} models. 95 % intervals, from a bootstrap over synsets."
             )
             yield Drawing(words, caption, partial(draw_superclasses, scatter))
@@ -53,7 +53,7 @@ def draw_superclasses(scatter: SuperclassScatter) -> Figure:
     figure = Figure(figsize=(COLUMN, HEIGHT))
     axes = figure.subplots()
     handles = [
-        _key(f"{kind} kinds", "o", color, color if is_filled else "white")
+        _key(f"{kind} subclasses", "o", color, color if is_filled else "white")
         for kind, (color, is_filled) in (("seen", FILLED), ("unseen", OPEN))
     ]
     for index, both in enumerate(zip(scatter.seen, scatter.unseen, strict=True)):

@@ -1,4 +1,4 @@
-"""Distribution of test sets over visual change: histograms, and the share of covered bins."""
+"""Figures of how test sets are distributed over visual change: histograms and covered bins."""
 
 from functools import partial
 
@@ -20,23 +20,23 @@ from eyechart.reports.words import corruption_title
 HEIGHT = 1.25
 ROW = 0.16
 LOOKS = ((VERMILION, "/////", 0.0), (BLUE, "", 0.45))
-"""Color, hatch and opacity of fixed and of continuous severities."""
+"""Color, hatch and opacity for fixed and for continuous severities."""
 
 
 @planned
 def plan_visual_change(report: Report) -> Planned:
-    """Return histograms and coverage, with ImageNet-C beside VCR if there are both."""
+    """Return figures of histograms and coverage, with ImageNet-C beside VCR if both exist."""
     for grid in spread_grids(report):
         names = " and ".join(grid.suites)
         alone = len(grid.parts) == 1
         if not grid.corruptions:
             why = "it was not measured" if alone else "they have no corruption in common"
-            yield f"No distribution of Δv of {names}: {why}."
+            yield f"No distribution of Δv for {names}: {why}."
             continue
         words = suite_words(report, grid.parts[0]) if alone else ()
-        shares = f"Share of the images of {names} in 39 bins of visual change."
+        shares = f"Fraction of images of {names} in each of 39 bins of visual change."
         yield Drawing(("delta_v", *words), shares, partial(draw_histograms, grid))
-        bins = f"Share of 39 bins of visual change with at least {grid.min_counts}"
+        bins = f"Fraction of 39 bins of visual change with at least {grid.min_counts}"
         images, caption = f"{bins} images of {names}.", f"{bins} images, of {names}."
         yield Drawing(("coverage", *words), images, partial(draw_coverage, grid))
         make = partial(coverage_table, grid, caption)
@@ -44,7 +44,7 @@ def plan_visual_change(report: Report) -> Planned:
 
 
 def draw_histograms(grid: SpreadGrid) -> Figure:
-    """Return a panel per corruption: the share of images in each bin, in percent."""
+    """Return a figure with a panel per corruption: percentage of images in each bin."""
     figure, axes = panels(len(grid.corruptions), HEIGHT)
     for panel_axes, (name, sets) in zip(axes, grid.corruptions.items(), strict=True):
         panel_axes.set_title(drawable(corruption_title(name)))
@@ -87,7 +87,7 @@ def _patch(grid: SpreadGrid, title: str) -> Patch:
 
 
 def draw_coverage(grid: SpreadGrid) -> Figure:
-    """Return bars: the share of 39 bins that each test set covers, in percent."""
+    """Return a bar chart: the percentage of 39 bins that each test set covers."""
     count, sets = len(grid.corruptions), len(grid.suites)
     figure = Figure(figsize=(COLUMN, ROW * count * (0.7 + 0.3 * sets) + 0.5))
     axes = figure.subplots()
@@ -114,7 +114,7 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
 
 
 def coverage_table(grid: SpreadGrid, caption: str) -> str:
-    """Return a LaTeX table: a row per corruption, a column per test set, shares of 39 bins."""
+    """Return a LaTeX table of covered fractions of 39 bins, by corruption and test set."""
     rows = [
         [corruption_title(name), *(f"{score[title].coverage.paper:.3f}" for title in grid.suites)]
         for name, score in grid.corruptions.items()
