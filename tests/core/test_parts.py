@@ -14,7 +14,14 @@ import pytest
 import eyechart as ec
 from eyechart.core import provenance
 from eyechart.core.files import atomic_file, remove_leftovers
-from eyechart.core.parts import Parts, file_name, read_header, read_parquet, write_parquet
+from eyechart.core.parts import (
+    PER_WRITER,
+    Parts,
+    file_name,
+    read_header,
+    read_parquet,
+    write_parquet,
+)
 
 
 def rows(*numbers):
@@ -276,6 +283,19 @@ def test_two_writers_at_once_lose_no_rows(tmp_path):
     assert found(tmp_path, "fog") == expected(0, 1, 2, 3)
 
 
+def test_a_writer_stays_in_its_range_of_part_numbers(tmp_path):
+    """Otherwise a resumed writer and the one whose range it entered choose the same name."""
+    Parts(tmp_path, writer=0).write("fog", rows(0))
+    Parts(tmp_path, writer=1).write("fog", rows(1))
+    resumed = [Parts(tmp_path, writer=writer) for writer in (0, 1, 2)]
+    for row, parts in enumerate(resumed, 2):
+        assert parts.done().tolist() == list(range(row))
+        parts.write("fog", rows(row))
+    numbers = sorted(int(path.stem.split("--")[1]) for path in tmp_path.iterdir())
+    assert numbers == [1, 2, PER_WRITER + 1, PER_WRITER + 2, 2 * PER_WRITER + 1]
+    assert found(tmp_path, "fog") == expected(0, 1, 2, 3, 4)
+
+
 # What made a result
 
 
@@ -287,6 +307,31 @@ def test_the_commit_is_that_of_the_source_tree():
     expected = asked.stdout.strip() if asked.returncode == 0 else None
     found = provenance.git_hash()
     assert (found or "").rstrip("+") == (expected or "")
+
+
+@pytest.mark.parametrize("file", ["core/provenance.py", "corruptions/blur.py", "data/vcr.yaml"])
+def test_a_change_anywhere_in_the_package_is_marked(tmp_path, monkeypatch, file):
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+
+    def git(*arguments):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
+
+    package = tmp_path / "src" / "eyechart"
+    for name in ("core/provenance.py", "corruptions/blur.py", "data/vcr.yaml", "../../README.md"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("as committed")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "first")
+    monkeypatch.setattr(provenance, "__file__", str(package / "core" / "provenance.py"))
+    # uncached, because the cache holds the commit of the real package
+    read_hash = provenance.git_hash.__wrapped__
+    (tmp_path / "README.md").write_text("changed")
+    assert len(read_hash()) == 40
+    (package / file).write_text("changed")
+    assert read_hash().endswith("+")
 
 
 def test_the_versions_are_those_that_are_imported():

@@ -49,6 +49,7 @@ class Parts:
     def __init__(self, folder: Path, names: Iterable[str] | None = None, writer: int = 0) -> None:
         self.folder = folder
         self.number = writer * PER_WRITER
+        self._last = self.number + PER_WRITER
         self._known = None if names is None else {file_name(name) for name in names}
 
     def done(self) -> NDArray[np.int64]:
@@ -57,8 +58,9 @@ class Parts:
         numbers = [np.empty(0, dtype=np.int64)]
         for path, _, number in self._files():
             numbers.append(read_parquet(path, [ROW])[ROW].to_numpy())
-            # new parts are numbered after all that exist
-            self.number = max(self.number, number)
+            # new parts are numbered after those of this writer; other writers' ranges stay theirs
+            if number <= self._last:
+                self.number = max(self.number, number)
         return np.unique(np.concatenate(numbers))
 
     def names(self) -> list[str]:

@@ -23,16 +23,17 @@ def versions() -> dict[str, str]:
 
 @cache
 def git_hash() -> str | None:
-    """Return the commit of the source tree, followed by "+" if files have changed since.
+    """Return the commit of the source tree, followed by "+" if files of the package have changed.
 
     Return None if the package was installed without its git history.
     """
-    folder = Path(__file__).resolve().parent
+    file = Path(__file__).resolve()
+    package = file.parents[1]
     try:
         # an installed package may be inside a repository of the user, which is not this project's
-        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
-        commit = _git(folder, "rev-parse", "HEAD")
-        return commit + ("+" if _git(folder, "status", "--porcelain", "--", ".") else "")
+        _git(package, "ls-files", "--error-unmatch", str(file.relative_to(package)))
+        commit = _git(package, "rev-parse", "HEAD")
+        return commit + ("+" if _git(package, "status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None
 
