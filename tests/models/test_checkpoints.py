@@ -160,6 +160,8 @@ def test_identities_follow_weights_and_preprocessing_and_nothing_else(tmp_path, 
     assert identity("b", made={"torch": "0"}, recipe={}) == first
     assert identity("c", own=network(1)) != first
     assert identity("d", mean=(0.4, 0.5, 0.5)) != first
+    # the precision is a setting of a run, not another model
+    assert load_model(str(tmp_path / "a.pt"), CPU, half=True, trust=True).identity == first
 
 
 # On another model

@@ -166,11 +166,13 @@ def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
     with torch.random.fork_rng(devices=[]):
         module = build_network(checkpoint.network, len(checkpoint.class_names))
     _fill(module, checkpoint, name)
+    # Before the conversion, so that the identity does not depend on the precision.
+    identity = identity_of(module)
     model = Model(
         name,
         prepared(module, request.device, request.dtype),
         request.device,
-        identity=identity_of(module),
+        identity=identity,
         classes=len(checkpoint.class_names),
         preprocessing=checkpoint.preprocessing,
         dtype=request.dtype,
