@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 import eyechart as ec
+from eyechart.images.image_types import to_batch
 
 NUMBERS = np.random.default_rng(0)
 COLOR = NUMBERS.integers(0, 256, (16, 12, 3), dtype=np.uint8)
@@ -77,6 +78,21 @@ def test_arrays_come_back_in_kind_and_are_left_alone(dtype, images):
     assert result.shape == images.shape
     assert np.array_equal(images, before)
     assert not np.array_equal(result, images)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize(
+    "images", [GRAY, GRAY[..., None], BATCH[..., :1], COLOR.transpose(2, 0, 1).copy()]
+)
+def test_a_batch_never_shares_memory_with_an_array(dtype, images):
+    images = images.copy() if dtype == np.uint8 else (images / 255).astype(dtype)
+    if images.shape[0] == 3:
+        # seen as (H, W, C), but stored plane by plane
+        images = images.transpose(1, 2, 0)
+    before = images.copy()
+    batch, _ = to_batch(images)
+    batch.zero_()
+    assert np.array_equal(images, before)
 
 
 @pytest.mark.parametrize(("levels", "mode"), [(COLOR, "RGB"), (GRAY, "L")])

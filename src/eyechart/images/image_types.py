@@ -198,8 +198,9 @@ def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
     batched = batched[None] if images.ndim == 3 else batched
     kept = np.uint8 if dtype == np.uint8 else np.float32
     planes = np.ascontiguousarray(batched.transpose(0, 3, 1, 2), dtype=kept)
-    # torch.from_numpy shares memory: copy, so that the caller's array is never modified.
-    if planes is images or not planes.flags.writeable:
+    # torch.from_numpy shares memory: copy, so that the caller's array is never modified. A gray
+    # array is contiguous as it is, and so is a color array that is stored plane by plane.
+    if np.may_share_memory(planes, images) or not planes.flags.writeable:
         planes = planes.copy()
     batch = torch.from_numpy(planes)
     check_batch(batch)
