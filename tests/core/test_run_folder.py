@@ -72,5 +72,5 @@ def test_of_long_lists_what_differs_is_named():
     assert first_change({"names": names}, {"names": names[:-1]}) == "names: no longer name29"
     assert first_change({"names": names}, {"names": [*names, "new"]}) == "names: now also new"
     swapped = [*names[:-2], *names[:-3:-1]]
-    assert first_change({"names": names}, {"names": swapped}) == "names: in another order"
+    assert first_change({"names": names}, {"names": swapped}) == "names: in a different order"
     assert first_change({"a": 1, "gone": 2}, {"a": 1}) is None

@@ -74,7 +74,7 @@ def as_flag(value: object, name: str) -> bool:
 
 
 def as_text(value: object, name: str) -> str:
-    """Return a string that can be encoded as UTF-8; reject everything else."""
+    """Return the value if it is a string that can be encoded as UTF-8; reject everything else."""
     if not isinstance(value, str) or (not value.isascii() and not _is_encodable(value)):
         raise UsageError(f"{name} must be a string, got {brief(value)}.")
     return value
@@ -95,7 +95,7 @@ def as_texts(values: object, name: str) -> tuple[str, ...]:
 
 
 def as_list(values: object, name: str) -> list[Any]:
-    """Return an iterable as a list; reject a string, which counts as a single value."""
+    """Return an iterable as a list; reject a string, which is treated as a single value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UsageError(f"{name} must be a list, got {brief(values)}.")
     try:
@@ -114,7 +114,7 @@ def as_path(value: object, name: str, expected: str = "a name or a path") -> Fil
             raise ValueError
         # raises for surrogates that do not stand for the bytes of a file name
         os.fsencode(text)
-        # raises for what the operating system rejects, such as a name that is too long
+        # raises for paths that the operating system rejects, such as a name that is too long
         Path(text).exists()
     except (TypeError, ValueError, OSError):
         raise UsageError(f"{name} must be {expected}, got {brief(value)}.") from None
@@ -136,7 +136,7 @@ def as_folder(value: object, name: str) -> Path:
 
 
 def brief(value: object) -> str:
-    """Return a value as an error message quotes it: long or unusual values by their type only.
+    """Return a value in the form quoted in error messages: only the type if it is long or unusual.
 
     Example:
         >>> brief(7), brief("x" * 100), brief([1, 2])

@@ -1,4 +1,4 @@
-"""Type aliases for the NumPy arrays that numbers are computed with."""
+"""Type aliases for the NumPy arrays used in computations."""
 
 from typing import TypeAlias
 

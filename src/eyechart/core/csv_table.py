@@ -47,8 +47,8 @@ class CsvRow:
 
         Args:
             column: the name of the column, in lower case.
-            unknown: whether an empty cell is allowed; it is then NaN.
-            below: whether numbers in [−1, 0) are allowed; they are then 0.
+            unknown: whether an empty cell is allowed and returned as NaN.
+            below: whether numbers in [−1, 0) are allowed and returned as 0.
         """
         text = self[column]
         if unknown and not text:
@@ -97,7 +97,7 @@ def read_rows(
         columns: the names of the required columns, in lower case.
         is_ragged: whether rows may be shorter or longer than the header: missing cells are then
             empty, and additional ones are ignored.
-        former: former names of columns, which are still read, with the names that they have now.
+        former: former column names, which are still accepted, mapped to the current names.
 
     Yields:
         The rows, numbered as in an editor (the header is row 1).
@@ -137,7 +137,7 @@ def read_rows(
 
 
 def _current(head: Sequence[str], former: Mapping[str, str]) -> list[str]:
-    """Return the names of columns, with former names replaced where the current one is absent."""
+    """Return column names, with a former name replaced if the current one is absent."""
     return [former[name] if former.get(name, name) not in head else name for name in head]
 
 
@@ -165,7 +165,7 @@ def read_text(path: Path) -> str:
 
 
 def packaged_rows(package: str, *path: str) -> list[dict[str, str]]:
-    """Return the rows of a table shipped with a package; lines with # (its source) are skipped."""
+    """Return the rows of a table shipped with a package; comment lines (#) are skipped."""
     text = files(package).joinpath(*path).read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return list(csv.DictReader(lines))

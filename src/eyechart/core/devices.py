@@ -1,4 +1,4 @@
-"""Devices: find one by name, ask for its free memory, check for Triton."""
+"""Devices: find a device by name, get its free memory, and check for Triton."""
 
 import os
 from functools import cache

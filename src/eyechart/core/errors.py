@@ -1,10 +1,10 @@
-"""The exceptions that users see; every message is one sentence with what to do."""
+"""The exceptions that users see; every message is one sentence that says what to do."""
 
 
 class UsageError(ValueError):
-    """Invalid input of the user; the command line prints the message and exits with status 2.
+    """Invalid user input; the command line prints the message and exits with status 2.
 
-    It is a ValueError, so that code that catches those needs no change.
+    It is a subclass of ValueError, so code that catches ValueError needs no change.
 
     Example:
         >>> import eyechart as ec
@@ -20,7 +20,7 @@ class CheckFailed(Exception):
     """A requested check failed (such as `fail_under`) after the evaluation was completed.
 
     Attributes:
-        results: the results of the run, which are complete nevertheless.
+        results: the results of the run, which are complete despite the failed check.
 
     Example:
         >>> import eyechart as ec

@@ -13,13 +13,13 @@ from eyechart.core.errors import UsageError
 LEFTOVER = re.compile(
     r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)\.(\d{1,9})\.tmp", re.IGNORECASE
 )
-"""Names of temporary files written by `atomic_file`, with the id of the process."""
+"""Pattern of the names of temporary files written by `atomic_file`, with the process id."""
 
 
 class WriteError(UsageError, OSError):
-    """A file that cannot be written: an OSError whose message names the file.
+    """The error for a file that cannot be written: an OSError whose message names the file.
 
-    Callers that can add more, such as how to resume, catch it as an OSError.
+    Callers that can add information, such as how to resume, catch it as an OSError.
     """
 
     def __init__(self, path: Path, error: OSError) -> None:
@@ -33,7 +33,7 @@ class WriteError(UsageError, OSError):
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; what is written there replaces `path` at the end.
+    """Yield a temporary path next to `path`; the file written there replaces `path` at the end.
 
     Raises:
         WriteError: the file cannot be written.
@@ -66,7 +66,7 @@ def write_torch(held: Mapping[str, object], path: Path) -> None:
 
 
 class _Target:
-    """File object for torch.save that keeps the error of a full disk, which torch swallows."""
+    """File object for torch.save that keeps write errors (such as a full disk) that torch hides."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -87,7 +87,7 @@ class _Target:
 
 @contextmanager
 def file_in(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary path as `atomic_file` does; create the folder if it is missing.
+    """Yield a temporary path like `atomic_file`; create the folder if it is missing.
 
     Raises:
         UsageError: the file cannot be written.
@@ -99,7 +99,7 @@ def file_in(folder: Path, name: str) -> Iterator[Path]:
             yield temporary
     except OSError as error:
         raise UsageError(
-            f"Cannot write {path}: {error.strerror or error}; give a folder that can be written to."
+            f"Cannot write {path}: {error.strerror or error}; choose a writable folder."
         ) from None
 
 

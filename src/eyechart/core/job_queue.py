@@ -1,7 +1,7 @@
 """A queue of jobs shared by several processes.
 
 Each job writes one file, so that work can be stopped, resumed and shared by starting the same
-command twice. What a job does is defined by its study.
+command twice. Each study defines what its jobs do.
 """
 
 import time
@@ -22,13 +22,13 @@ def work_off(
 ) -> None:
     """Call `work` on every job that no other process has locked; return when all jobs are done.
 
-    Jobs that another process has claimed are tried again later: `work` then finds their files, and
-    must accept that its job is done.
+    Jobs that another process has claimed are tried again later. Their files may exist by then, so
+    `work` must accept a job that is already done.
 
     Args:
-        jobs: in the order in which they are tried.
+        jobs: the jobs, in the order in which they are tried.
         path_of: returns the file that a job writes; its folder is created.
-        work: does a job, or the remaining part of it.
+        work: performs a job, or the remaining part of it.
     """
     waiting = list(jobs)
     while waiting:

@@ -1,6 +1,6 @@
-"""Locks between processes: which one may write a file or a folder now.
+"""Locks between processes, which decide which process may write a file or a folder.
 
-They are locks of the operating system, so that each ends with its process, even if that is killed.
+These are operating-system locks, so each is released when its process ends, even if it is killed.
 """
 
 import os
@@ -103,7 +103,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _is_still(file: int, path: Path) -> bool:
-    """Return whether the open file is still the one at this path."""
+    """Return whether the open file is still the file at this path."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:

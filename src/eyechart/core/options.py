@@ -1,6 +1,6 @@
 """Declaration of options: each is declared once, in a settings record, with type and default.
 
-The command line, the Python signature and the documentation are derived from that declaration.
+The command line, the Python signature and the documentation are derived from this declaration.
 """
 
 import inspect
@@ -40,23 +40,23 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What a settings field declares besides its name, type and default.
+    """What a settings field declares in addition to its name, type and default.
 
     Args:
         help: one sentence for the command line and for Python.
         group: one of `GROUPS`.
-        python: what Python accepts in addition, for the documentation of the Python function.
+        python: what the Python function accepts in addition, for its documentation.
         flags: the flags, if they are not --name.
         metavar: the placeholder for the value in help, if it is not the type.
-        typed: the type on the command line, if Python accepts more; a list is repeatable, as is a
-            field that is a tuple of any length.
-        path: what a path may point to, for options that are paths; it applies to each path of a
+        typed: the type on the command line, if Python accepts more; an option is repeatable if this
+            is a list or the field is a tuple of any length.
+        path: for options that are paths, what a path may point to; it applies to each path of a
             repeatable option.
         minimum: the smallest number that the command line accepts.
         maximum: the largest number that the command line accepts.
         read: converts the text on the command line to the field's value.
         typed_default: the default on the command line, if it is not the field's default.
-        is_argument: whether it is a positional argument on the command line.
+        is_argument: whether the option is a positional argument on the command line.
     """
 
     help: str
@@ -97,7 +97,7 @@ class Field:
     option: Option
     is_keyword: bool
     is_shared: bool
-    """Whether it is inherited from another record."""
+    """Whether the option is inherited from another record."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Field:
 def fields_of(record: type) -> Mapping[str, Field]:
     """Return the options that a record declares, in order; fields without an Option are skipped.
 
-    Types written as strings, because they are slow to import, stay strings.
+    Types that are written as strings because they are slow to import stay strings.
     """
     by_name = {}
     for field in fields(record):
@@ -138,7 +138,7 @@ def has_options(annotation: object) -> bool:
 def takes_fields_of(
     record: Callable[Settings, Given],
 ) -> Callable[[Callable[[Given], Returned]], Callable[Settings, Returned]]:
-    """Return a decorator that turns a function of a record into a function of the record's fields.
+    """Return a decorator that makes a function of a record take the record's fields instead.
 
     The help texts of the fields are appended to the function's docstring as Args.
     """

@@ -1,6 +1,6 @@
 """A table that grows on disk: a folder of small Parquet files, each written atomically.
 
-A killed run loses only the rows that were not yet written, and resumes with those.
+A killed run loses only the rows that were not yet written, and continues with these when resumed.
 """
 
 import os
@@ -25,7 +25,7 @@ BETWEEN = "--"
 
 # seven digits or more: `write` pads to seven, and the ranges of later writers need more
 NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
-"""The stem of a file with some of the rows of a name."""
+"""Pattern of the stem of a part file: a table's name and a part number."""
 
 PER_WRITER = 10_000_000
 """Size of the range of part numbers reserved for each writer, so that no two names collide."""
@@ -36,13 +36,13 @@ COMPRESSION = "zstd"
 class Parts:
     """The files in a folder: `NAME--NUMBER.parquet` while it grows, `NAME.parquet` once merged.
 
-    A row may be in both, if the run was killed while the parts were merged.
+    A row may be in both files if the run was killed while the parts were merged.
 
     Args:
         folder: the folder, which must exist to be written to.
         names: the names of the tables in the folder. Other Parquet files, such as copies made by
-            file synchronization, are `strays` and are ignored. Without `names` every file counts
-            under its own name.
+            file synchronization, are `strays` and are ignored. Without `names`, every file is a
+            table under its own name.
         writer: a number that differs between processes that write at the same time.
     """
 
@@ -64,7 +64,7 @@ class Parts:
         return np.unique(np.concatenate(numbers))
 
     def names(self) -> list[str]:
-        """Return the names that have rows."""
+        """Return the names of the tables that have rows."""
         return sorted({name for _, name, _ in self._files()})
 
     def strays(self) -> list[Path]:
@@ -83,7 +83,7 @@ class Parts:
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:
-        """Yield each file with its name and its part number, 0 for a merged file."""
+        """Yield each file with its table name and its part number, which is 0 for a merged file."""
         for path in self.folder.glob("*.parquet"):
             part = NUMBERED.fullmatch(path.stem)
             name, number = (part[1], int(part[2])) if part else (path.stem, 0)
@@ -91,14 +91,14 @@ class Parts:
                 yield path, name, number
 
     def _parts(self, name: str) -> list[Path]:
-        """Return the part files of a name, in the order in which they were written."""
+        """Return the part files of a table, in the order in which they were written."""
         stem = file_name(name)
         return sorted(
             path for path, part_name, number in self._files() if part_name == stem and number
         )
 
     def write(self, name: str, table: pa.Table) -> None:
-        """Add rows under a name; they are on disk when this returns."""
+        """Add rows to the table with this name; they are on disk when this function returns."""
         # numbers of existing files are skipped, also if `done` was not called before
         while True:
             self.number += 1
@@ -110,12 +110,12 @@ class Parts:
     def read(
         self, name: str, columns: list[str] | None = None, only: tuple[str, str] | None = None
     ) -> pa.Table:
-        """Return the rows of a name in row order.
+        """Return the rows of a table in row order.
 
         Args:
-            name: as given to `write`.
+            name: the table's name, as given to `write`.
             columns: the columns to read; all by default.
-            only: a column and a value; rows with other values are left out.
+            only: a column and a value; rows with a different value are skipped.
         """
         stem = file_name(name)
         merged = self.folder / f"{stem}.parquet"
@@ -135,12 +135,12 @@ class Parts:
         return pa.concat_tables(tables).sort_by(ROW)
 
     def drop(self, name: str) -> None:
-        """Remove all rows of a name."""
+        """Remove all rows of a table."""
         for path in (*self._parts(name), self.folder / f"{file_name(name)}.parquet"):
             path.unlink(missing_ok=True)
 
     def merge(self) -> None:
-        """Merge the parts of each name into one file."""
+        """Merge the parts of each table into one file."""
         for name in self.names():
             parts = self._parts(name)
             if parts:

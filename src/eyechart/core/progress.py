@@ -1,4 +1,4 @@
-"""Progress of long work: the callback type, and objects that follow it.
+"""Progress of long tasks: the callback type, and objects that track progress.
 
 Progress bars, with rate and time left, are drawn by `cli/shared/progress.py`.
 """
@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from typing import Protocol
 
 Advance = Callable[[int, str], None]
-"""Called with the number of steps done since the last call, and a message or ""."""
+"""Callback that receives the number of steps done since the last call, and a message or ""."""
 
 
 class Progress(Protocol):
-    """Follows work that has several parts, such as a progress bar for each."""
+    """Tracks a task that has several parts, for example with a progress bar for each."""
 
     def begin(self, title: str, total: int) -> Advance:
-        """Start a part of the work that has `total` steps; return its callback."""
+        """Start a part of the task that has `total` steps; return its callback."""
 
 
 def no_advance(n_done: int, message: str) -> None:
-    """Ignore the progress of one part of the work."""
+    """Ignore the progress of one part of the task."""
 
 
 class NoProgress:
@@ -34,7 +34,7 @@ NO_PROGRESS = NoProgress()
 
 
 class JointProgress:
-    """Counts all parts of the work on one callback."""
+    """Reports all parts of the task to one callback."""
 
     def __init__(self, advance: Advance) -> None:
         self.advance = advance
@@ -46,9 +46,9 @@ class JointProgress:
 
 @contextmanager
 def counted_to(total: int, advance: Advance) -> Iterator[Advance]:
-    """Yield a callback for one job; when it ends, report the steps up to `total` not yet counted.
+    """Yield a callback for one job; when the job ends, report the remaining steps up to `total`.
 
-    A job that was done before, or by another process, counts no steps itself.
+    A job that was already done, or done by another process, reports no steps itself.
     """
     n_counted = 0
 

@@ -2,7 +2,7 @@
 
 Philox 4×32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) turns a counter
 and a key into random words. Everything after the words is integer arithmetic and table look-up, so
-the numbers are the same bits on every device and in every batch.
+the numbers are bit-identical on every device and in every batch.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 WORTH_A_LOOP = 512
-"""Words per image from which NumPy, image by image, is faster than torch on the whole batch."""
+"""Words per image above which NumPy, image by image, is faster than torch on the whole batch."""
 
 Words = NDArray[np.uint64]
 
@@ -161,7 +161,7 @@ class ImageRandom:
 
         Args:
             keys: (B,) int64, 64 bits per image.
-            salts: 64 bits per image, which represent the corruption and the draw.
+            salts: 64 bits per image, which identify the corruption and the draw.
             device: where the numbers are computed.
         """
         self.keys = keys.to(device)
@@ -244,9 +244,9 @@ class ImageRandom:
     def poisson(self, stream: str, levels: Tensor, photons: NDArray[np.float64]) -> Tensor:
         """Return Poisson counts with mean levels / 255 · photons[b], shaped like `levels` (B, …).
 
-        `levels` holds integer gray levels 0 … 255, of any integer type. One uniform number per
-        value goes through the inverse distribution function, so that the counts of an image can
-        only grow with its number of photons.
+        `levels` contains integer gray levels 0 … 255, of any integer type. The inverse distribution
+        function is applied to one uniform number per value, so that the counts of an image can only
+        increase with its number of photons.
         """
         uniform = self.halves(stream, levels[0].numel()).reshape(levels.shape)
         if levels.device.type != "cpu":
@@ -260,7 +260,7 @@ class ImageRandom:
 
 
 def _poisson_thresholds(photons: Tensor) -> Tensor:
-    """Return distribution functions · 2¹⁶, rounded: int64 (len(photons), 256, K), rising along K.
+    """Return rounded 2¹⁶ · distribution functions: int64 (len(photons), 256, K), rising along K.
 
     The count for a 16-bit uniform number is the number of thresholds in its row that do not exceed
     it.
@@ -310,7 +310,7 @@ def _poisson_guide(photons: float) -> tuple[NDArray[np.int32], NDArray[np.int32]
 
 
 def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor:
-    """Return the same counts from a guide table and a few steps, which is faster on a CPU."""
+    """Return the same counts using a guide table and a few steps, which is faster on a CPU."""
     thresholds, guide = _poisson_guide(photons)
     flat = uniform.flatten().to(torch.int32).numpy()
     row = levels.flatten().to(torch.int32).numpy()

@@ -17,13 +17,13 @@ Real = Annotated[
     BeforeValidator(lambda value: nan if value is None else value),
     WithJsonSchema(NUMBER_OR_NULL),
 ]
-"""A number to calculate with: NaN if it is undetermined, which is null in JSON."""
+"""A number for calculations: NaN if it is undetermined, which is null in JSON."""
 
 Known = Annotated[
     float | None,
     BeforeValidator(lambda value: None if isinstance(value, float) and isnan(value) else value),
 ]
-"""A number to display: None if it does not exist; NaN is converted to None."""
+"""A number for display: None if it does not exist; NaN is converted to None."""
 
 
 class Record(BaseModel):
@@ -47,14 +47,14 @@ class Record(BaseModel):
 
     @classmethod
     def from_plain(cls, value: object, name: str = "") -> Self:
-        """Return a record from plain values (of JSON or YAML).
+        """Return a record from plain values (as read from JSON or YAML).
 
         Args:
             value: a mapping with the record's fields.
             name: the source of the values, such as a file's path; error messages start with it.
 
         Raises:
-            UsageError: a field is missing, unknown or of the wrong type; the first one is named.
+            UsageError: a field is missing, unknown or has the wrong type; the first one is named.
         """
         try:
             return cls.model_validate(value)

@@ -1,4 +1,4 @@
-"""A registry of things by name that rejects duplicates and suggests names for misspelled ones."""
+"""A registry of items by name that rejects duplicates and suggests names for misspelled ones."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Return names as help and error messages list them.
+    """Return names joined into one phrase, for help and error messages.
 
     Example:
         >>> one_of(["max", "mean", "sum"])

@@ -1,6 +1,6 @@
-"""The output folder of long work: created, checked and resumed in the same way everywhere.
+"""The output folder of a long task: created, checked and resumed in the same way everywhere.
 
-Its record (run.json) has the settings. The files that the work writes are declared elsewhere.
+Its record (run.json) contains the settings. The files that the task writes are declared elsewhere.
 """
 
 import json
@@ -25,18 +25,18 @@ def open_run_folder(
     files: Sequence[str] = (),
     growing: Settings | None = None,
 ) -> None:
-    """Create an output folder, or check that it belongs to the same work, which then resumes.
+    """Create an output folder, or check that it belongs to the same task, which then resumes.
 
     Args:
         out: the folder: new, without any of these files, or with a record of the same settings.
         settings: the requested settings.
         work: a noun for the folder's contents, as in "holds another study".
         folders: the names of subfolders, which are created.
-        files: the names of the other files that the work writes.
-        growing: settings that are recorded but may differ from those recorded before.
+        files: the names of the other files that the task writes.
+        growing: settings that are recorded but may differ from the values recorded before.
 
     Raises:
-        UsageError: a setting differs (the first one is named), or a file belongs to other work.
+        UsageError: a setting differs (the first one is named), or a file is from a different task.
     """
     record = out / RECORD
     if out.exists() and not out.is_dir():
@@ -66,7 +66,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def check_same(record: Path, settings: Settings, other: str) -> None:
-    """Raise a UsageError if a record has other settings; `other` describes it in the error."""
+    """Raise a UsageError if a record has different settings; `other` describes it in the error."""
     change = first_change(read_settings(record), settings) if record.exists() else None
     if change is not None:
         raise UsageError(
@@ -112,7 +112,7 @@ def first_change(old: Settings, new: Settings) -> str | None:
             for words, values in (("no longer", gone), ("now also", added))
             if values
         ]
-        return f"{name}: {', '.join(changes) or 'in another order'}"
+        return f"{name}: {', '.join(changes) or 'in a different order'}"
     return f"{name}: {_short(before)}, now {_short(now)}"
 
 

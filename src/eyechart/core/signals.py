@@ -4,12 +4,12 @@ import signal
 from types import FrameType
 
 RECEIVED: list[int] = []
-"""The signals that asked this process to stop, in order; Ctrl-C, which is not handled here, is not
-among them."""
+"""The signals that asked this process to stop, in order; Ctrl-C is not included, because it is not
+handled here."""
 
 
 def stop_on_termination() -> None:
-    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
+    """Make SIGTERM raise KeyboardInterrupt, like Ctrl-C."""
     signal.signal(signal.SIGTERM, _stop)
 
 
