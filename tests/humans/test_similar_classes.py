@@ -87,7 +87,7 @@ def test_what_nobody_tested_is_untested_and_not_unlike_others(name):
     ("kind", "tested", "words"),
     [
         ("", False, "Humans under corruptions not tested for similarity: accuracy"),
-        ("", True, "Humans under corruptions that do not look like any other tested one: accuracy"),
+        ("", True, "Humans under corruptions that look like no other tested corruption: accuracy"),
         ("fog+frost", True, "Humans under fog+frost, which look alike to them: accuracy"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_smaller_gain_can_be_enough(run, table):
 def test_repetitions_in_a_table_have_their_deviation(run, tmp_path):
     write_accuracies(small_table(("0", "1")), tmp_path / "a.csv")
     told = run("overlap", "matrix", tmp_path / "a.csv")
-    assert told.status == 0 and "sd of seeds" in told.out and "95 %" not in told.out
+    assert told.status == 0 and "SD over seeds" in told.out and "95 %" not in told.out
 
 
 def test_a_study_has_intervals(run, tmp_path):
@@ -125,7 +125,7 @@ def test_a_study_has_intervals(run, tmp_path):
     assert told.status == 0, told.err
     assert (
         "50 bootstrap replicates over 300 test images and 2 seeds" in told.out
-        and "sd of seeds" in told.out
+        and "SD over seeds" in told.out
     )
     rows = lines_of(tmp_path / "i.csv")
     assert len(rows) == 6
@@ -260,8 +260,8 @@ def test_coverage_of_a_matrix_has_no_direct_test(run, both, tmp_path):
         (("matrix", "accuracies.csv", "--min-gain", "-1"), "must be in [0, 1)"),
         (("matrix", "missing.csv"), "none for rain"),
         (("select", "accuracies.csv"), "Give --threshold, such as 0.1, or --all"),
-        (("select", "accuracies.csv", "--threshold", "-1"), "0 or more, got -1"),
-        (("select", "high.csv", "--threshold", "0.1"), "the lowest score is 0.4, of fog and rain"),
+        (("select", "accuracies.csv", "--threshold", "-1"), "at least 0, got -1"),
+        (("select", "high.csv", "--threshold", "0.1"), "the lowest score is 0.4, for fog and rain"),
         (("select", "nothing.csv", "--threshold", "0.1"), "whose overlap is determined"),
         (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "give its --threshold"),
         (("select", "accuracies.csv", "--all", "--suite", "vcr"), "--suite needs --out"),

@@ -133,8 +133,8 @@ def test_the_page_opens_from_disk_without_errors_and_fetches_nothing(wide):
     assert page.title() == "How robust are 3 models?"
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
-        "Are they robust enough?", "What are all the scores?", "Where does it break?",
-        "How sure are we?", "Can I reproduce it?",
+        "Are they robust enough?", "What are the scores in detail?", "Where does it break?",
+        "How certain are the results?", "How can it be reproduced?",
     ]  # fmt: skip
     # down to its end, so that every chart is drawn
     look_through(page)

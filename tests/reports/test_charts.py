@@ -503,7 +503,7 @@ def test_overlaps_are_read_and_drawn(tmp_path, report):
     assert heat["z"] == [[1, 0.25, 0.5], [0.25, 1, 0], [0.5, 0, 1]]
     assert heat["x"] == heat["y"] == ["<b>✓ fog</b>", "rain", "<b>✓ blur</b>"]
     assert "fog and blur overlap most, 0.50" in chart.alt
-    assert "selected are fog and blur, which overlap by 0.50 at most" in chart.alt
+    assert "the selected ones are fog and blur, which overlap by at most 0.50" in chart.alt
 
 
 def test_the_column_of_the_selected_may_be_missing(tmp_path):
@@ -561,14 +561,14 @@ def test_clustering_puts_corruptions_that_overlap_beside_each_other():
     [
         ("", "at least two corruptions"),
         ("name,fog\nfog,1\n", "at least two corruptions"),
-        (GOOD.replace("fog,1,0.25", "snow,1,0.25"), "fog where there is snow"),
+        (GOOD.replace("fog,1,0.25", "snow,1,0.25"), "fog across and snow down"),
         (GOOD.removesuffix("blur,0.5,0,1,yes\n"), "3 across and 2 down"),
         (GOOD.replace("0.25,0.5,yes", "0.25,yes"), "5 cells in every row, got 4"),
-        (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "of 0 or more, or empty cells"),
+        (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "of at least 0, or empty cells"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,-0.5,no"), "got '-0.5' in the row of rain"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,inf,no"), "got 'inf' in the row of rain"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,1.5,no"), "must be symmetric, got 1.5 for rain and"),
-        (GOOD.replace("rain,0.25,1,0", "rain,0.25,0.9,0"), "1 for a corruption with itself"),
+        (GOOD.replace("rain,0.25,1,0", "rain,0.25,0.9,0"), "1 on the diagonal"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,nan,no"), "got 'nan'"),
         (GOOD.replace(",no", ",perhaps"), "yes or no"),
         (GOOD.replace("rain", "fog"), "got fog twice"),

@@ -145,15 +145,13 @@ def test_what_makes_no_sense_is_rejected(run, copy, monkeypatch, tmp_path, argum
 def test_a_file_of_somebody_else_is_never_overwritten(run, copy, tmp_path):
     for name in ("thesis.html", "notes.md"):
         (tmp_path / name).write_text("mine")
-        assert_rejected(run("report", copy, "-o", tmp_path / name), "is not a report of eyechart")
+        assert_rejected(run("report", copy, "-o", tmp_path / name), "is not an eyechart report")
         assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_link_is_never_replaced(run, copy, tmp_path):
     (tmp_path / "link.html").symlink_to(tmp_path / "nothing.html")
-    assert_rejected(
-        run("report", copy, "-o", tmp_path / "link.html"), "is not a report of eyechart"
-    )
+    assert_rejected(run("report", copy, "-o", tmp_path / "link.html"), "is not an eyechart report")
     assert (tmp_path / "link.html").is_symlink()
 
 

@@ -78,7 +78,7 @@ def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):
     words = {
         "ahead": "it is ahead of humans",
         "behind": "it is behind humans",
-        "mixed": "Mixed compared with humans",
+        "mixed": "Mixed results compared with humans",
         "even": "No significant difference from humans",
     }
     seen = set()

@@ -208,7 +208,7 @@ def test_humans_are_named_where_models_are_compared_with_them(card, folders):
 
 def test_without_humans_the_card_says_so(folders):
     card = card_of(load_report([folders["imagenet-c"]]))
-    assert "Humans: none to compare with." in card
+    assert "Humans: no comparison." in card
     assert "HMRI" not in card and "hmri" not in card
 
 
@@ -216,7 +216,7 @@ def test_limits_are_those_of_the_runs(card, folders):
     limits = card[card.index("## Limits") : card.index("## How to reproduce it")]
     warnings = json.loads((folders["imagenet-c"] / "results.json").read_text())["warnings"]
     assert warnings and all(escape(own) in limits for own in warnings)
-    rows = rows_below(limits, f"VCR-Bench, {NATIVE}, 48 images: what was not seen")
+    rows = rows_below(limits, f"VCR-Bench, {NATIVE}, 48 images: unobserved visual changes")
     own = saved(folders["vcr"], DULL)["spaces"]["native"]["corruptions"]
     noise = own["vcr/gaussian_noise"]["accuracy"]["observed"]
     cell = next(row for row in rows if row["corruption"] == "Gaussian noise")

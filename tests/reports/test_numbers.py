@@ -111,7 +111,7 @@ PLAIN = {
     r"the 16 human categories|\(16 categories\)|ImageNet-C\b|16 categories: see entry16": "names",
     r"Top-5 accuracy": "a name",
     r"(95|83) % (confidence|intervals|\(light\)|\(dark\)|of the replicates|bands)": "levels",
-    r"visual changes from 0 to 1|change: 0 for|image, 1 if|; [01]: nowhere": "what a score means",
+    r"visual changes from 0 to 1|change: 0 for|image, 1 if|; [01]: never": "what a score means",
     r"fewer than 40 images\. Bands": "from where on intervals are widened",
     r"^Insufficient data for a claim \(at least 40 images in 8 categories\)": "what it needs",
     r"39 equal bins": "what coverage is",
@@ -121,7 +121,7 @@ PLAIN = {
     r"; at least 40 images in 8 categories are needed": "what a claim needs",
     r"\brun \d+\b|^Run \d+:": "which run of the page",
     r"And [\d,]+ more in results": "counted, checked below",
-    r"[\d,]+ more have fewer than 3": "counted, checked below",
+    r"[\d,]+ more classes have fewer than 3": "counted, checked below",
     r"SHA-256": "a name",
 }
 """Numbers in sentences: no result has a say in them, or they count what is listed."""

@@ -159,10 +159,10 @@ def test_headings_are_in_order_and_ask_the_questions(any_page):
     assert all(later - own <= 1 for own, later in pairwise(levels))
     assert [text for tag, text in page.headings if tag == "h2"] == [
         "Is it robust enough?" if len(report.models) == 1 else "Are they robust enough?",
-        "What are all the scores?",
+        "What are the scores in detail?",
         "Where does it break?",
-        "How sure are we?",
-        "Can I reproduce it?",
+        "How certain are the results?",
+        "How can it be reproduced?",
     ]
     assert page.is_balanced
 

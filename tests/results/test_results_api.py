@@ -119,7 +119,7 @@ def test_the_report_is_that_of_the_command(results, tmp_path, run):
 
 def test_a_report_replaces_no_file_of_others(results, tmp_path):
     (tmp_path / "mine.html").write_text("<p>mine</p>")
-    with pytest.raises(UsageError, match="not a report of eyechart"):
+    with pytest.raises(UsageError, match="not an eyechart report"):
         results.report(tmp_path / "mine.html")
     with pytest.raises(UsageError, match=r"must end in \.html"):
         results.report(tmp_path / "report.pdf")

@@ -228,7 +228,7 @@ def _check_target(target: Path) -> None:
     check_file_to_write(target)
     if target.is_symlink() or (target.exists() and not (is_page(target) or is_card(target))):
         raise UsageError(
-            f"{target} already exists and is not a report of eyechart: choose another --out."
+            f"{target} already exists and is not an eyechart report: choose another --out."
         )
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path, PurePath
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from eyechart.core.options import Option
@@ -51,6 +52,9 @@ ABSOLUTE = re.compile(
     r"([^\s'\"/\\,;:()<>]+)"
 )
 """A path inside a sentence; the group matches its last component."""
+
+PLAIN = (float, int, NoneType)
+"""Types of values that contain no text."""
 
 Value = TypeVar("Value")
 Rewrite = Callable[[str], str]
@@ -258,7 +262,7 @@ def _rewritten(value: Value, rewrite: Rewrite) -> Value:
             _rewritten(key, rewrite): _rewritten(item, rewrite) for key, item in value.items()
         }
     # Curves are long lists of numbers, in part None, that contain no strings to search for.
-    elif isinstance(value, tuple | list) and not (value and isinstance(value[0], float | None)):
+    elif isinstance(value, tuple | list) and not all(isinstance(item, PLAIN) for item in value):
         changed = type(value)(_rewritten(item, rewrite) for item in value)
     return changed  # type: ignore[return-value]
 

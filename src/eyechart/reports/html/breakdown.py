@@ -12,7 +12,7 @@ from eyechart.reports.words import corruption_title, space_title
 from eyechart.results.model_results import ClassResults
 
 MOST, FEWER = 20, 10
-"""Number of classes shown per model, and per model if there are many models."""
+"""Maximum number of classes shown per model, and the same if there are many models."""
 
 ENOUGH = 3
 """Minimum number of images for a class to be shown; fewer are not meaningful."""
@@ -22,11 +22,11 @@ COLUMNS = (
     Column("Images"),
     Column("Clean accuracy (%)"),
     Column("Corrupted accuracy (%)"),
-    Column("Worst under", numeric=False, hint="the corruption, and the accuracy there"),
+    Column("Worst under", numeric=False, hint="the corruption, and the accuracy under it"),
     Column(
         "Predicts instead",
         numeric=False,
-        hint="the prediction, and its share of all incorrect ones",
+        hint="the prediction, and its percentage of all incorrect predictions",
     ),
 )
 
@@ -57,7 +57,7 @@ def _table(
     total, fewer = len(present), len(classes) - len(present)
     selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
     caption = f"{model.short} by class in {space_title(space)}: {selection}"
-    note = f"{fewer:,} more have fewer than {ENOUGH} images." if fewer else ""
+    note = f"{fewer:,} more classes have fewer than {ENOUGH} images." if fewer else ""
     return Table("", caption, COLUMNS, rows, True, note)
 
 
@@ -81,7 +81,7 @@ def _row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
 
 
 def _with(numbers: Numbers, word: str, *path: str | int) -> Markup:
-    """Return a word with its share."""
+    """Return a word with its percentage."""
     if not word or numbers.get(*path) is None:
         return NOTHING if not word else Markup("{}").format(word)
     return Markup('{} <span class="interval">{}</span>').format(word, numbers.cell(percent, *path))

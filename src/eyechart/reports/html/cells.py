@@ -19,7 +19,7 @@ from eyechart.results.schema import Results
 from eyechart.scores.registry import Score
 
 SPACE = "\u00a0"
-"""Non-breaking, so that a number stays on the line of its unit."""
+"""Non-breaking space, so that a number stays on the same line as its unit."""
 
 NOTHING = Markup('<span class="none">–</span>')
 
@@ -38,12 +38,12 @@ def delta(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share in whole percent."""
+    """Return a fraction in whole percent."""
     return _typeset(percent_text(value))
 
 
 def hundredths(value: float) -> str:
-    """Return a share that is not a score in percent without the sign, for tables in percent."""
+    """Return a fraction in percent without the sign, for numbers in tables that are not scores."""
     return _typeset(f"{100 * value:z.1f}")
 
 
@@ -86,7 +86,7 @@ class NumberCell:
 
 @dataclass(frozen=True)
 class Estimated:
-    """A score with the ends of its 95 % interval."""
+    """A score with the limits of its 95 % interval."""
 
     value: NumberCell
     low: NumberCell
@@ -142,7 +142,7 @@ class Numbers:
         return Estimated(self.cell(style, *path, "value"), *ends)
 
     def span(self, style: Style, *path: str | int) -> Span:
-        """Return the two ends at a location."""
+        """Return the two numbers at a location as a range."""
         return Span(*(self.cell(style, *path, end) for end in (0, 1)))
 
 

@@ -33,7 +33,7 @@ from eyechart.stats.p_values import SIGNIFICANT
 
 
 def pair_table(part: Part, index: int) -> Table | None:
-    """Return the paired tests of every two models, or None if there is only one model."""
+    """Return the paired tests of all pairs of models, or None if there is only one model."""
     standings = part.standings
     if not standings.pairs:
         return None
@@ -49,7 +49,7 @@ def pair_table(part: Part, index: int) -> Table | None:
         rows.append(TableRow((*names, difference, *chances, text)))
     columns = (
         *text_columns("First", "Second"),
-        Column(f"First less second{' (%)' if score.is_percent else ''}"),
+        Column(f"First − second{' (%)' if score.is_percent else ''}"),
         Column("p"),
         Column("p, Holm", hint="corrected for the number of pairs"),
         *text_columns("Different?"),
@@ -81,12 +81,12 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
         ),
         Column("Predictions"),
     )
-    caption = f"Error consistency κ, {suite_title(part.suite)}: do two err on the same images?"
+    caption = f"Error consistency κ, {suite_title(part.suite)}: do both err on the same images?"
     return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
 
 
 def coverage_table(report: Report) -> Table | None:
-    """Return the share of 39 bins of visual change that each test set covers, by corruption."""
+    """Return the percentage of 39 bins of visual change covered by each test set and corruption."""
     suites = [part for part in report.parts if part.runs[0].coverage]
     if not suites:
         return None
@@ -113,12 +113,12 @@ def coverage_table(report: Report) -> Table | None:
     min_per_bin = listed(
         list(dict.fromkeys(f"{part.runs[0].config.fit.min_per_bin:g}" for part in suites))
     )
-    caption = f"Share of 39 equal bins of visual change with at least {min_per_bin} images"
+    caption = f"Percentage of 39 equal bins of visual change with at least {min_per_bin} images"
     return Table("coverage", caption, tuple(columns), rows, True)
 
 
 def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield for each model how its scores differ between corruptions that look alike."""
+    """Yield a table for each model: how its scores differ between corruptions that look alike."""
     for space in part.spaces:
         for model in part.models:
             scores = model.space(space)
@@ -138,8 +138,8 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
                         Column(
                             "Humans", numeric=False, hint="whether one human curve is used for both"
                         ),
-                        Column("HMRI, first less second"),
-                        Column("MRSI, first less second"),
+                        Column("HMRI, first − second"),
+                        Column("MRSI, first − second"),
                         *text_columns("Significantly different at Δv"),
                     ),
                     tuple(_similar_rows(numbers_of(report, model), model, space, pairs)),
@@ -168,7 +168,7 @@ def _similar_rows(
 
 
 def _is_clear(pair: SimilarPair) -> bool:
-    """Return whether all differences are within the intervals of HMRI and of MRSI."""
+    """Return whether HMRI or MRSI differs significantly, that is, its interval excludes 0."""
     ends = (pair.hmri_interval, pair.mrsi_interval)
     return any(low > 0 or high < 0 for low, high in ends)
 

@@ -1,4 +1,4 @@
-"""CE and relative CE in percent, grouped as noise, blur, weather, digital as in papers."""
+"""Tables of CE and relative CE in percent, grouped as in papers: noise, blur, weather, digital."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ from eyechart.reports.words import short_names, space_title
 from eyechart.scores.registry import DECLARED, SCORES
 
 TABLES = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
-"""The scores of a corruption that are divided by a baseline, each with its mean."""
+"""Scores of a corruption that are relative to a baseline, each with the score that is its mean."""
 
 
 def error_tables(report: Report, part: Part, index: int) -> Iterator[Table]:

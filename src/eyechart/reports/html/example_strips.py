@@ -17,8 +17,8 @@ from eyechart.testsets.plan import CLEAN
 MARKS = {
     "right": ("✓", "right"),
     "wrong": ("✗", "wrong"),
-    "same": ("=", "same prediction as clean"),
-    "other": ("≠", "other prediction than clean"),
+    "same": ("=", "same prediction as for clean"),
+    "other": ("≠", "different prediction from clean"),
     "unknown": ("?", "unknown"),
 }
 """A symbol and words for the outcome of a prediction: never color alone."""
@@ -26,7 +26,7 @@ MARKS = {
 
 @dataclass(frozen=True)
 class PredictionView:
-    """A model's prediction. `mark`: a key of MARKS; `fails_first`: its first failure."""
+    """A model's prediction. `mark`: a key of MARKS; `fails_first`: if it is the first failure."""
 
     model: ModelEntry
     text: str
@@ -60,7 +60,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Strip:
-    """The images of a corruption, from mild to strong. `note`: why there are none, or several."""
+    """The images of a corruption, from mild to strong. `note`: a remark, "" for none."""
 
     frames: tuple[Frame, ...]
     note: str
@@ -73,7 +73,7 @@ class Strip:
 
 
 def example_keys(report: Report) -> Iterator[Key]:
-    """Yield every example image that strips show."""
+    """Yield the key of every example image in the strips."""
     for part in report.parts:
         run = report.runs.index(part.runs[0])
         yield from ((run, example.file) for example in part.runs[0].results.examples)
@@ -96,7 +96,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     notes = []
     if not strip.is_one_image:
         notes.append(
-            "These are different images: no single one was drawn at enough strengths, so the"
+            "These are different images: no single image has enough strengths, so the"
             " first failure is not a threshold."
         )
     predicted = {name for image in strip.images for name in image.predictions}
@@ -112,7 +112,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
 def _frame(
     report: Report, image: StripImage, failing: set[str], images: Mapping[Key, str]
 ) -> Frame:
-    """Return one image; `failing` has the models that fail on it first."""
+    """Return one image; `failing` has the models whose first failure it is."""
     numbers, example = Numbers(image.run, report.runs[image.run].results), image.example
     return Frame(
         images.get((image.run, example.file), ""),

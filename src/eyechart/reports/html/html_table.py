@@ -12,7 +12,7 @@ MANY = 6
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `group`: the heading it shares with its neighbors. `hint`: what it means."""
+    """A column. `group`: the heading shared with adjacent columns. `hint`: its explanation."""
 
     title: str
     numeric: bool = True
@@ -21,7 +21,7 @@ class Column:
 
 
 def text_columns(*titles: str) -> tuple[Column, ...]:
-    """Return columns of texts."""
+    """Return text columns with these titles."""
     return tuple(Column(title, numeric=False) for title in titles)
 
 
@@ -52,7 +52,7 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """The groups of columns with how many each spans; empty if no column has one."""
+        """The column groups with the number of columns that each spans; empty if there are none."""
         collected: list[tuple[str, int]] = []
         for column in self.columns:
             if collected and collected[-1][0] == column.group:
@@ -64,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Shaded:
-    """A cell whose background is darker the larger `share` is, in [0, 1]."""
+    """A cell whose background gets darker as `share` increases from 0 to 1."""
 
     cell: CellContent
     share: float

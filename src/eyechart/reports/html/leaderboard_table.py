@@ -29,8 +29,8 @@ AHEAD = Column("Significantly ahead of", numeric=False, hint="paired test, Holmâ
 def summary_table(report: Report, part: Part, index: int) -> Table:
     """Return the main columns of the leaderboard: one row per model, best first.
 
-    Clean accuracy, the main score, HMRI if the data suffice for a comparison with humans, and the
-    worst corruption.
+    The columns are clean accuracy, the main score, HMRI if the data suffice for a comparison with
+    humans, and the worst corruption.
     """
     main, standings = main_score(part), part.standings
     # Ranks in another label space would contradict the scores beside them.
@@ -109,7 +109,7 @@ def model_label(model: ModelEntry) -> Markup:
 
 
 def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
-    """Return whether the summary has a score of a model."""
+    """Return whether the summary has a score for a model."""
     score = SCORES[name]
     scores = model.space(_home(main, score))
     if HUMANS in score.needs and scores is not None and scores.verdict:
@@ -118,7 +118,7 @@ def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
 
 
 def _home(main: MainScore, score: Score) -> str:
-    """Return the label space of an overall score; humans responded in one only."""
+    """Return the label space of an overall score; human responses exist in only one."""
     return ENTRY16 if HUMANS in score.needs else main.space
 
 
@@ -135,7 +135,7 @@ def _summary_cell(report: Report, main: MainScore, model: ModelEntry, score: Sco
 
 def _worst_hint(main: MainScore) -> str:
     assert main.score is not None
-    return f"the corruption with the worst {main.score.symbol}, and that {main.score.symbol}"
+    return f"the corruption with the worst {main.score.symbol}, and its {main.score.symbol}"
 
 
 def _worst_cell(report: Report, main: MainScore, model: ModelEntry) -> CellContent:

@@ -1,7 +1,7 @@
-"""Whether a model is robust enough: a short sentence on each model, for the first screen.
+"""A short summary of each model's robustness, for the first screen of the page.
 
-Accuracy on clean images, the main score under corruption, the worst corruption, and who is ahead,
-humans or the model. Verdicts with all details are in `verdict`.
+It covers accuracy on clean images, the main score under corruption, the worst corruption, and
+whether humans or the model are ahead. Verdicts with all details are in `verdict`.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ CLAIMS = {
     " under none",
     "behind": "At some visual changes, it is behind humans under {humans} of {all}; it is ahead"
     " under none",
-    "mixed": "Mixed compared with humans: at some visual changes behind under {humans} of {all}, at"
-    " some ahead under {model}",
+    "mixed": "Mixed results compared with humans: at some visual changes, it is behind under"
+    " {humans} of {all}, and ahead under {model}",
     "even": "No significant difference from humans under {all}",
 }
-"""Wording of significant leads in some range of visual change, by the tone of the verdict."""
+"""Wording for significant leads at some visual changes, by the tone of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _overall(report: Report, main: MainScore, model: ModelEntry, name: str) -> M
 
 
 def _n(main: MainScore) -> Markup:
-    """Return the number of corruptions that means are over."""
+    """Return the number of corruptions over which means are taken."""
     number = len(main.part.standings.board.counted)
     return Markup("{} {}").format(counted(number), plural(number, "corruption"))
 
@@ -112,7 +112,7 @@ def _worst(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
 
 
 def _before(score: Score) -> str:
-    """Return the words before a score; none before an area, which is read as an accuracy."""
+    """Return the words before a score; "" before an area, which reads like an accuracy."""
     return "" if score.group == "curve" else f"{score.axis.partition(':')[0]} "
 
 

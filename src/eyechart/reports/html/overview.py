@@ -1,4 +1,4 @@
-"""Every corruption by every model, one table per score, shaded by distance from the best."""
+"""Tables of each score by corruption and model, shaded by distance from the best value."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 
 
 def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield tables of the bounds of scores, for any curve outside the observed ranges."""
+    """Yield tables of score bounds over all possible curves outside the observed ranges."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         # With many models the page keeps the bounds of accuracy only, to stay small.
@@ -89,7 +89,7 @@ def _row(report: Report, part: Part, space: str, corruption: str, score: Score) 
 def _cell(
     report: Report, part: Part, model: ModelEntry, space: str, score: Score, path: tuple[str, ...]
 ) -> Estimated | NumberCell | None:
-    """Return a score at a path below a label space, or None."""
+    """Return a score at a path within a label space, or None."""
     if find(model.space(space), path) is None:
         return None
     numbers, at = numbers_of(report, model), model.path(space, *path)
@@ -119,7 +119,7 @@ def _mean_row(report: Report, part: Part, space: str, score: Score) -> TableRow:
         for model in part.models
         for corruption in part.corruptions
     )
-    return TableRow(("Mean" if has_all else "Mean of those known", *cells), is_total=True)
+    return TableRow(("Mean" if has_all else "Mean of available values", *cells), is_total=True)
 
 
 def _spans(

@@ -80,7 +80,7 @@ def is_page(path: Path) -> bool:
 
 
 def _policy(scripts: Mapping[str, Markup]) -> str:
-    """Return a content security policy that allows these scripts and nothing else."""
+    """Return a content security policy that allows only these scripts."""
     return POLICY.format(" ".join(_hash(text) for text in scripts.values()))
 
 
@@ -89,7 +89,7 @@ def _template(name: str) -> str:
 
 
 def _script(text: str) -> Markup:
-    """Return a script as embedded in the page, with the line ends that browsers hash."""
+    """Return a script as embedded in the page, with the line endings that browsers hash."""
     return Markup("\n" + text.replace("\r\n", "\n").replace("\r", "\n").strip() + "\n")
 
 

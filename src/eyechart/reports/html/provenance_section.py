@@ -17,7 +17,7 @@ from eyechart.results.schema import RESULTS_FILE
 from eyechart.scores.registry import PROPERTIES
 
 FIRST = 5
-"""Number of files and reasons shown of a longer list."""
+"""Maximum number of files or reasons that are shown."""
 
 HUMAN_SPACE = "entry16"
 """The label space of human responses."""
@@ -28,7 +28,7 @@ LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
 
 @dataclass(frozen=True)
 class Provenance:
-    """One run: `facts` as pairs of words, `tables`, and `skipped` as sentences."""
+    """The provenance of a run: `facts` as name and value, `tables`, and `skipped` as sentences."""
 
     title: str
     command: str
@@ -39,7 +39,7 @@ class Provenance:
 
 
 def provenance_of(report: Report, index: int) -> Provenance:
-    """Return how a run was made."""
+    """Return the provenance of a run."""
     run = report.runs[index]
     numbers = Numbers(index, run.results)
     return Provenance(
@@ -58,7 +58,7 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
     yield "eyechart", provenance.versions.get("eyechart", "unknown")
     yield (
         "Source code",
-        f"git {provenance.git}" if provenance.git else "installed without its history",
+        f"git {provenance.git}" if provenance.git else "installed without git history",
     )
     yield "Device", provenance.device
     used, present = (numbers.cell(count, "images", name) for name in ("used", "n_images"))
@@ -77,7 +77,7 @@ def _models(run: Run, index: int) -> Table:
         *text_columns("Model"),
         Column("Classes"),
         *text_columns("Weights"),
-        Column("Trained on", numeric=False, hint="corruptions it is known to be trained on"),
+        Column("Trained on", numeric=False, hint="corruptions known to be in its training"),
     )
     numbers = Numbers(index, run.results)
     rows = tuple(
@@ -117,7 +117,7 @@ def _settings(run: Run, index: int) -> Table:
 
 def _files(report: Report, index: int) -> Table:
     digests = list(report.runs[index].results.images.digests.items())
-    # Pairs, not a mapping: without folders two names may be the same.
+    # Pairs, not a mapping: two names may be the same without their folders.
     rows = tuple(
         TableRow((_file_name(report, name), Markup("<code>{}</code>").format(digest)))
         for name, digest in digests[:FIRST]
@@ -160,20 +160,20 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
                 reported.add((space, scores.left_out))
                 cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
                 word = plural(scores.left_out, "image")
-                text = Markup("{} {} left out in {}: their classes are not among its classes.")
+                text = Markup("{} {} left out in {}: their labels are not among these classes.")
                 verb = "was" if scores.left_out == 1 else "were"
                 yield text.format(cell, f"{word} {verb}", space_title(space))
 
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
-    """Yield how many predictions have no visual change, which is equal for all models."""
+    """Yield how many predictions have no visual change; the number is the same for all models."""
     if not run.coverage:
         return  # Without clean images no prediction has a visual change.
     for space, scores in run.results.models[0].spaces.items():
         for name, score in scores.corruptions.items():
             if score.unmeasurable:
                 path = ("models", 0, "spaces", space, "corruptions", name, "unmeasurable")
-                text = Markup("{}: {} predictions are for images too uniform for Δv ({}).")
+                text = Markup("{}: {} predictions have no Δv: the images are too uniform ({}).")
                 yield text.format(
                     corruption_title(name), numbers.cell(count, *path), space_title(space)
                 )

@@ -1,4 +1,4 @@
-"""Models ranked in two ways: by fixed or continuous severities, or by one of two benchmarks."""
+"""Tables of models ranked by fixed and continuous severities, or by two benchmarks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,12 +14,12 @@ from eyechart.scores.registry import SCORES
 
 
 def rank_tables(report: Report) -> Iterator[Table]:
-    """Yield tables of ranks by ImageNet-C and VCR and by two benchmarks, as far as available."""
+    """Yield tables of ranks by ImageNet-C and VCR and by two benchmarks, where available."""
     if report.discrete is not None and report.discrete.corruptions:
-        caption = "Ranks under ImageNet-C’s five severities and by continuous change (VCR)"
+        caption = "Ranks by ImageNet-C’s five severities and by continuous visual change (VCR)"
         yield _table(report, report.discrete.corruptions, "ranks-discrete", caption)
     if report.benchmarks:
-        caption = "Ranks by ImageNet-C and by ImageNet-NOC, each time by the same score"
+        caption = "Ranks by ImageNet-C and by ImageNet-NOC, using the same score"
         yield _table(report, report.benchmarks, "ranks-benchmarks", caption)
 
 
@@ -30,7 +30,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     columns = (
         *text_columns("Corruption" if identity == "ranks-discrete" else "Score"),
         *(Column(short[name]) for name in models),
-        Column("Changes", hint="how often two ways put two models in opposite orders"),
+        Column("Changes", hint="how often two methods rank two models in opposite order"),
     )
     rows = tuple(
         TableRow(
@@ -45,8 +45,8 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     sure = list(swap_sentences(rankings, short, title=_title, way_title=_way))
     total = sum(len(comparison.swaps) for comparison in rankings)
     text = Markup(
-        "Each cell has the ranks by {}, in this order. {} {} of two models’ order between two"
-        " ways; {} of them significant{}"
+        "Each cell has the ranks by {}, in this order. {} {} in the order of two models between"
+        " two methods; {} of them significant{}"
     )
     examples = ": " + " ".join(sure[:10]) if sure else "."
     changes = (counted(total), plural(total, "change"), counted(len(sure)))

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page, which cannot load anything."""
+"""The report as one self-contained HTML page, which loads no other files."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -35,15 +35,16 @@ def render_report(
 ) -> str:
     """Return the text of the page with charts, images and scripts embedded.
 
-    `overlap` is that of a benchmark's corruptions, if it is to be shown. `structure` are studies of
-    held-out styles and subclasses. Images are downsized if the page would be too large to share.
+    `overlap` is the overlap of a benchmark's corruptions to show, if any. `structure` contains the
+    studies of held-out styles and subclasses. Images are downsized if the page would otherwise be
+    too large to share.
     """
     structure = [_hidden(view, report.hidden) for view in structure]
     charts = (*charts_of(report, overlap), *(chart for view in structure for chart in view.charts))
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
     images = embedded(runs, keys, MAX_IMAGES)
     text = _render(report, charts, images, structure)
-    # Only images can shrink, so they must make up for the whole excess.
+    # Only images can be made smaller, so they must make up for the whole excess.
     too_many = len(text.encode()) - MOST_BYTES
     if too_many > 0 and images:
         images = embedded(runs, keys, sum(map(len, images.values())) - too_many)
@@ -52,7 +53,7 @@ def render_report(
 
 
 def _hidden(view: View, hidden: Sequence[str]) -> View:
-    """Return a study without the parts that the report hides."""
+    """Return a study without what the report hides."""
     if IMAGES in hidden:
         view = replace(view, grids=())
     return hide_paths(view) if PATHS in hidden else view
@@ -102,19 +103,19 @@ def write_report(
 def report_results(
     results: Results, path: str | os.PathLike[str], hide: str | Sequence[str] = ()
 ) -> Path:
-    """Write the page of results in memory to a file and return its path.
+    """Write a report on results in memory to a file and return its path.
 
     Args:
         results: The results of a run.
         path: An .html file.
-        hide: The hidden parts, as for `--hide` of `eyechart report`: kinds of `HIDEABLE`.
+        hide: What to hide, as for `--hide` of `eyechart report`: names from `HIDEABLE`.
     """
     target = Path(as_path(path, "path", "the path of an .html file"))
     if target.suffix.lower() != ".html":
         raise UsageError(f"path must end in .html, got {target}.")
     if target.exists() and not is_page(target):
         raise UsageError(
-            f"{target} already exists and is not a report of eyechart: choose another path."
+            f"{target} already exists and is not an eyechart report: choose another path."
         )
     return write_report(make_report([run_of(results)], hide=hidden_kinds(hide)), target)
 

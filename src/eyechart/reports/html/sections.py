@@ -34,7 +34,7 @@ from eyechart.reports.words import (
 class Panel:
     """One corruption: its charts and example strip. `note`: which models were trained on it.
 
-    `humans`: the human reference of the models, "" if there is none in this run.
+    `humans`: the human reference of the models; "" if this run has none.
     """
 
     id: str
@@ -176,5 +176,5 @@ def _dates(report: Report) -> str:
     days = sorted({run.results.provenance.made[:10] for run in report.runs})
     known = [day for day in days if day]
     if not known:
-        return "on an unknown day"
+        return "on an unknown date"
     return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"

@@ -72,7 +72,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class View:
-    """One study as shown; `parts` are its superclasses one by one."""
+    """One study as shown on the page; `parts` is the table of its superclasses."""
 
     title: str
     text: str
@@ -103,7 +103,7 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
         [chart for view in views for chart in view.charts],
         structure=views,
         title="Held-out styles and subclasses",
-        summary=f"{kinds} held out of training: how well are they recognized?",
+        summary=f"{kinds} of images held out of training: how well are they recognized?",
     )
     return write_text(path, text)
 
@@ -125,8 +125,8 @@ def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
     )
     if is_style and worst.held_out.value < best.held_out.value:
         text += (
-            f" Hardest is {worst.name} ({100 * worst.held_out.value:.0f} %), easiest {best.name}"
-            f" ({100 * best.held_out.value:.0f} %)."
+            f" The hardest is {worst.name} ({100 * worst.held_out.value:.0f} %), the easiest is"
+            f" {best.name} ({100 * best.held_out.value:.0f} %)."
         )
     grids = tuple(_grid(fold, folder, is_style) for fold in order[:MOST_GRIDS] if fold.examples)
     return View(
@@ -152,10 +152,10 @@ def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
 
 
 def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Table:
-    titles = ("Accuracy on it (%)", "Accuracy on familiar ones (%)", "Gap (points)", "Images")
+    titles = ("Held-out accuracy (%)", "Familiar accuracy (%)", "Gap (points)", "Held-out images")
     columns = (
         *text_columns("Held out"),
-        *map(Column, (*titles, "Familiar ones", "Trained with")),
+        *map(Column, (*titles, "Familiar images", "Training images")),
     )
     rows = [
         TableRow(
@@ -175,13 +175,13 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         )
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
     note = (
-        f"95 % intervals, from a bootstrap over {results.resampled}; for the mean also over the "
-        "held-out parts."
+        f"95 % intervals, from a bootstrap over {results.resampled}; for the mean, also over the "
+        "splits."
     )
     note = " ".join((note, *notes_on(results)))
     if missing and results.kind == "style":
         note += f" Classes without test images: {'; '.join(missing)}."
-    return Table(f"structure-{number}", "Accuracy on what was held out", columns, tuple(rows),
+    return Table(f"structure-{number}", "Accuracy on held-out images", columns, tuple(rows),
                  note=note)  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
 
 
 def _thumbnail(path: Path) -> str:
-    """Return an image as a data URL, no larger than shown on a high-resolution screen."""
+    """Return an image as a data URL, no larger than needed for a high-resolution screen."""
     with Image.open(path) as image:
         if max(image.size) <= THUMBNAIL:
             return data_uri(path.read_bytes(), "png")
@@ -260,8 +260,8 @@ def _confusions(
     # By the number of confused images: a share alone would favor classes with few images.
     confused.sort(key=lambda pair: -pair[1].share * pair[1].n_images)
     columns = (
-        *text_columns("Shows", "Taken for", whose),
-        Column("Share (%)", hint="of the held-out images of this class"),
+        *text_columns("True class", "Predicted class", whose),
+        Column("Frequency (%)", hint="percentage of this class’s held-out images"),
         Column("Images"),
     )
     rows = tuple(
@@ -287,9 +287,9 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     ]
     columns = (
         *text_columns("Model"),
-        *map(Column, ("ImageNet-1K accuracy (%)", "Seen kinds (%)", "Unseen kinds (%)")),
+        *map(Column, ("ImageNet-1K accuracy (%)", "Seen subclasses (%)", "Unseen subclasses (%)")),
         Column("Gap (points)"),
-        Column("Gap, mean over superclasses (points)", hint="of those that have both kinds"),
+        Column("Gap, mean over superclasses (points)", hint="over superclasses that have both"),
     )
     rows = tuple(
         TableRow(
@@ -322,7 +322,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
 
 
 def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table:
-    columns = [*text_columns("Superclass"), Column("Seen kinds"), Column("Unseen kinds")]
+    columns = [*text_columns("Superclass"), Column("Seen subclasses"), Column("Unseen subclasses")]
     for model in models:
         columns += [Column(f"{kind} (%)", group=model.name) for kind in ("Seen", "Unseen")]
     rows = []
@@ -348,7 +348,7 @@ def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": f"{name} kinds",
+                "name": f"{name} subclasses",
                 "x": [rounded(point.imagenet_accuracy) for point in points],
                 "y": [rounded(value) for value in values],
                 "text": [escape(point.model) for point in points],

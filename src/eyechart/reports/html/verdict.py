@@ -1,6 +1,6 @@
 """A one-sentence verdict on each model: how it compares with humans, and where it falls behind.
 
-Every claim is based on a test of the evaluation; with insufficient data no claim is made. A model
+Every claim is based on a statistical test; with insufficient data, no claim is made. A model
 that is not compared with humans is judged by mCE, R_a, R_p or its errors.
 """
 
@@ -37,12 +37,12 @@ BADGES = {
     (False, False): ("even", "no significant difference from humans"),
     (True, False): ("behind", "behind humans"),
     (False, True): ("ahead", "ahead of humans"),
-    (True, True): ("mixed", "behind humans here, ahead there"),
+    (True, True): ("mixed", "partly behind and partly ahead of humans"),
 }
-"""By whether humans are significantly ahead under any corruption, and whether the model is."""
+"""Tone and badge, by whether humans and whether the model lead significantly anywhere."""
 
 MIN_ERROR = 0.01
-"""Error rate from which a corruption is mentioned."""
+"""Minimum error rate for a corruption to be mentioned."""
 
 AREA_CLAIMS = {
     "r_a": "is correct in {} of its predictions if every visual change is equally likely (Rₐ {})",
@@ -97,7 +97,7 @@ class HumanScores:
 
 
 Compared = Sequence[HumanScores]
-"""Of one model and property, by corruption."""
+"""Comparisons of one model and property with humans, by corruption."""
 
 
 def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
@@ -178,7 +178,7 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
     if not model.results.marked:
         return Markup("")
     text = Markup(
-        "{} It was trained on {} of the {} {}, {}: scores there, and means over them, do not"
+        "{} It was trained on {} of the {} {}, {}: their scores, and means over them, do not"
         " measure robustness to unseen corruptions."
     )
     names = listed([corruption_words(name) for name in model.results.marked])
@@ -198,26 +198,26 @@ def about_humans(part: Part) -> str:
     ]
     asked = part.runs[0].config.human_names
     if humans:
-        # Without the reuse of each, which is either shown directly or transferred.
+        # Without the last words, which say whether responses are direct or transferred.
         whose = dict.fromkeys(
             comparison.about.split("), ")[0].removesuffix(")") + ")" for comparison in humans
         )
         alike = any(comparison.kind != "direct" for comparison in humans)
-        more = "; they are also used for corruptions that look alike" if alike else ""
+        more = "; their responses are also used for corruptions that look alike" if alike else ""
         corrected = any(comparison.corrected_for_chance for comparison in humans)
-        chance = " Both sides are corrected for chance." if corrected else ""
+        chance = " Human and model curves are corrected for chance." if corrected else ""
         how = "".join(text for name, text in HOW_SHOWN.items() if name in asked)
-        return f"Human responses are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
+        return f"Humans responded to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
     if not asked:
         return "No human reference was requested, so models are compared with each other only."
     return (
         "No human responses apply to these corruptions, so models are compared with each other"
-        " only; the reasons are at the end, under what was skipped."
+        " only; the last section lists the reasons under “What was skipped, and why”."
     )
 
 
 def _caution(part: Part) -> str:
-    """Return how the packaged reference compares with the published crowd, where it is used."""
+    """Return how the packaged reference compares with the VCR paper's humans, where it is used."""
     areas = {
         name: score.accuracy.humans.areas.human
         for model in part.models
@@ -292,8 +292,8 @@ def _details(compared: Compared) -> Markup:
     humans, model = (_n_ahead(compared, side) for side in ("humans", "model"))
     if humans or model:
         text = Markup(
-            "In some range of visual change humans lead significantly under {} of the {}"
-            " (corrected for their number); the model leads under {} (both can). "
+            "At some visual changes, humans lead significantly under {} of the {} (corrected for"
+            " their number), and the model under {}; both can lead under the same one. "
         ).format(
             *(counted(humans) if humans else "none", counted(len(compared))),
             counted(model) if model else "none",
@@ -303,7 +303,7 @@ def _details(compared: Compared) -> Markup:
 
 
 def below_crowd(compared: Compared) -> Markup:
-    """Return where the packaged human area is below the one that the VCR paper implies."""
+    """Return where the packaged human area is below the area that the VCR paper implies."""
     implied, area = implied_areas(), style_of(SCORES["r_a"])
     areas = [
         Markup("{} {} against {}").format(
@@ -319,15 +319,15 @@ def below_crowd(compared: Compared) -> Markup:
     if not areas:
         return Markup("")
     return Markup(
-        " Its humans, the packaged reference, are below the crowd that the VCR paper implies (area:"
-        " {}), against which it would usually score lower."
+        " The packaged human reference is less accurate than the VCR paper’s participants (area:"
+        " {}), compared with whom the model would usually score lower."
     ).format(Markup("; ").join(areas))
 
 
 def _farthest_behind(compared: Compared, letter: str) -> Markup:
-    """Return where humans are farthest ahead, within ranges where they significantly are."""
+    """Return where humans are farthest ahead, within ranges of a significant lead."""
     if not _n_ahead(compared, "humans") and not _n_ahead(compared, "model"):
-        return Markup("; under none of them is the difference significant")
+        return Markup("; the difference is not significant under any of them")
     # Only where the test finds humans ahead: elsewhere the largest difference may be noise.
     gaps = [
         (human - model, scores, index)
@@ -375,7 +375,7 @@ def _first_behind(compared: Compared) -> Markup:
         return Markup("")
     _, scores, index = min(leads, key=lambda lead: lead[0])
     ends = (scores.cell(delta, "tested", index, end) for end in ("start", "end"))
-    text = Markup("It falls behind significantly first under {}, at Δv {} to {}. ")
+    text = Markup("It first falls significantly behind under {}, at Δv {} to {}. ")
     return text.format(corruption_words(scores.corruption), *ends)
 
 
@@ -393,7 +393,7 @@ def _open(compared: Compared) -> Markup:
     # The bounds of HMRI of both properties are formatted alike.
     style = style_of(SCORES["hmri_a"], is_short=True)
     span = widest.numbers.span(style, *widest.path, "hmri_bounds")
-    text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
+    text = Markup("Not every visual change was tested: under {}, HMRI may be anywhere from {}.")
     return text.format(corruption_words(widest.corruption), span)
 
 
@@ -404,7 +404,7 @@ def _no_claim(model: ModelEntry, basis: Basis) -> Markup:
         for name in (f"hmri_{basis.letter}", f"mrsi_{basis.letter}")
     )
     return Markup(
-        "cannot be compared with humans, because the data are insufficient ({}). On these, it"
+        "cannot be compared with humans, because the data are insufficient ({}). On these data, it"
         " reaches HMRI {} and MRSI {} over {} {}."
     ).format(
         too_few(model, basis.space, numbers),
@@ -424,7 +424,7 @@ def _without_humans(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
         return Markup("has no scores in the label space of this test.")
     text = Markup("")
     if scores.verdict:
-        text = Markup("cannot be judged, because the data are insufficient ({}). On these, it ")
+        text = Markup("cannot be judged: the data are insufficient ({}). On these data, it ")
         text = text.format(too_few(model, space, numbers))
     return text + _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
 
@@ -436,11 +436,11 @@ def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
     # A mean over some of the corruptions does not describe the whole test; no leaderboard has it.
     present = part.standings.scores
     if "mce" in present and errors is not None and errors.baseline == model.name:
-        return Markup("is the model by whose errors those of the others are divided (mCE)")
+        return Markup("is the baseline by whose errors the other models’ errors are divided (mCE)")
     if errors is not None and errors.mce is not None:
         mce = numbers.estimate(percent, *path, "corruption_error", "mce")
         baseline = short_names([errors.baseline])[0]
-        return Markup("makes {} of the errors of {} (mCE)").format(mce, baseline)
+        return Markup("makes {} as many errors as {} (mCE)").format(mce, baseline)
     for name, text in AREA_CLAIMS.items():
         if name in present and name in scores.means:
             value = numbers.cell(style_of(SCORES[name]), *path, "means", name, "value")

@@ -1,4 +1,4 @@
-"""The four areas between the human curve and a model's: below each, and where one is ahead.
+"""The areas under the human curve and a model's curve, and where one is ahead of the other.
 
 A panel is one model under one corruption; charts and figures arrange panels side by side.
 """
@@ -32,7 +32,7 @@ class AreaPanel(OfCorruption):
 
     @property
     def areas(self) -> tuple[tuple[str, str], ...]:
-        """The four areas with their labels; they are formatted like R, which two of them are."""
+        """The four areas with their labels, formatted like the score R."""
         areas, text = self.comparison.areas, SCORES[f"r_{self.letter}"].text
         return (
             ("human area", text(areas.human)),
@@ -51,11 +51,11 @@ class AreaPanel(OfCorruption):
         )
 
     def significant(self, side: str) -> list[Range]:
-        """Return the ranges in which "humans" or "model" is ahead, with disjoint 83 % bands."""
+        """Return the ranges in which "humans" or "model" is ahead and 83 % bands are disjoint."""
         return _ranges(self.comparison.significant, side)
 
     def in_words(self) -> str:
-        """Return a sentence on who is ahead where."""
+        """Return a sentence that says who is ahead in which ranges of Δv."""
         sentences = [
             f"{verb} ahead at Δv {places(ranges)}"
             for side, verb in (("humans", "humans are"), ("model", "the model is"))

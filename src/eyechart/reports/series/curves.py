@@ -1,6 +1,6 @@
-"""The curves over visual change of one panel, and a description of the panel in words.
+"""The curves over visual change in one panel, and a description of the panel in words.
 
-Built from results alone; renderers decide the look of lines, bands and colors.
+Panels are built from results only; renderers decide the look of lines, bands and colors.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers,
 from eyechart.results.model_results import PropertyResults
 from eyechart.scores.registry import PROPERTIES, SCORES
 
-PROPERTY_TITLES = {"a": "share correct", "p": "share unchanged"}
+PROPERTY_TITLES = {"a": "fraction correct", "p": "fraction unchanged"}
 """The quantity drawn over visual change, by the property's letter."""
 
 Range = tuple[float, float]
@@ -27,9 +27,9 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class CurveSeries:
-    """A model's curve. `line`: on the panel's scale; `curve`: on its native scale, with bins.
+    """A model's curve: `line` on the panel's scale, and `curve` on its native scale, with bins.
 
-    `at` is the path to its scores in its model's results.
+    `at` is the path to its scores in the model's results.
     """
 
     model: ModelEntry
@@ -83,12 +83,12 @@ class CurvePanel(OfCorruption):
 
     @property
     def gaps(self) -> list[Range]:
-        """The ranges without observations, by the first model's samples."""
+        """The ranges of Δv without observations, according to the first model's samples."""
         return gaps(self.curves[0].score.observed)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether for any model a range of visual change was hardly observed."""
+        """Whether any model has a range of visual change with too few samples."""
         return any(
             sum(end - start for start, end in curve.score.observed) < 0.98 for curve in self.curves
         )
@@ -117,8 +117,8 @@ def curve_panel(
 ) -> CurvePanel:
     """Return the curves of models under a corruption, in their order, and the human curve.
 
-    With `human_scale`, models and humans are drawn corrected for chance if they are compared so.
-    Otherwise models keep their native scale, and humans are left out if theirs differs.
+    With `human_scale`, all curves are corrected for chance if the comparison with humans is.
+    Otherwise models keep their native scale, and the human curve is left out if its scale differs.
     """
     at = ("spaces", space, "corruptions", corruption, PROPERTIES[letter])
     curves, notes = [], []
@@ -160,8 +160,8 @@ def curve_panel(
 def run_panels(models: Sequence[ModelEntry], space: str, corruption: str) -> list[CurvePanel]:
     """Return accuracy and consistency under a corruption, on the human scale if there is one.
 
-    If models are not compared with humans in this label space but are in another one on the same
-    scale, the human curve of that one is used.
+    If models are compared with humans only in another label space, the human curve of that space is
+    used, provided that it has the same scale.
     """
     panels = []
     spaces = dict.fromkeys(name for model in models for name in model.results.spaces)
@@ -176,12 +176,12 @@ def run_panels(models: Sequence[ModelEntry], space: str, corruption: str) -> lis
 
 
 def curve_panels(part: Part, space: str, letter: str) -> list[CurvePanel]:
-    """Return a panel for each corruption of a part, also where no curve could be fitted."""
+    """Return a panel for each corruption of a part, even if no curve could be fitted."""
     return [curve_panel(part.models, space, name, letter) for name in part.corruptions]
 
 
 def best_space(part: Part, corruption: str) -> str | None:
-    """Return the label space with humans if there is one, else the first with a curve."""
+    """Return the label space with a human comparison, if any, else the first with a curve."""
     fitted = [space for space in part.spaces if fitted_letters(part, space, corruption)]
     with_humans = [space for space in fitted if has_humans(part, space, corruption)]
     return (*with_humans, *fitted, None)[0]
@@ -222,7 +222,7 @@ def gaps(observed: Sequence[Range]) -> list[Range]:
 
 
 def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
-    """Return where two curves on one grid cross, by linear interpolation."""
+    """Return the positions where two curves on the same grid cross, by linear interpolation."""
     points = [
         (at, one - two)
         for at, one, two in zip(delta_v, first, second, strict=True)
@@ -271,7 +271,7 @@ def _crossing(panel: CurvePanel) -> str:
 
 def _humans(panel: CurvePanel) -> str:
     if panel.humans is None:
-        apart = "humans are compared on another scale, corrected for chance"
+        apart = "humans are compared on a different scale, corrected for chance"
         return apart if panel.is_compared else ""
     area = panel.humans.area
     return "" if area is None else f"the human area is {panel.area_text(area)}"
@@ -279,4 +279,4 @@ def _humans(panel: CurvePanel) -> str:
 
 def _missing(panel: CurvePanel) -> str:
     empty = panel.gaps
-    return f"nothing was observed at Δv {places(empty)}" if empty else "all of Δv was observed"
+    return f"nothing was observed at Δv {places(empty)}" if empty else "every Δv was observed"

@@ -76,7 +76,7 @@ def make_gallery(
 ) -> Gallery:
     """Return the gallery of an image (RGB or L), cropped to a square of `size` px.
 
-    `name` is the title of the image; `key` identifies it for the random numbers.
+    `name` is the title of the image; `key` identifies it for random number generation.
     """
     as_whole(columns, "columns", 1, MAX_COLUMNS)
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
@@ -127,7 +127,7 @@ def _to_image(planes: NDArray[np.uint8]) -> Image.Image:
 
 
 def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence[str]:
-    """Return, per column, the value of the parameter that changes most steadily with strength."""
+    """Return for each column the value of the parameter that has the most distinct values."""
     moved = {*entry.path, *(name for table in entry.levels.values() for name in table)}
     candidates = [parameter for parameter in entry.corruption.parameters if parameter.name in moved]
     if not candidates:

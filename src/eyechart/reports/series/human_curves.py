@@ -1,6 +1,6 @@
-"""The human curves of experiments, with corruptions that look alike in one panel.
+"""The human curves of experiments; corruptions that look alike share a panel.
 
-Built from the results of runs or from a human reference; both give the same panels.
+Panels are built from the results of runs or from a human reference; both give the same panels.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,14 +24,14 @@ GRID = np.linspace(0, 1, 401)
 """Values of Δv at which curves of a reference are drawn."""
 
 FIRST = ("noise", "blur")
-"""Classes whose panels come first, as in the study."""
+"""Classes whose panels come first, as in the VCR study."""
 
 LOOKALIKES = {"noise": "noises", "blur": "blurs"}
 
 
 @dataclass(frozen=True)
 class RatePoint:
-    """The rate of one condition or bin: `delta_v` low, middle and high, `ends` of its interval."""
+    """The rate in one condition or bin; `delta_v` is low, middle and high, `ends` its interval."""
 
     delta_v: tuple[float, float, float]
     rate: float
@@ -43,7 +43,7 @@ class RatePoint:
 class HumanLine:
     """One experiment's curve, its band, and the underlying rates.
 
-    `is_observed`: for each point of the curve whether there were responses; None if not recorded.
+    `is_observed`: whether there were responses at each point of the curve; None if not recorded.
     `at`: location of the curve in the report's results, "" if it is not from a report.
     """
 
@@ -58,10 +58,10 @@ class HumanLine:
     at: str = ""
 
     def falls(self) -> str:
-        """Return from which Δv humans are more often incorrect than correct."""
+        """Return a phrase that says at which Δv the curve falls below one half."""
         crossed = crossings(self.delta_v, self.values, (0.5,) * len(self.values))
         if not crossed:
-            return "stays on one side of one half"
+            return "does not cross one half"
         return f"falls below one half at {delta_v_text(crossed[0])}"
 
 
@@ -84,25 +84,25 @@ class HumanPanel:
 
     @property
     def short_title(self) -> str:
-        """The class, in two words."""
+        """A short title of the class."""
         if self.similar_class:
             return f"similar: {self.similar_class}"
         return "dissimilar" if self.is_tested else "untested"
 
     @property
     def title(self) -> str:
-        """The class, in a sentence about humans."""
+        """A title of the class for a sentence about humans."""
         if self.similar_class:
             kinds = LOOKALIKES.get(self.similar_class, self.similar_class)
             return f"{kinds}, which look alike to them"
         if self.is_tested:
-            return "corruptions that do not look like any other tested one"
+            return "corruptions that look like no other tested corruption"
         return "corruptions not tested for similarity"
 
     def in_words(self) -> str:
         """Return where each curve falls below one half."""
         return (
-            f"{PROPERTY_TITLES[self.letter].capitalize()} of humans over visual change Δv,"
+            f"{PROPERTY_TITLES[self.letter].capitalize()} for humans over visual change Δv,"
             f" {self.title}, with 83 % bands:"
             f" {listed([f'{line.title} {line.falls()}' for line in self.lines])}."
         )
@@ -110,7 +110,7 @@ class HumanPanel:
 
 @dataclass(frozen=True, eq=False)
 class ReportExperiment:
-    """An experiment, and where it first occurs: indices of its part, its run, and in that run."""
+    """An experiment, with the indices of its first part and run, and its index within that run."""
 
     part: int
     run: int
@@ -119,7 +119,7 @@ class ReportExperiment:
 
 
 def human_experiments(report: Report) -> list[ReportExperiment]:
-    """Return each experiment that runs were compared with once."""
+    """Return the experiments that runs were compared with, without duplicates."""
     first: dict[tuple[str, str], ReportExperiment] = {}
     for part_index, part in enumerate(report.parts):
         for run in part.runs:
@@ -163,7 +163,7 @@ def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) 
     """Return the panels of a reference with bands of a given confidence level.
 
     Raises:
-        UsageError: If no experiment has a curve of this property.
+        UsageError: If no experiment has a curve for this property.
     """
     reference.check_curves()
     members = []
@@ -175,7 +175,7 @@ def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) 
             members.append((name, is_tested, line))
     if not members:
         raise UsageError(
-            f"{reference.name} has no {PROPERTIES[letter]} of humans: give another reference."
+            f"{reference.name} has no human {PROPERTIES[letter]}: give another reference."
         )
     return _panels(members, letter)
 
@@ -202,7 +202,7 @@ def reference_line(
 def rate_points(
     reference: Reference, experiment: str, property_name: str, level: float
 ) -> list[RatePoint]:
-    """Return the rates of an experiment; none if its curve is corrected for chance."""
+    """Return the rates of an experiment; empty if its curve is corrected for chance."""
     if reference.corrected:
         return []
     return [

@@ -15,7 +15,7 @@ from eyechart.stats.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class ScoreBar:
-    """A model's score, None if it has none, and the location of its value in the results."""
+    """A model's score, or None if it is missing, and its location in the results."""
 
     model: ModelEntry
     score: Score
@@ -29,7 +29,7 @@ class ScoreBar:
 
     @property
     def interval95(self) -> tuple[float | None, float | None]:
-        """The ends of its interval."""
+        """The limits of the 95 % interval."""
         return (None, None) if self.number is None else self.number.interval95
 
     @property
@@ -57,27 +57,27 @@ class HumanIndex:
 
     @property
     def title(self) -> str:
-        """What is compared with humans."""
+        """Title of the comparison with humans."""
         title = corruption_title(self.corruption) if self.corruption else "Mean over corruptions"
         return f"{title}: {PROPERTIES[self.letter]} compared with humans"
 
     def in_words(self) -> str:
         """Return which models are nearest to and farthest from humans, and which are ahead."""
-        where = "in the mean of corruptions"
+        where = "averaged over corruptions"
         if self.corruption:
             where = f"under {corruption_words(self.corruption)}"
         first, last = self.hmri[0], self.hmri[-1]
         if len(self.hmri) == 1:
             return (
                 f"Compared with humans, {where}: {first.model.short} has HMRI {first.text} and"
-                f" MRSI {self.mrsi[0].text} of {PROPERTIES[self.letter]}."
+                f" MRSI {self.mrsi[0].text} for {PROPERTIES[self.letter]}."
             )
-        text = f"{first.model.short} comes nearest to human {PROPERTIES[self.letter]}, HMRI"
-        text += f" {first.text}; {last.model.short} least, {last.text}"
+        text = f"{first.model.short} comes closest to human {PROPERTIES[self.letter]}, HMRI"
+        text += f" {first.text}; {last.model.short} is farthest, {last.text}"
         ahead = max(self.mrsi, key=lambda bar: bar.value or 0.0)
         more = "none is ahead of humans"
         if ahead.value:
-            more = f"{ahead.model.short} is most ahead of humans, MRSI {ahead.text}"
+            more = f"{ahead.model.short} is farthest ahead of humans, MRSI {ahead.text}"
         return f"Compared with humans, {where}: {text}; {more}."
 
 
@@ -103,7 +103,7 @@ def human_index(part: Part, space: str, letter: str, corruption: str = "") -> Hu
 def score_bars(
     models: Sequence[ModelEntry], space: str, score: Score, corruption: str
 ) -> list[ScoreBar]:
-    """Return a score of each model, in their order; `corruption` is "" for the mean over all."""
+    """Return a score of each model, in the same order; `corruption` is "" for the mean over all."""
     path = score.path(corruption) if corruption else score.overall_path
     return [
         ScoreBar(

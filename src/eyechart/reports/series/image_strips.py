@@ -16,7 +16,7 @@ from eyechart.testsets.plan import CLEAN
 
 @dataclass(frozen=True, eq=False)
 class StripPrediction:
-    """A model's prediction for an example; `index` is that of the example in the model's run."""
+    """A model's prediction for an example; `index` is the example's index in the model's run."""
 
     model: ModelEntry
     prediction: ExamplePrediction
@@ -24,9 +24,9 @@ class StripPrediction:
 
     @property
     def verdict(self) -> str:
-        """Either "right" or "wrong", or else the "same" as or "other" than for the clean image.
+        """Either "right" or "wrong"; without a label, "same" or "other" than the clean one.
 
-        "unknown" without a label and without a prediction for the clean image.
+        It is "unknown" if there is neither a label nor a prediction for the clean image.
         """
         if self.prediction.correct is not None:
             return "right" if self.prediction.correct else "wrong"
@@ -36,13 +36,13 @@ class StripPrediction:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is incorrect or, without a label, differs from that for the clean image."""
+        """Whether it is incorrect or, without a label, differs from the clean prediction."""
         return self.verdict in ("wrong", "other")
 
 
 @dataclass(frozen=True, eq=False)
 class StripImage:
-    """An example; `index` is its position in the results of its `run`; predictions by model."""
+    """An example with predictions by model; `index` is its position in the results of its `run`."""
 
     run: int
     index: int
@@ -58,7 +58,7 @@ class StripImage:
 
 @dataclass(frozen=True, eq=False)
 class ImageStrip:
-    """The examples of a corruption: the clean image if all show one image, then mild to strong."""
+    """The examples of a corruption, mild to strong, after their clean image if all share one."""
 
     images: tuple[StripImage, ...]
 
@@ -76,7 +76,7 @@ class ImageStrip:
         return None
 
     def spread_over(self, count: int) -> "ImageStrip":
-        """Return at most `count` corrupted images that exist, spaced evenly from mild to strong."""
+        """Return at most `count` of the corrupted images, spaced evenly from mild to strong."""
         present = [
             (image.example.delta_v, image)
             for image in self.images
@@ -123,7 +123,7 @@ def _predictions(
     predictions = {}
     for model in part.models:
         examples = report.runs[model.run].results.examples
-        # Another run may have stored its examples in another order.
+        # Another run may have stored its examples in a different order.
         for position in (index,) if model.run == run else range(len(examples)):
             other = examples[position]
             if _key(other) == _key(example) and model.name in other.predictions:

@@ -1,7 +1,7 @@
 """The score that shows whether a model is robust enough: overall and under every corruption.
 
-It is the score that models are ranked by. Where they are compared with humans, it is that of the 16
-human categories, so that the human areas can be drawn beside it.
+It is the score by which models are ranked. If they are compared with humans, the score in the 16
+human categories is used, so that the human areas can be drawn beside it.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class MainScore:
         return collected
 
     def worst(self, model: ModelEntry) -> CorruptionScore | None:
-        """Return the corruption under which a model scores worst; None if fewer than 2 have one."""
+        """Return a model's worst corruption; None if fewer than two corruptions have a score."""
         scores = self.of(model)
         if len(scores) < 2:
             return None
@@ -91,13 +91,13 @@ class MainScore:
 
     @property
     def humans(self) -> list[HumanArea]:
-        """The human areas on the same scale as the models' scores, as far as they are known."""
+        """The available human areas on the same scale as the models' scores."""
         collected: dict[str, HumanArea] = {}
         for model in self.part.models if self.score is SCORES["r_a"] else ():
             scores = model.space(self.space)
             for name, results in ({} if scores is None else scores.corruptions).items():
                 humans = None if results.accuracy is None else results.accuracy.humans
-                # Areas that are corrected for chance are on another scale than R_a.
+                # Areas that are corrected for chance are on a different scale from R_a.
                 if humans is None or humans.corrected_for_chance or name not in self._values:
                     continue
                 steps = ("spaces", self.space, "corruptions", name, "accuracy", "humans", "areas")
@@ -107,14 +107,14 @@ class MainScore:
 
     @property
     def title(self) -> str:
-        """What the chart shows."""
+        """Title of the chart."""
         assert self.score is not None
         scores = "Rₐ" if self.score.name == "r_a" else self.score.symbol
         return f"{scores} by corruption, worst first ({space_title(self.space)})"
 
     @property
     def axis_title(self) -> str:
-        """What the score is."""
+        """Title of the score's axis."""
         assert self.score is not None
         return self.score.axis or self.score.symbol
 
@@ -148,18 +148,18 @@ class MainScore:
 
 
 def main_score(part: Part) -> MainScore:
-    """Return the score that a part's models are judged by."""
+    """Return the score by which a part's models are judged."""
     overall = SCORES[part.standings.by]
     space = part.standings.space
     if overall.name == "r_a" and space != ENTRY16 and _are_compared(part):
         space = ENTRY16
-    # CE has another name than its mean; other scores share theirs.
+    # CE and its mean have different names; other scores have the same name as their mean.
     name = next((score.name for score in DECLARED if score.mean == overall.name), overall.name)
     return MainScore(part, overall, _under(part, space, (name, *RANKED_ELSEWHERE)), space)
 
 
 def _under(part: Part, space: str, names: Sequence[str]) -> Score | None:
-    """Return the first of these scores that at least one corruption has."""
+    """Return the first of these scores that is available for at least one corruption."""
     for score in (SCORES[name] for name in names):
         # A score of the whole test has no value under a corruption.
         if not score.of_test and any(

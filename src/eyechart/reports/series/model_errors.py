@@ -137,7 +137,7 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
     if len(points) == 1:
         means = [f"{MEANS[name]} {own[0].text}" for name, own in panels.items()]
         return (
-            f"Errors relative to those of {part.standings.board.baseline} against errors on clean"
+            f"Errors relative to {part.standings.board.baseline} against errors on clean"
             f" images, among {space_title(points[0].row.space)}: {points[0].model.short} has"
             f" {', '.join(means)} and an error of {points[0].clean_text} on clean images."
         )
@@ -148,7 +148,7 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
     points = next(iter(panels.values()))
     clean = min(points, key=lambda point: point.clean_error)
     return (
-        f"Errors relative to those of {part.standings.board.baseline} against errors on clean"
+        f"Errors relative to {part.standings.board.baseline} against errors on clean"
         f" images, among {space_title(points[0].row.space)}; lower is better:"
         f" {', '.join(lowest)}; {clean.model.short} has the lowest error on clean images,"
         f" {clean.clean_text}."
@@ -191,7 +191,7 @@ class SeverityLine:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The errors as text, in percent like the axis they are drawn along."""
+        """The errors as text, in percent like the axis of the chart."""
         return tuple(percent_text(error, 1) for error in self.errors)
 
 
@@ -213,7 +213,7 @@ class SeverityPanel(OfCorruption):
             for place in [line.severities.index(level)]
         ]
         (lowest, best, few), (highest, worst, many) = min(known), max(known)
-        text = f"{best} has fewest, {few}, {worst} most, {many}"
+        text = f"{best} has the lowest, {few}, {worst} the highest, {many}"
         if lowest == highest:
             text = f"{'all have' if len(known) > 1 else f'{best} has'} {few}"
         return (

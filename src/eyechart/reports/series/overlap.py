@@ -1,6 +1,6 @@
-"""The overlap of a benchmark's corruptions, which were selected, and their order.
+"""The overlap of a benchmark's corruptions, the selected corruptions, and their order.
 
-A matrix read from a file or a study; heat maps of it are drawn elsewhere.
+The matrix is read from a file or a study; other modules draw it as a heat map.
 """
 
 import math
@@ -18,7 +18,7 @@ from eyechart.reports.words import corruption_title, corruption_words, listed
 
 @dataclass(frozen=True)
 class OverlapPanel:
-    """Overlap scores of every two corruptions; `scores[i][j]` is that of the names i and j.
+    """Overlap scores of all pairs of corruptions; `scores[i][j]` is the score of names i and j.
 
     Scores are at least 0, occasionally above 1, and NaN if undetermined. `selected`: the
     corruptions of the non-overlapping benchmark. `threshold`: two corruptions with a higher score
@@ -97,16 +97,16 @@ def overlap_in_words(overlap: OverlapPanel) -> str:
     """Return which corruptions overlap most, and how much the selected ones do."""
     highest = _highest(overlap, overlap.names)
     if highest is None:
-        text = "none of them is determined"
+        text = "all scores are undetermined"
     else:
         score, one, two = highest
         text = f"{corruption_words(one)} and {corruption_words(two)} overlap most, {score:.2f}"
     if overlap.selected:
         titles = listed([corruption_words(name) for name in overlap.selected])
-        text += f"; selected are {titles}"
+        text += f"; the selected ones are {titles}"
     among = _highest(overlap, overlap.selected)
     if among is not None:
-        text += f", which overlap by {among[0]:.2f} at most"
+        text += f", which overlap by at most {among[0]:.2f}"
     if overlap.threshold is not None:
         text += f" (threshold {overlap.threshold:g})"
     if overlap.has_undetermined and highest is not None:

@@ -14,10 +14,10 @@ COLORS = (
     *(BLUE, VERMILION, GREEN, "#CC79A7", ORANGE, "#56B4E9"),
     *("#882255", "#999933", "#332288", "#117733"),
 )
-"""Colors of models: those of Okabe and Ito, then of Tol."""
+"""Colors of models: the palette of Okabe and Ito, then the palette of Tol."""
 
 CORRECT, INCORRECT = BLUE, RED
-"""Colors of a correct and of an incorrect prediction."""
+"""Colors of correct and incorrect predictions."""
 
 PROPERTY_COLORS: Mapping[str, str] = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
 """Colors of human curves."""
@@ -50,14 +50,14 @@ CATEGORY_PATTERNS: Mapping[str, str] = {
 """Hatches of a category's bars, so that it can be recognized without color."""
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""Dash patterns of models' curves, in plotly's names; with ten colors, 30 models differ."""
+"""Dash patterns of curves, in plotly's names; with ten colors, they distinguish 30 models."""
 
 AREAS: Mapping[str, tuple[str, str]] = {
     "humans": ("Humans ahead", ORANGE),
     "model": ("Model ahead", BLUE),
     "both": ("Both", GREEN),
 }
-"""Colors as in Fig. 2 of the study: yellow only humans', blue only the model's, green both."""
+"""Colors as in Fig. 2 of the VCR study: yellow for humans, blue for the model, green for both."""
 
 AREA_TINTS: Mapping[str, str] = {"humans": "#fbe9c6", "model": "#cfe4f1", "both": "#e4e4e4"}
 """Light fills of the same areas between two curves."""

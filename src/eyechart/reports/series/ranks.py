@@ -14,17 +14,17 @@ from eyechart.scores.registry import CURVE_SCORES, SCORES
 from eyechart.stats.estimate import Estimate
 
 DECLARED = {score.title: score for score in CURVE_SCORES}
-"""The score behind each way to rank, by name."""
+"""The curve scores by which models are ranked, by title."""
 
 WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
 
 
 @dataclass(frozen=True, eq=False)
 class RankPanel:
-    """Models ranked in several ways under one corruption, the best by the first way first.
+    """Models ranked by several methods under one corruption, in the order of the first method.
 
-    `changed`: names of the models that change ranks significantly; `perhaps`: of those whose change
-    is not significant.
+    `changed`: names of the models that change ranks significantly; `perhaps`: names of those that
+    change ranks, but not significantly.
     """
 
     rankings: Rankings
@@ -44,7 +44,7 @@ class RankPanel:
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """The names of the ways to rank."""
+        """The names of the ranking methods."""
         return tuple(self.rankings.ranks)
 
     def score(self, way: str, model: ModelEntry) -> Estimate:
@@ -65,7 +65,7 @@ class RankPanel:
         return low, high
 
     def in_words(self) -> str:
-        """Return which model is first in each way, and which change ranks."""
+        """Return which model each method ranks first, and which models change ranks."""
         short = {model.name: model.short for model in self.models}
         leaders = []
         for way, ranking in self.rankings.ranks.items():
@@ -85,21 +85,22 @@ def swap_sentences(
     title: Callable[[str], str],
     way_title: Callable[[str], str],
 ) -> Iterator[str]:
-    """Yield a sentence for each two models that two ways rank in opposite order significantly.
+    """Yield a sentence for each pair of models whose order significantly differs between methods.
 
-    `short`: names of models. `title`: names what models are ranked under; `way_title`: names a way.
+    `short` has short names of models. `title` and `way_title` return the names of a ranking's
+    subject and of a method.
     """
     for comparison in rankings:
         for one, two, swap in comparison.swaps:
             if comparison.is_sure(swap):
                 yield (
                     f"{title(comparison.subject)}: {way_title(one)} ranks {short[swap.first]} "
-                    f"before {short[swap.second]}, {way_title(two)} ranks it behind."
+                    f"before {short[swap.second]}, {way_title(two)} the other way around."
                 )
 
 
 def way_title(way: str) -> str:
-    """Return the name of a way to rank in a legend."""
+    """Return the name of a ranking method as shown in a legend."""
     return WAY_TITLES.get(way, way)
 
 
@@ -111,7 +112,7 @@ def rank_panels(report: Report) -> list[RankPanel]:
 
 
 def rank_panel(report: Report, rankings: Rankings) -> RankPanel:
-    """Return the models of a report as a comparison ranks them."""
+    """Return a panel with the models of a report, ranked as in a comparison."""
     first = next(iter(rankings.ranks.values())).ranks
     models = {model.name: model for model in report.models}
     pairs = [(rankings.is_sure(swap), {swap.first, swap.second}) for *_, swap in rankings.swaps]

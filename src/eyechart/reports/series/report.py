@@ -26,10 +26,10 @@ Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, eq=False)
 class ModelEntry:
-    """One model of a board as shown.
+    """One model's row in a leaderboard.
 
-    `run`: index of its run in the report, so that a number can be traced to its file; `index`: of
-    the model in that run's results. `category`: one of `models.published_study.CATEGORIES`, or "".
+    `run`: index of its run in the report, so that numbers can be traced to their file. `index`:
+    index of the model in that run. `category`: one of `models.published_study.CATEGORIES`, or "".
     """
 
     name: str
@@ -41,7 +41,7 @@ class ModelEntry:
     results: ModelResults
 
     def space(self, name: str) -> SpaceResults | None:
-        """Return its scores in a label space, or None."""
+        """Return the model's scores in a label space, or None."""
         return self.results.spaces.get(name)
 
     def path(self, space: str, *steps: str | int) -> Steps:
@@ -54,7 +54,7 @@ class ModelEntry:
 
 
 class OfCorruption:
-    """Base class of the contents for one corruption."""
+    """Base class for contents that belong to one corruption."""
 
     corruption: str
 
@@ -66,7 +66,7 @@ class OfCorruption:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The models of one test: their standings, and each as shown, best first."""
+    """The models of one test with their standings, best first."""
 
     standings: Standings
     models: tuple[ModelEntry, ...]
@@ -99,7 +99,7 @@ class Report:
 
     `runs`: in the order given. `parts`: one per suite. `discrete`: ImageNet-C against VCR, if there
     are runs of both; `benchmarks`: ImageNet-C against ImageNet-NOC. `notes`: why a comparison is
-    missing. `hidden`: the hidden parts, kinds of `reports.hiding.HIDEABLE`.
+    missing. `hidden`: what is hidden, as names from `reports.hiding.HIDEABLE`.
     """
 
     runs: tuple[Run, ...]
@@ -111,12 +111,12 @@ class Report:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is on one model, which is not ranked."""
+        """Whether the report has only one model, which is not ranked."""
         return len(self.models) == 1
 
     @property
     def models(self) -> tuple[ModelEntry, ...]:
-        """Every model once."""
+        """All models, without duplicates."""
         collected: dict[str, ModelEntry] = {}
         for part in self.parts:
             for model in part.models:
@@ -161,7 +161,7 @@ def make_report(
     Args:
         runs: Finished runs.
         categories: Categories of models, which override those recorded by the runs.
-        hide: The hidden parts, kinds of `HIDEABLE`.
+        hide: What to hide, as names from `HIDEABLE`.
     """
     hidden = hidden_kinds(hide)
     if hidden:

@@ -23,7 +23,7 @@ KINDS = ("seen", "unseen")
 
 @dataclass(frozen=True)
 class SuperclassPoint:
-    """A model's accuracy on one kind of subclass, with its 95 % interval, over ImageNet-1K's."""
+    """A model's accuracy on seen or unseen subclasses, with its interval, and on ImageNet-1K."""
 
     model: str
     imagenet_accuracy: float

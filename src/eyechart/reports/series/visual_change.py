@@ -57,7 +57,7 @@ class Spread(OfCorruption):
 
 
 def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
-    """Return a corruption of a part, ImageNet-C's before VCR's; none if VCR's part shows both."""
+    """Return a corruption's distributions, ImageNet-C's first; empty if VCR's part shows both."""
     spread = _spread(report, report.parts[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []
@@ -68,7 +68,7 @@ def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
 
 
 def covered_in(report: Report, index: int) -> list[list[Spread]]:
-    """Return a part's coverage, with ImageNet-C's before VCR's; none if shown in VCR's part."""
+    """Return a part's coverage, ImageNet-C's before VCR's; empty if it is shown in VCR's part."""
     part = report.parts[index]
     spreads = [_spread(report, part, name) for name in part.corruptions]
     measured = [spread for spread in spreads if spread is not None]
@@ -113,9 +113,9 @@ def _partner(report: Report, spread: Spread) -> list[Spread]:
 
 @dataclass(frozen=True, eq=False)
 class SpreadGrid:
-    """Test sets shown together: the distribution by suite title of each corruption that all have.
+    """Test sets shown together, with the distributions of their common corruptions by suite title.
 
-    `parts` are those of the report. Corruptions are named without their suite.
+    `parts` are the report's parts with these test sets. Corruptions are named without their suite.
     """
 
     parts: tuple[Part, ...]
@@ -124,7 +124,7 @@ class SpreadGrid:
 
     @property
     def min_counts(self) -> str:
-        """The minimum count of a covered bin, in words."""
+        """The minimum count of a covered bin, as text."""
         counts = (part.runs[0].config.fit.min_per_bin for part in self.parts)
         return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
 

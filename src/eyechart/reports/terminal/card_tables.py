@@ -1,4 +1,4 @@
-"""The tables of a model card: models side by side, and each under every corruption."""
+"""The tables of a model card: all models side by side, and each model under every corruption."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,9 +24,9 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
     """Yield a heading, the sort order and a table for each label space of a test."""
     standings = part.standings
     where = space_title(standings.space)
-    order = f"In the order of {escape(SCORES[standings.by].title)} in {where}."
+    order = f"Sorted by {escape(SCORES[standings.by].title)} in {where}."
     if standings.board.baseline:
-        order += f" Errors are divided by those of {escape(standings.board.baseline)}."
+        order += f" Errors are divided by the errors of {escape(standings.board.baseline)}."
     for space in part.spaces:
         models = [
             (model, scores) for model in part.models if (scores := model.space(space)) is not None
@@ -88,7 +88,7 @@ def _mark(is_marked: bool) -> str:
 
 
 def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval, both with all decimals: a card has room for them."""
+    """Return a score with its 95 % interval, both with all decimals, for which a card has space."""
     return "{} ({})".format(*estimate_texts(estimate, score, is_short=False))
 
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PADDING = 3
-"""Width of a column besides its text."""
+"""Extra width of a column in addition to its text."""
 
 Rows = Sequence[Sequence[str]]
 

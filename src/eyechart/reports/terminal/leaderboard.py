@@ -62,14 +62,14 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
 
 
 def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval in brackets; CE in percent, as is usual."""
+    """Return a score with its 95 % interval in parentheses; CE is in percent."""
     return "{} ({})".format(*estimate_texts(estimate, score))
 
 
 def rankings_tables(
     rankings: Sequence[Rankings], width: int, markdown: bool = False
 ) -> Iterator["Table"]:
-    """Yield every model's rank in each way to rank, a row per corruption or metric."""
+    """Yield tables of each model's rank by every method, with a row per corruption or metric."""
     from rich.markup import escape
 
     ways = list(dict.fromkeys(way for comparison in rankings for way in comparison.ranks))
@@ -86,7 +86,7 @@ def rankings_tables(
 
 
 def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
-    """Return a sentence for each two models that two ways rank in opposite order significantly."""
+    """Return a sentence for each pair of models whose order significantly depends on the method."""
     models = list(
         dict.fromkeys(
             name
@@ -104,7 +104,7 @@ def _ranked_by(name: str) -> str:
 
 
 def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
-    """Return the share of Δv that each of two test sets covers, by corruption."""
+    """Return a table of the fraction of Δv that each of two test sets covers, by corruption."""
     rows = [
         (name, *(MISSING if math.isnan(share) else f"{share:.3f}" for share in shares))
         for name, shares in discrete.coverage.items()

@@ -13,7 +13,7 @@ from eyechart.scores.registry import SCORES, Score
 
 
 def comparison_latex(boards: Sequence[Standings], benchmarks: Sequence[Rankings]) -> str:
-    """Return a table per board, then one of both benchmarks (ImageNet-NOC's Table 3) if there are.
+    """Return a table per board, then a table of both benchmarks (ImageNet-NOC's Table 3), if any.
 
     Args:
         boards: Ranked models of each test set.
@@ -37,7 +37,7 @@ def _board(standings: Standings) -> str:
         scores = [bracketed(standings.scores[score.name][model], score) for score in columns]
         rows.append([tex(short) + mark, *map(_number, (ranks, *scores))])
     head = table_line(["Model", r"Rank (95\,\%)", *map(_title, columns)])
-    caption = f"{board_title(standings)}; in parentheses 95 % confidence intervals. "
+    caption = f"{board_title(standings)}; 95 % confidence intervals in parentheses. "
     return _table(caption + standings.verdict, "lr" + "r" * len(columns), [head], rows)
 
 
@@ -67,12 +67,12 @@ def _both_benchmarks(benchmarks: Sequence[Rankings]) -> str:
 
 
 def _title(score: Score) -> str:
-    # The titles in LaTeX of accuracy and consistency can be the same.
+    # The LaTeX titles of accuracy and consistency scores can be the same.
     return tex(score.title)
 
 
 def _number(text: str) -> str:
-    """Return a number or an interval with the dashes of LaTeX."""
+    """Return a number or an interval with LaTeX dashes."""
     # The sign for a missing number and the dash of an interval are both an en dash.
     return text.replace(MISSING, "--")
 

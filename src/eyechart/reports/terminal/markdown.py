@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 SPECIAL = re.compile(r"[\\`*{}\[\]#]|(?<![^\W_])_|_(?![^\W_])")
-"""Markup in every dialect of Markdown, which all of them can escape; underscores only at the ends
-of words.
+"""Characters that every dialect of Markdown treats as markup and can escape; underscores only at
+the ends of words.
 """
 
 ENTITIES = {character: f"&#{ord(character)};" for character in "|~$@"} | {
@@ -13,10 +13,10 @@ ENTITIES = {character: f"&#{ord(character)};" for character in "|~$@"} | {
     "<": "&lt;",
     ">": "&gt;",
 }
-"""Markup in some dialects of Markdown only, and in HTML."""
+"""Characters that only some dialects of Markdown, or HTML, treat as markup."""
 
 LINE_START = re.compile(r"^(\d*)([-+.)])")
-"""What would start a list."""
+"""Text at the start of a line that would begin a list."""
 
 
 def one_line(text: str) -> str:
@@ -41,7 +41,7 @@ def _literal(match: re.Match[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as inline code, not for a cell of a table."""
+    """Return text as inline code, which cannot be used in a table cell."""
     line = one_line(text)
     fence = "`" * (_longest_run(line) + 1)
     space = " " if line.startswith("`") or line.endswith("`") or not line else ""
@@ -49,7 +49,7 @@ def code(text: str) -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """Return text as a code block that its content cannot end."""
+    """Return text as a code block whose closing fence cannot occur in the text."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 

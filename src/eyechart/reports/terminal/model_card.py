@@ -79,7 +79,7 @@ def _sections(report: Report) -> Iterator[str]:
 
 
 def _sentences(report: Report) -> Iterator[str]:
-    """Yield the page's verdict on each model of each test."""
+    """Yield the verdict on each model of each test, as in the HTML report."""
     for part in report.parts:
         for model in part.models:
             verdict = verdict_on(report, part, model)
@@ -89,7 +89,7 @@ def _sentences(report: Report) -> Iterator[str]:
 
 
 def _meanings(report: Report) -> Iterator[str]:
-    """Yield the meaning of each score shown, and of the brackets."""
+    """Yield the meaning of each score shown, and of the intervals in brackets."""
     present = {
         name
         for part in report.parts
@@ -118,7 +118,7 @@ def _measured(run: Run) -> Iterator[str]:
             f" {config.seed}.",
             f"Curves: {fit.bins} bins of Δv with at least {fit.min_per_bin:g} images each;"
             f" {fit.n_bootstrap} bootstrap replicates.",
-            f"Humans: {'; '.join(humans) or 'none to compare with'}.",
+            f"Humans: {'; '.join(humans) or 'no comparison'}.",
         ]
     )
 
@@ -140,7 +140,7 @@ def _limits(report: Report) -> Iterator[str]:
         for name in part.spaces:
             rows = list(_unobserved(part, name))
             if rows:
-                yield f"### {heading(part, name)}: what was not seen"
+                yield f"### {heading(part, name)}: unobserved visual changes"
                 yield table(["corruption", "Δv without enough images"], rows, left=2)
 
 
@@ -161,12 +161,12 @@ def _reproduce(run: Run) -> Iterator[str]:
     versions = ", ".join(code(f"{name} {text}") for name, text in provenance.versions.items())
     lines = [
         *(
-            [f"Made on {escape(provenance.made)}, on {escape(provenance.device)}."]
+            [f"Date: {escape(provenance.made)}; device: {escape(provenance.device)}."]
             if provenance.made
             else []
         ),
-        f"With {versions}" + (f", commit {code(provenance.git)}." if provenance.git else "."),
-        f"Images: {code(run.results.images.digest)} (digest of all).",
+        f"Versions: {versions}" + (f", commit {code(provenance.git)}." if provenance.git else "."),
+        f"Images: {code(run.results.images.digest)} (digest of all images).",
     ]
     for model in run.results.models:
         weights = code(model.identity) if model.identity else "not known"

@@ -16,11 +16,11 @@ from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 Block = dict[str, object]
-"""A part of the block, as written to YAML."""
+"""Part of the `model-index` block, as written to YAML."""
 
 
 def model_index(report: Report) -> list[Block]:
-    """Return the block: an entry for each model, with a result for each test and label space."""
+    """Return the `model-index`: an entry for each model, with a result per test and label space."""
     return [
         {
             "name": one_line(model.short),
@@ -39,7 +39,7 @@ def model_index(report: Report) -> list[Block]:
 
 def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults) -> Block:
     images, config = run.results.images, run.config
-    # A card is shared, and paths of this machine are meaningless elsewhere.
+    # A card is shared, and paths on this machine are meaningless elsewhere.
     source = PurePath(images.source).name or "images"
     return {
         "task": {"type": "image-classification", "name": "Image classification"},
@@ -76,6 +76,6 @@ def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> Block
     return {
         "type": name,
         "value": number.value,
-        "name": score.title + (" as a share, 1 is the baseline" if score.is_percent else ""),
+        "name": score.title + (" as a ratio (1 is the baseline)" if score.is_percent else ""),
         "args": details,
     }

@@ -26,7 +26,7 @@ Table = tuple[tuple[str, ...], Rows]
 
 
 def matrix_table(matrix: OverlapMatrix) -> Table:
-    """Return all scores."""
+    """Return a table of all overlap scores."""
     rows: Rows = [
         (name, *(score_text(score) for score in row))
         for name, row in zip(matrix.names, matrix.scores, strict=True)
@@ -39,12 +39,12 @@ def nearest_table(
     intervals: OverlapIntervals | None = None,
     seed_deviation: FloatArray | None = None,
 ) -> Table:
-    """Return for each corruption the gain of training on it, and its nearest other corruption.
+    """Return each corruption's gain from training on it, and the corruption it overlaps most with.
 
     `intervals` and `seed_deviation`, if given, are printed with the overlap.
     """
     sure = [] if intervals is None else [f"{100 * intervals.level:g} %"]
-    sure += [] if seed_deviation is None else ["sd of seeds"]
+    sure += [] if seed_deviation is None else ["SD over seeds"]
     rows: Rows = []
     for index, name in enumerate(matrix.names):
         # Without the overlap with itself, which would be the highest.
@@ -68,7 +68,7 @@ def _range(low: float, high: float) -> str:
 
 
 def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
-    """Return a row for each two corruptions, for a file: score, ends, deviation over seeds."""
+    """Return a row per pair of corruptions for a file: score, interval, deviation over seeds."""
     rows = [["one", "two", "overlap", "low", "high", "seed_deviation", "undetermined_share"]]
     names = intervals.matrix.names
     for one, two in combinations(range(len(names)), 2):
@@ -82,10 +82,9 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
 
 
 def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
-    """Return every selection with its range of thresholds, and what changes.
+    """Return a table of all selections with their threshold ranges, and the changes between them.
 
-    Thresholds are rounded up, so that a threshold typed with the printed digits gives this
-    selection.
+    Thresholds are rounded up, so that entering a printed threshold gives the same selection.
     """
     rows: Rows = []
     before: tuple[str, ...] = ()
@@ -109,7 +108,7 @@ def up(threshold: float) -> str:
 
 
 def balance_table(balance: "Balance") -> Table:
-    """Return all corruption errors in percent; rows trained on, columns tested on."""
+    """Return a table of all corruption errors in percent; rows: trained on, columns: tested on."""
     mce = _mce()
     rows: Rows = []
     for model, errors in balance.errors.items():
@@ -120,7 +119,7 @@ def balance_table(balance: "Balance") -> Table:
 
 
 def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
-    """Return a row for each corruption error and each mean, for a file; shares, not percent."""
+    """Return a row for each corruption error and mean for a file, as ratios, not in percent."""
     form = "relative" if balance.relative else "plain"
     start = [name, form, balance.baseline.name]
     rows = []
@@ -135,7 +134,7 @@ BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "cor
 
 
 def coverage_table(coverage: "BenchmarkCoverage") -> Table:
-    """Return for each corruption of a benchmark which one of the other covers it, if any."""
+    """Return each corruption of a benchmark with the one of the other benchmark that covers it."""
     rows: Rows = []
     for test in coverage.covers:
         verdict = "yes" if test.corruption in coverage.covered else "no"
@@ -147,9 +146,9 @@ def coverage_table(coverage: "BenchmarkCoverage") -> Table:
 def direct_table(
     test: "DirectTest", intervals: Mapping[str, tuple[float, float]] | None = None
 ) -> Table:
-    """Return the corruption errors of the model trained on all, beside the standard model's.
+    """Return corruption errors of the model trained on all corruptions, and of the standard model.
 
-    `intervals` are those of each error, and of the "mean", if they are known.
+    `intervals` has the interval of each error and of the "mean", if known.
     """
     mce = _mce()
     rows: Rows = []
@@ -166,7 +165,7 @@ def direct_table(
 
 
 def percent_range(ends: tuple[float, float]) -> str:
-    """Return the ends of an interval of corruption errors, or of their spread, in percent."""
+    """Return an interval of corruption errors, or of their spread, in percent."""
     return interval_text(ends, _mce().text)
 
 

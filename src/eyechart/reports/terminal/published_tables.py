@@ -51,7 +51,7 @@ def published_rows(table: PublishedTable, width: int, markdown: bool = False) ->
 
 
 def ranked_title(ranked: RankedBoard) -> str:
-    """Return a sentence on the score and the images by which runs and publications are ranked."""
+    """Return a title with the suite, images, score and baseline of a joint ranking."""
     board = ranked.standings.board
     return (
         f"{board.suite} with published results on the same images"
@@ -61,7 +61,7 @@ def ranked_title(ranked: RankedBoard) -> str:
 
 
 def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iterator["Table"]:
-    """Yield models of runs, with intervals, and published ones in one order."""
+    """Yield tables of runs (with intervals) and published models in one ranking."""
     from rich.markup import escape
 
     by = ranked.standings.by
@@ -80,7 +80,7 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
 def published_lines(
     tables: Sequence[PublishedTable], boards: Sequence[RankedBoard]
 ) -> Iterator[Line]:
-    """Yield a row for each published model; `rank` if it is ranked with runs."""
+    """Yield a row for each published model, with its `rank` if it is ranked with runs."""
     ranks = {
         (row.table.name, row.model): row.rank
         for board in boards
@@ -98,7 +98,7 @@ def published_lines(
 
 
 def error_lines(tables: Sequence[PublishedTable]) -> Iterator[Line]:
-    """Yield a row for each published corruption error, as shares."""
+    """Yield a row for each published corruption error, as a ratio."""
     for table in tables:
         for row in table.models:
             for name in row.ce or row.relative_ce:
@@ -110,7 +110,7 @@ def error_lines(tables: Sequence[PublishedTable]) -> Iterator[Line]:
 
 
 def _cell(row: PublishedModel, name: str, is_computed: bool) -> str:
-    """Return a score with as many decimals as its source, or two if it was computed."""
+    """Return a score with as many decimals as in its source, or two if it was computed."""
     if name not in row.scores:
         return MISSING
     value = row.scores[name]

@@ -1,6 +1,6 @@
 """Effects of retraining, with tests: for the terminal, as CSV, and as Table 3 of the VCR paper.
 
-A retraining writes retraining.csv; several of them are read back into one table, also as LaTeX.
+Each retraining writes retraining.csv; several such files can be combined into one table or LaTeX.
 """
 
 import csv
@@ -101,7 +101,7 @@ def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """One score before and after retraining. `is_better`: by a test with Holm's correction."""
+    """One score before and after retraining. `is_better`: significantly, with Holm's correction."""
 
     before: float
     after: float
@@ -133,7 +133,7 @@ def read_retrainings(paths: Sequence[Path]) -> list[RetrainedRow]:
             scores = collected.setdefault(index, {})
             if line["score"] in scores:
                 raise UsageError(
-                    f"{index[0]} was retrained on {index[2]} in two of the folders: give one."
+                    f"{index[0]} was retrained on {index[2]} in two of the folders: give only one."
                 )
             scores[line["score"]] = _score(line, path)
     return [RetrainedRow(*index, scores) for index, scores in collected.items()]
@@ -169,12 +169,12 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
-    """Return the scores of Table 3 that any row has: two without human data."""
+    """Return the scores of Table 3 that any row has; only two of them without human data."""
     return [score for score in CURVE_SCORES if any(score.name in row.scores for row in rows)]
 
 
 def retrained_cells(rows: Sequence[RetrainedRow]) -> list[list[str]]:
-    """Return the cells of each row as text, scores first before, then after retraining."""
+    """Return the cells of each row as text: the scores before, then after retraining."""
     scores = shown_scores(rows)
     return [
         [_label(row, rows), row.corruption, *(_cell(row, score, when)

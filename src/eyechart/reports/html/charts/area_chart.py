@@ -1,8 +1,8 @@
-"""The four areas between the human curve and a model's: below each, and where one is ahead.
+"""Charts of the areas under the human curve and a model's curve, and where one is ahead.
 
-Colors follow Fig. 2 of the study: the common area is green, hatched yellow where humans are ahead
-and hatched blue where the model is. charts.js fills between a trace and the one that `meta.against`
-names; a trace whose `meta.same` names another shares that one's values.
+Colors follow Fig. 2 of the VCR study: the common area is green, hatched yellow where humans are
+ahead and hatched blue where the model is. charts.js fills between a trace and the trace named by
+`meta.against`; a trace uses the values of the trace named by `meta.same`, if any.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from eyechart.reports.words import corruption_words
 from eyechart.scores.registry import PROPERTIES
 
 MOST = 4
-"""Maximum number of models in one chart; of more, the first of the part are shown."""
+"""Maximum number of models in one chart; only the first models of the part are shown."""
 
 PANEL = 300
 """Height of a panel, in px."""
@@ -54,7 +54,7 @@ def area_charts(part: Part, index: int) -> Iterator[Chart]:
 def _title(panels: Sequence[AreaPanel], n_models: int) -> str:
     selection = f", the first {len(panels)} of {n_models} models" if len(panels) < n_models else ""
     return (
-        f"{panels[0].title}: areas of {PROPERTIES[panels[0].letter]} between humans and"
+        f"{panels[0].title}: areas of {PROPERTIES[panels[0].letter]} for humans and"
         f" model{selection}"
     )
 
@@ -138,7 +138,7 @@ def _layout(panels: Sequence[AreaPanel], letter: str) -> Spec:
 
 
 def _slot(index: int, count: int, between: float) -> list[float | None]:
-    """Return the interval of [0, 1] of one of `count` slots, with gaps of size `between`."""
+    """Return the range within [0, 1] of one of `count` slots, with gaps of size `between`."""
     # No gap follows the last slot, so that all slots with their gaps fill [0, 1].
     size = 1 / (count - between) if count > 1 else 1
     return numbers((index * size, min(1.0, index * size + size * (1 - between))))

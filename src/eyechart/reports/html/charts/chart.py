@@ -15,7 +15,7 @@ from eyechart.stats.estimate import Estimate
 Spec = dict[str, Any]
 
 DECIMALS = 6
-"""Decimals of every number in a chart."""
+"""Number of decimals of every number in a chart."""
 
 HUMANS = "humans"
 """Value of `meta.model` in a trace that shows humans."""
@@ -40,21 +40,21 @@ BARS: Spec = {
 """Style of bars beside names; their values as text are in `customdata`."""
 
 LONGEST = 26
-"""Maximum letters of a model's name beside a bar; the middle of longer ones is omitted."""
+"""Maximum number of characters of a name beside a bar; the middle of longer ones is omitted."""
 
 
 @dataclass(frozen=True)
 class Chart:
     """One chart of a report.
 
-    `id`: of a-z, 0-9 and "-". `part`: index of its part in the report, −1 for none. `space`,
-    `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all. `alt`:
-    description in words. `spec`: plotly's data and layout.
+    `id`: contains only a-z, 0-9 and "-". `part`: index of its part in the report, −1 for none.
+    `space`, `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all.
+    `alt`: description in words. `spec`: plotly's data and layout.
 
     A trace's `meta` names its `model`: "humans" for humans, or "" for a trace that stays visible
-    when models are hidden. It also has the location of the trace's numbers in results.json: `at` of
-    the list of its values, or `each` of one value after the other. They are its y, or its x if `of`
-    is "x". `from`: what its values were computed from.
+    when models are hidden. It also has the location of the trace's numbers in results.json: `at` is
+    the location of a list of values, `each` has the location of each value. The numbers are its y
+    values, or its x values if `of` is "x". `from`: what its values were computed from.
     """
 
     id: str
@@ -118,7 +118,7 @@ def numbers(values: Iterable[float | None]) -> list[float | None]:
 
 
 def grid(places: Sequence[float | None]) -> Spec:
-    """Return the x of a trace: start and step if evenly spaced (shorter), else all values."""
+    """Return the x values of a trace: start and step if evenly spaced, otherwise all values."""
     known = [index for index in places if index is not None]
     if len(known) == len(places) > 1:
         step = (known[-1] - known[0]) / (len(known) - 1)
@@ -160,7 +160,7 @@ def names_axis(**more: object) -> Spec:
 
 
 def note(text: str, x: float, y: float, **more: object) -> Spec:
-    """Return a small annotation, in axis coordinates unless `more` has others."""
+    """Return a small annotation, in axis coordinates unless `more` specifies others."""
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 
 

@@ -71,7 +71,7 @@ def both_bands(line: SampledCurve) -> Spec:
 
 
 def whole(values: Sequence[float | None]) -> list[int | None]:
-    """Return shares as integers in units of 1/SCALE."""
+    """Return rates as integers in units of 1/SCALE."""
     return [None if value is None else round(value * SCALE) for value in values]
 
 
@@ -154,7 +154,7 @@ def _layout(panel: CurvePanel, min_per_bin: float) -> Spec:
                 if end - start >= WIDE
             ),
             note(
-                f"dotted: {min_per_bin:g} needed",
+                f"dotted: minimum of {min_per_bin:g}",
                 1,
                 1,
                 xref="x domain",

@@ -87,14 +87,14 @@ def _point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
 
 
 def _highest(point: MeanErrorPoint) -> float:
-    """Return the upper end of a model's error on clean images."""
+    """Return the upper limit of a model's error on clean images."""
     ends = point.row.clean_interval
     return point.clean_error if ends is None else ends[1]
 
 
 def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:
     def label(name: Mean) -> str:
-        return f"{MEANS[name]}, % of {baseline}'s"
+        return f"{MEANS[name]}, % of {baseline}'s errors"
 
     # 0.01 keeps a width if no model has an error on clean images.
     wide = rounded(max(highest, 0.01) * 1.06)

@@ -29,7 +29,7 @@ from eyechart.scores.registry import PROPERTIES
 
 
 def human_charts(report: Report) -> Iterator[Chart]:
-    """Yield charts of the human responses that the runs were compared with, each once."""
+    """Yield charts of the human responses that the runs were compared with, without duplicates."""
     reported = human_experiments(report)
     by_run = groupby(reported, key=lambda experiment: (experiment.part, experiment.run))
     for (index, run), experiments in by_run:

@@ -79,11 +79,11 @@ def _layout(letter: str, count: int) -> Spec:
         "height": height,
         "template": template(bar=BARS),
         "xaxis": axis(
-            f"HMRI{sub}: share of the human area covered", range=[0, 1.04], domain=[0, 0.6],
+            f"HMRI{sub}: fraction of human area reached", range=[0, 1.04], domain=[0, 0.6],
         ),
         "yaxis": names_axis(),
         "xaxis2": axis(
-            f"MRSI{sub}: share above humans", domain=[0.66, 1], rangemode="tozero", nticks=4,
+            f"MRSI{sub}: fraction above humans", domain=[0.66, 1], rangemode="tozero", nticks=4,
             anchor="y2",
         ),
         "yaxis2": names_axis(anchor="x2", matches="y", showticklabels=False),

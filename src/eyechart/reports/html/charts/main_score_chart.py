@@ -1,4 +1,4 @@
-"""The main score of every model under every corruption, worst first, beside the human areas."""
+"""Chart of every model's main score under every corruption, worst first, beside human areas."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ from eyechart.reports.words import corruption_title
 from eyechart.scores.registry import SCORES
 
 ROW, MORE, AROUND = 27, 7, 80
-"""Height of a corruption, of each further model in it, and of the margins, in px."""
+"""Height of a corruption's row, of each additional model in it, and of the margins, in px."""
 
 LOWEST = 300
 """Minimum height of the chart, in px."""

@@ -1,4 +1,4 @@
-"""Models by ImageNet-C's accuracy, by R_a and by R_p: three bars each, with their ranks."""
+"""Chart of models by ImageNet-C accuracy, R_a and R_p: three bars each, with their ranks."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ TEXT: Spec = {
     "textangle": 0,
     "hovertemplate": "%{y}: %{customdata}, rank %{text}<extra>%{fullData.name}</extra>",
 }
-"""Ranks, at the base of their bars."""
+"""Style of the ranks, which are printed at the base of the bars."""
 
 
 def rank_charts(report: Report) -> Iterator[Chart]:
@@ -92,7 +92,7 @@ def _triangle(model: ModelEntry, label: str) -> Spec:
         "y": [label],
         "cliponaxis": False,
         "marker": {"symbol": "triangle-right", "size": 12, "color": CHANGE},
-        "hovertemplate": "%{y} changes places<extra></extra>",
+        "hovertemplate": "%{y} changes ranks<extra></extra>",
         "meta": {"model": model.name, "from": "comparison"},
     }
 
@@ -103,6 +103,6 @@ def _layout(count: int) -> Spec:
         "template": template(bar={**BARS, **TEXT}),
         "barmode": "group",
         "bargap": 0.2,
-        "xaxis": axis("share correct or unchanged", range=[-0.05, 1.02]),
+        "xaxis": axis("fraction correct or unchanged", range=[-0.05, 1.02]),
         "yaxis": names_axis(),
     }

@@ -19,7 +19,7 @@ from eyechart.reports.series.report import Report
 
 
 def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
-    """Return the charts of a report with unique ids; `overlap` is that of a benchmark, if known."""
+    """Return the charts of a report with unique ids; `overlap` is of a benchmark, if known."""
     return tuple(_with_own_ids(_charts(report, overlap)))
 
 
@@ -63,7 +63,7 @@ class Placing:
     def take(
         self, *kinds: str, part: int | None = None, corruption: str | None = None
     ) -> tuple[Chart, ...]:
-        """Return the charts of some kinds (of any, if none is given) that are not placed yet."""
+        """Return the charts of these kinds (all kinds if none is given) that are not placed yet."""
         collected = [
             chart
             for chart in self._left

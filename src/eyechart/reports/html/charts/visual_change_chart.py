@@ -38,7 +38,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
         yield make_chart(
             "histogram",
             f"{corruption_title(corruption)}: visual change in the test set",
-            f"Shares of images in {len(spreads[0].coverage.histogram)} steps of visual change Δv"
+            f"Percentage of images in {len(spreads[0].coverage.histogram)} bins of visual change Δv"
             f" under {corruption_words(corruption)}: {words}.",
             [_histogram(panel, spread) for panel, spread in enumerate(spreads)],
             _layout(spreads),
@@ -54,7 +54,7 @@ def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
         suites = [spreads[0].suite_title for spreads in sets]
         yield make_chart(
             "coverage",
-            f"How much of visual change is covered: {' and '.join(suites)}",
+            f"How much of the visual change range is covered: {' and '.join(suites)}",
             f"{'; '.join(covered_in_words(spreads) for spreads in sets)}.",
             [_bars(spreads) for spreads in sets],
             _coverage_layout(len(sets[-1]), len(sets)),
@@ -135,7 +135,7 @@ def _coverage_layout(rows: int, sets: int) -> Spec:
     return {
         "height": AROUND + rows * (12 + (ROW - 12) * sets),
         "bargap": 0.25,
-        "xaxis": axis("share of visual change covered", range=[0, 1.02], tickformat=".0%"),
+        "xaxis": axis("fraction of visual change covered", range=[0, 1.02], tickformat=".0%"),
         "yaxis": names_axis(),
         "showlegend": sets > 1,
     }

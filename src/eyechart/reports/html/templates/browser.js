@@ -38,17 +38,17 @@
     try {
       reply = await fetch(url);
     } catch {
-      throw new Error("The server does not respond: it was stopped, start it again.");
+      throw new Error("The server does not respond. If it was stopped, start it again.");
     }
     if (reply.ok) return reply;
     let sentence = `The server rejected the request (${reply.status}).`;
     try {
       sentence = (await reply.json()).error;
-    } catch { /* not our server's JSON: only the status is known */ }
+    } catch { /* not JSON from this server: only the status is known */ }
     throw new Error(sentence);
   }
 
-  // At most one request of a kind is pending; of those that wait, only the latest is sent.
+  // At most one request of each kind is pending; of the waiting ones, only the latest is sent.
   function lastOf(work) {
     let busy = false, waiting = null;
     return async function run(...values) {
@@ -145,7 +145,7 @@
       return;
     }
     const asked = wanted.row ? state.rows.rows.indexOf(Number(wanted.row)) : -1;
-    // The same image has another row under this corruption.
+    // The same image has a different row under this corruption.
     const same = state.rows.image.indexOf(state.rows.images.indexOf(image));
     reorder(asked >= 0 ? asked : Math.max(0, same));
     if (asked < 0 && change !== null && isMeasured()) state.at = nearest(change);
@@ -234,7 +234,7 @@
     const name = longName("th", prediction.short);
     name.scope = "row";
     const sure = prediction.confidence === null ? "–" : `${Math.round(100 * prediction.confidence)} %`;
-    made.append(name, element("td", prediction.prediction || "none of these"), element("td", sure, "number"),
+    made.append(name, element("td", prediction.prediction || "none of these classes"), element("td", sure, "number"),
       verdictCell(prediction.correct, "correct", "incorrect"), verdictCell(prediction.same, "same", "other"));
     return made;
   }
@@ -281,8 +281,8 @@
   // The curve
 
   const CURVES = [
-    ["a", "curve", "accuracy sₐ: share of correct predictions"],
-    ["p", "curve same", "consistency sₚ: share of predictions as for the clean image"],
+    ["a", "curve", "accuracy sₐ: fraction of correct predictions"],
+    ["p", "curve same", "consistency sₚ: fraction of predictions equal to the one for the clean image"],
     ["humans_a", "curve humans", "human accuracy"],
     ["humans_p", "curve humans same", "human consistency"],
   ];

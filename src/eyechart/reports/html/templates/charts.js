@@ -71,7 +71,7 @@
     return variable ? own : legible(own, colors);
   }
 
-  // Return a copy of plain values with the colors resolved to those of the page.
+  // Return a copy of plain values with the colors resolved to the page's colors.
   function colored(value, colors, isColor) {
     if (typeof value === "string") return isColor ? colorOf(value, colors) : value;
     if (Array.isArray(value)) {
@@ -262,7 +262,7 @@
   }
 
   const hint = (size, colors) => ({
-    text: "click a name for its bands", x: 0, xref: "x domain", xanchor: "left", y: 1, yref: "y2 domain",
+    text: "click a name to show its bands", x: 0, xref: "x domain", xanchor: "left", y: 1, yref: "y2 domain",
     yanchor: "bottom", showarrow: false, font: { size: size - 1, color: colors["--muted"] },
   });
 

@@ -191,7 +191,7 @@
     });
   });
 
-  // Printing: show all corruptions and tables, whatever is selected, before charts are redrawn.
+  // Printing: show all corruptions and tables, regardless of the selection, before charts are redrawn.
   const opened = [];
   window.addEventListener("beforeprint", function () {
     // Switch to the width of paper first: charts are drawn for it before the browser's layout.
