@@ -1,5 +1,7 @@
 """Robustness and overlap: the formula by hand, its properties, and what cannot be told."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -97,6 +99,16 @@ def test_the_matrix_is_an_array_with_names():
         matrix.scores[0, 0] = 2
 
 
+def test_notes_on_corruptions_that_are_left_out_are_left_out():
+    robustness = [[0.5, 0.9, 0.5], [0.8, 0.95, 0.6], [0.5, 0.9, 0.5], [0.6, 0.92, 0.8]]
+    matrix = ec.overlap_matrix(robustness, ("noise", "hue", "blur"))
+    assert len(matrix.notes) == 1
+    assert matrix.only(["noise", "blur"]).notes == ()
+    assert matrix.only(["hue", "noise"]).notes == matrix.notes
+    other = replace(matrix, notes=(*matrix.notes, "Train longer."))
+    assert other.only(["noise", "blur"]).notes == ("Train longer.",)
+
+
 def test_robustness_is_accuracy_over_clean_accuracy():
     scores = robustness_scores([[0.4, 0.8], [0.1, 0.0]], [0.8, 0.0])
     assert scores[0].tolist() == [0.5, 1] and np.isnan(scores[1]).all()
@@ -113,9 +125,9 @@ def test_many_tables_at_once_give_what_each_gives():
     "clean, classes, said",
     [
         ([0.9, 0.51], None, ""),
-        ([0.9, 0.49], None, "1 model is correct on less than 0.5"),
-        ([0.7, 0.74], 2, "2 of 2 models are correct on less than 0.75"),
-        ([0.9, 0.54], 10, "less than 0.55 of the clean images (b: 0.540)"),
+        ([0.9, 0.49], None, "1 model has a clean accuracy below 0.5"),
+        ([0.7, 0.74], 2, "2 of 2 models have a clean accuracy below 0.75"),
+        ([0.9, 0.54], 10, "below 0.55 (b: 0.540)"),
         ([0.9, 0.56], 10, ""),
     ],
 )
@@ -127,10 +139,10 @@ def test_models_that_hardly_know_clean_images_are_noted(clean, classes, said):
 @pytest.mark.parametrize(
     "robustness, arguments, words",
     [
-        ([[0.5, 0.5], [0.9, 0.5]], {}, "one row more than columns"),
-        ([0.5, 0.5], {}, "one row more than columns"),
-        ([[0.5], [float("nan")]], {}, "of 0 or more, got nan"),
-        ([[0.5], [-0.1]], {}, "of 0 or more, got -0.1"),
+        ([[0.5, 0.5], [0.9, 0.5]], {}, "one more row than columns"),
+        ([0.5, 0.5], {}, "one more row than columns"),
+        ([[0.5], [float("nan")]], {}, "of at least 0, got nan"),
+        ([[0.5], [-0.1]], {}, "of at least 0, got -0.1"),
         ([["fog"], [1]], {}, "table of numbers"),
         ([[0.5, 0.5], [0.9], [0.5, 0.9]], {}, "table of numbers"),
         ([[0.5], [0.9]], {"names": ("a", "b")}, "1 different names"),

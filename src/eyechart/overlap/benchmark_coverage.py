@@ -1,6 +1,7 @@
-"""Does a benchmark cover the corruptions of another? By overlaps, and by a direct test.
+"""Determine by overlaps and by a direct test whether a benchmark covers another's corruptions.
 
-The direct test evaluates one model trained on a whole benchmark on every corruption of the other.
+The direct test evaluates one model, trained on all corruptions of a benchmark, on every corruption
+of the other benchmark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +26,10 @@ from eyechart.scores.baseline_tables import Baseline
 
 @dataclass(frozen=True)
 class CoveredCorruption:
-    """A corruption, its highest overlap with a benchmark, and the corruption that it overlaps with.
+    """A corruption and its highest overlap `score`, with the corruption `nearest` of a benchmark.
 
-    `score` is NaN and `nearest` "" if no overlap is determined; `unsure` is true if some are
-    undetermined, so that a higher one may exist.
+    `score` is NaN and `nearest` is "" if no overlap is determined; `unsure` is true if some
+    overlaps are undetermined, so that a higher one may exist.
     """
 
     corruption: str
@@ -53,9 +54,9 @@ class BenchmarkCoverage:
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """Corruptions without a known overlap above the minimum."""
-        # NaN is neither above nor at most the minimum: undetermined corruptions are in a separate
-        # list.
+        """Corruptions whose highest determined overlap is at most the minimum."""
+        # NaN is neither above nor at most the minimum, so undetermined corruptions are in a
+        # separate list.
         return tuple(cover.corruption for cover in self.covers if cover.score <= self.min_overlap)
 
     @property
@@ -66,17 +67,17 @@ class BenchmarkCoverage:
 
 @dataclass(frozen=True)
 class DirectTest:
-    """Corruption errors on a benchmark of one model trained on all corruptions of another.
+    """Corruption errors on a benchmark for one model trained on all corruptions of another.
 
     Attributes:
         trained_on: Name of the model.
         errors: Corruption errors of the model trained on the benchmark, as ratios to the baseline.
         standard: Corruption errors of the standard model.
-        relative: Whether they are relative corruption errors.
+        relative: Whether the errors are relative corruption errors.
         baseline: The baseline.
         note: Description of the baseline.
         clean: Error rates of both models on clean images.
-        printed_means: mCE of both as printed in a paper, if the numbers come from one.
+        printed_means: mCE of both models as printed in a paper, if the numbers come from one.
     """
 
     trained_on: str
@@ -90,18 +91,18 @@ class DirectTest:
 
     @property
     def helped(self) -> tuple[str, ...]:
-        """Corruptions to which the model is more robust than the standard one."""
+        """Corruptions to which the model is more robust than the standard model."""
         return tuple(name for name, error in self.errors.items() if error < self.standard[name])
 
     @property
     def not_helped(self) -> tuple[str, ...]:
-        """Corruptions to which it is not."""
+        """Corruptions to which the model is not more robust than the standard model."""
         return tuple(name for name in self.errors if name not in self.helped)
 
     @property
     def means(self) -> tuple[float, float]:
-        """Mean CE of the model and of the standard one."""
-        # Printed means differ from the mean of rounded entries.
+        """Mean CE of the model and of the standard model."""
+        # Printed means differ from the means of the rounded errors.
         if self.printed_means is not None:
             return self.printed_means
         return float(np.mean(list(self.errors.values()))), float(
@@ -115,16 +116,16 @@ def coverage_of(
     of: Sequence[str],
     min_overlap: float = MIN_OVERLAP,
 ) -> BenchmarkCoverage:
-    """Return how far the corruptions `of` a benchmark are covered `by` those of another."""
+    """Return how well corruptions `by` of one benchmark cover corruptions `of` another."""
     if not min_overlap >= 0:
-        raise UsageError(f"min_overlap must be 0 or more, got {min_overlap:g}.")
+        raise UsageError(f"min_overlap must be at least 0, got {min_overlap:g}.")
     if not by or not of:
         raise UsageError("Each benchmark must have at least one corruption.")
     covers = []
     for name in of:
         scores = [(float(matrix[name, other]), other) for other in by]
         known = [pair for pair in scores if not isnan(pair[0])]
-        # Coverage is the paper's proxy: the maximum overlap with any corruption of the benchmark.
+        # Coverage is the paper's proxy: the maximum overlap with any corruption in the benchmark.
         score, nearest = max(known, key=lambda pair: pair[0]) if known else (np.nan, "")
         covers.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
     return BenchmarkCoverage(tuple(by), tuple(of), min_overlap, tuple(covers))
@@ -138,12 +139,12 @@ def direct_test(
     relative: bool = False,
     baseline: str | Baseline | None = None,
 ) -> DirectTest:
-    """Return the errors on `of` of the model trained on a whole benchmark (row all:BENCHMARK)."""
+    """Return errors on corruptions `of` for the model trained on a benchmark (all:BENCHMARK)."""
     if benchmark not in table.benchmarks:
         known = ", ".join(ALL + name for name in table.benchmarks) or "none"
         raise UsageError(
-            f"The direct test needs a row '{ALL}{benchmark}' in the table, a model trained with all"
-            f" its corruptions; it has {known}."
+            f"The direct test needs a row '{ALL}{benchmark}' in the table, for a model trained on"
+            f" all corruptions of the benchmark; the table has {known}."
         )
     names = check_benchmark(table, of)
     base = baseline_of(table, baseline, names)

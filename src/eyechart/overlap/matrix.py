@@ -1,6 +1,6 @@
-"""Robustness and overlap scores (formulas), with notes on their validity.
+"""Compute robustness and overlap scores, with notes on their validity.
 
-Accuracies are read in `accuracy_table`; `selection` chooses corruptions by the scores.
+Accuracies are read by `accuracy_table`; `selection` selects corruptions by their scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,25 @@ from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import MIN_GAIN
 
 Hits = NDArray[np.bool_]
-"""Whether each prediction is correct: (models, tests, images), optionally with seeds first."""
+"""Whether each prediction is correct; shape (models, tests, images), or with seeds first."""
 
 MIN_CLEAN = 0.5
 """Clean accuracy, corrected for chance, below which robustness scores are not meaningful."""
 
+GAIN_NOTE = "Training on {} improves"
+"""The beginning of a note on a corruption, by which `OverlapMatrix.only` recognizes it."""
+
 
 @dataclass(frozen=True, eq=False)
 class OverlapMatrix:
-    """Overlap of all pairs of corruptions: 0 for none, 1 with itself; values may exceed 1.
+    """Overlap of all pairs of corruptions; 0 means none, and each overlaps itself by 1.
 
-    `matrix["fog", "snow"]` is the overlap of two corruptions.
+    `matrix["fog", "snow"]` is the overlap of two corruptions. Values may exceed 1.
 
     Attributes:
         names: Names of the corruptions.
         scores: Overlaps (n, n); NaN if undetermined.
-        gains: Gain in robustness to each corruption by training on it; None if unknown.
+        gains: Gain in robustness to each corruption from training on it; None if unknown.
         min_gain: Minimum gain for overlaps to be determined.
         notes: Notes for the reader, one sentence each.
 
@@ -62,7 +65,7 @@ class OverlapMatrix:
         return np.array(self.scores, dtype=dtype)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the overlap of two names, or the element of the array at an index."""
+        """Return the overlap of two named corruptions, or the array's element at an index."""
         if isinstance(key, tuple) and all(isinstance(name, str) for name in key):
             key = tuple(self.place(name) for name in key)
         return self.scores[key]
@@ -74,15 +77,15 @@ class OverlapMatrix:
         return self.names.index(name)
 
     def pairs(self) -> Iterator[tuple[float, str, str]]:
-        """Yield overlap and names of all pairs of different corruptions, NaN if undetermined."""
+        """Yield the overlap (NaN if undetermined) and the names of each pair of corruptions."""
         for one, two in combinations(range(len(self)), 2):
             yield float(self.scores[one, two]), self.names[one], self.names[two]
 
     @property
     def undetermined(self) -> tuple[str, ...]:
-        """Corruptions without any determined overlap with another."""
+        """Corruptions whose overlap with every other corruption is undetermined."""
         known = ~np.isnan(self.scores)
-        # The overlap with itself is 1 by definition and says nothing about others.
+        # A corruption's overlap with itself is 1 by definition and says nothing about others.
         if len(self) > 1:
             known &= ~np.eye(len(self), dtype=bool)
         return tuple(name for name, row in zip(self.names, known, strict=True) if not row.any())
@@ -91,8 +94,8 @@ class OverlapMatrix:
         """Return the matrix of these corruptions, in this order."""
         names = as_texts(names, "names")
         kept = [self.place(name) for name in names]
-        # Notes on corruptions that are left out are left out, too.
-        gone = [f"Training on {name} adds" for name in self.names if name not in names]
+        # Also leave out notes on corruptions that are left out.
+        gone = [GAIN_NOTE.format(name) for name in self.names if name not in names]
         notes = tuple(note for note in self.notes if not note.startswith(tuple(gone)))
         gains = None if self.gains is None else self.gains[kept]
         return OverlapMatrix(
@@ -101,9 +104,9 @@ class OverlapMatrix:
 
 
 def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> FloatArray:
-    """Return R = A_c / A_clean from arrays (…, models, tests) and (…, models) in [0, 1].
+    """Return R = A_c / A_clean, given accuracies in [0, 1] with the shape (…, models, tests).
 
-    NaN for a model with a clean accuracy of 0.
+    `clean` has the shape (…, models). R is NaN for a model with a clean accuracy of 0.
     """
     corrupted = np.asarray(accuracies, dtype=np.float64)
     start = np.asarray(clean, dtype=np.float64)[..., None]
@@ -113,21 +116,21 @@ def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> FloatArray:
 
 
 def overlap_scores(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatArray:
-    """Return overlaps (…, n, n) of robustness scores (…, 1 + n, n), standard model first.
+    """Return overlaps (…, n, n) from robustness scores (…, 1 + n, n), standard model first.
 
     O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), where g(a, b) is the gain in
-    robustness to b by training on a. NaN where g(a, a) or g(b, b) does not exceed `min_gain`.
+    robustness to b from training on a. NaN where g(a, a) or g(b, b) does not exceed `min_gain`.
     """
     added = robustness[..., 1:, :] - robustness[..., :1, :]
     gains = np.diagonal(added, axis1=-2, axis2=-1)
     shares = np.full(added.shape, np.nan)
-    # NaN compares as false, so that unknown gains leave NaN.
+    # Comparisons with NaN are false, so unknown gains give NaN.
     np.divide(added, gains[..., None, :], out=shares, where=(gains > min_gain)[..., None, :])
     return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
 
 
 def seed_deviation(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatArray:
-    """Return the standard deviation of overlaps over seeds: (seeds, 1 + n, n) in, (n, n) out."""
+    """Return the standard deviation over seeds of overlaps (n, n), from R (seeds, 1 + n, n)."""
     deviation: FloatArray = overlap_scores(robustness, min_gain).std(axis=0, ddof=1)
     return deviation
 
@@ -138,16 +141,17 @@ def overlap_matrix(
     """Return the overlaps of all pairs of corruptions, from robustness scores R = A_c / A_clean.
 
     O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), where g(a, b) is the gain in
-    robustness to b by training on a (the paper on ImageNet-NOC).
+    robustness to b from training on a (as in the paper on ImageNet-NOC).
 
     Args:
-        robustness: Rows are the models, first the standard one, then those trained on each
-            corruption in the order of the columns; columns are the corruptions tested on.
+        robustness: One row per model and one column per corruption on which models were tested.
+            The first row is the standard model; the others are the models trained on each
+            corruption, in the order of the columns.
         names: Names of the corruptions; "0", "1", … by default.
         min_gain: Minimum gain g(a, a) for overlaps with a to be determined.
 
     Returns:
-        The matrix; NaN for undetermined pairs.
+        The matrix, with NaN for undetermined pairs.
 
     Example:
         >>> import eyechart as ec
@@ -172,7 +176,7 @@ def overlap_matrix(
 
 
 def cluster_order(scores: FloatArray) -> list[int]:
-    """Return indices such that similar corruptions are neighbors (average linkage of 1 − overlap).
+    """Return an order in which similar corruptions are neighbors (average linkage of 1 − overlap).
 
     Undetermined overlaps count as 0; corruptions without any overlap come last.
     """
@@ -193,16 +197,16 @@ def cluster_order(scores: FloatArray) -> list[int]:
 
 
 def check_min_gain(min_gain: float) -> None:
-    """Raise a UsageError for a minimum gain that allows division by 0 or less."""
+    """Raise a UsageError if the minimum gain is not in [0, 1)."""
     if not 0 <= as_number(min_gain, "min_gain") < 1:
         raise UsageError(f"min_gain must be in [0, 1), such as 0.02, got {min_gain:g}.")
 
 
 def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tuple[str, ...]:
-    """Return one sentence for each corruption whose training gain is too small."""
+    """Return one sentence for each corruption with too small a gain from training on it."""
     return tuple(
-        f"Training on {name} improves the robustness to it by {gain:.3f}, which is not more than "
-        f"{min_gain:g}: its overlaps are undetermined."
+        f"{GAIN_NOTE.format(name)} the robustness to it by only {gain:.3f}, which does not "
+        f"exceed {min_gain:g}, so its overlaps are undetermined."
         for name, gain in zip(names, gains, strict=True)
         if not gain > min_gain
     )
@@ -211,11 +215,11 @@ def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tupl
 def clean_notes(
     models: Sequence[str], clean: Sequence[float] | FloatArray, classes: int | None = None
 ) -> tuple[str, ...]:
-    """Return a sentence if the clean accuracy of models is too low for robustness scores.
+    """Return a sentence if any model's clean accuracy is too low for robustness scores.
 
-    A guessing model is as accurate on corrupted as on clean images, so R would be 1 without any
-    robustness. The limit is 0.5 after correction for chance, (A − 1/K) / (1 − 1/K), if the number
-    of classes K is known.
+    A model that guesses is as accurate on corrupted images as on clean ones, so R would be 1
+    without any robustness. The limit is 0.5 after correction for chance, (A − 1/K) / (1 − 1/K), if
+    the number of classes K is known.
     """
     chance = 0.0 if classes is None else 1 / classes
     # Inverse of the correction for chance, to print the limit as a plain accuracy.
@@ -228,10 +232,10 @@ def clean_notes(
     if not low:
         return ()
     worst, name = min(low)
-    subject = "1 model is" if len(low) == 1 else f"{len(low)} of {len(models)} models are"
+    subject = "1 model has" if len(low) == 1 else f"{len(low)} of {len(models)} models have"
     return (
-        f"{subject} correct on less than {limit:.2g} of the clean images ({name}: {worst:.3f}):"
-        " robustness scores and overlaps are not meaningful, train longer.",
+        f"{subject} a clean accuracy below {limit:.2g} ({name}: {worst:.3f}), so robustness scores"
+        " and overlaps are not meaningful: train longer.",
     )
 
 
@@ -244,12 +248,12 @@ def _checked(robustness: ArrayLike) -> FloatArray:
         ) from None
     if table.ndim != 2 or table.shape[1] < 1 or table.shape[0] != table.shape[1] + 1:
         raise UsageError(
-            "robustness must have one row more than columns, the standard model's first, got shape"
-            f" {table.shape}."
+            "robustness must have one more row than columns, starting with the standard model, got"
+            f" shape {table.shape}."
         )
     if not (np.isfinite(table) & (table >= 0)).all():
         raise UsageError(
-            f"robustness must contain scores A_c / A_clean of 0 or more, got "
+            f"robustness must contain scores A_c / A_clean of at least 0, got "
             f"{table[~(np.isfinite(table) & (table >= 0))][0]:g}."
         )
     return table
