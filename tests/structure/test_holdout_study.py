@@ -22,6 +22,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
+from eyechart.reports.html.structure_view import structure_views
 from eyechart.structure.folds import Fold, style_folds
 from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.structure.holdout_scores import keep_examples, score_study
@@ -203,6 +204,20 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
         (tmp_path / "results.json").write_text(content)
         with pytest.raises(UsageError, match=r"cannot be read .* eyechart structure wrote"):
             read_holdout_results(tmp_path)
+
+
+def test_results_of_schema_1_are_of_another_version_and_not_damaged(study, tmp_path):
+    # schema 1 called the numbers of images differently, so that reading it as schema 2 fails
+    told = {**told_by(study[0]), "schema": 1}
+    for fold in told["folds"]:
+        fold["pictures"] = fold.pop("n_images")
+    (tmp_path / "results.json").write_text(json.dumps(told))
+    with pytest.raises(UsageError, match=r"another version of eyechart \(schema 1, not 2\)"):
+        read_holdout_results(tmp_path)
+    # results of an evaluation are of no study, whatever their schema
+    (tmp_path / "results.json").write_text('{"schema": 5, "models": []}')
+    with pytest.raises(UsageError, match=r"cannot be read .* eyechart structure wrote"):
+        read_holdout_results(tmp_path)
 
 
 def test_subclasses_are_held_out_of_folders_too(home, run, tmp_path):
@@ -668,6 +683,16 @@ def test_independent_images_have_the_interval_of_their_number(tmp_path):
     spread = sqrt(sum(each.value * (1 - each.value) / 200 for each in (own.held_out, own.familiar)))
     half = Z95 * spread
     assert own.gap.interval == pytest.approx((own.gap.value - half, own.gap.value + half), abs=0.02)
+
+
+@pytest.mark.parametrize(("is_known", "unit"), [(True, "subclasses"), (False, "images")])
+def test_what_is_resampled_is_named(tmp_path, is_known, unit):
+    rows = rows_of(8) if is_known else [Row(row.label, "p", None, 0) for row in rows_of(8)]
+    fold = fold_of(range(4), range(4, 8))
+    results = scored(tmp_path, rows, lambda seed, place, held: label_of(rows, place), [fold])
+    assert results.resampled == unit
+    (view,) = structure_views([tmp_path])
+    assert f"bootstrap over {unit};" in str(view.table.note)
 
 
 def test_subclasses_that_are_all_right_or_all_wrong_make_it_wider(tmp_path):

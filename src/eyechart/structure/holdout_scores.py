@@ -50,7 +50,7 @@ def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> Holdout
     try:
         groups = np.unique(np.array(kinds.names("subclass")), return_inverse=True)[1]
     except UsageError:
-        groups, resampled = np.arange(len(kinds.data)), "n_images"
+        groups, resampled = np.arange(len(kinds.data)), "images"
     scores, estimates = [], []
     for number, fold in enumerate(study.folds):
         score, accuracies = _score(fold, tables[fold.name], kinds, groups, number)

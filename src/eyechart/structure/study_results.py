@@ -3,6 +3,7 @@
 The numbers are computed in `holdout_scores` and `superclass_scores`.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self, TypeVar
@@ -187,7 +188,10 @@ def read_superclass_results(folder: Path) -> SuperclassResults:
 def _read(record: type[StudyResults], folder: Path) -> StudyResults:
     path = folder / RESULTS
     try:
-        return record.model_validate_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        version = _version_of(text)
+        if version == SCHEMA:
+            return record.model_validate_json(text)
     except FileNotFoundError:
         raise UsageError(
             f"{folder} has no finished study ({RESULTS} is missing): run the command that started "
@@ -200,3 +204,16 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
             f"{path} cannot be read ({' '.join(problem.split())}): give a folder that eyechart "
             "structure wrote, or run the study again."
         ) from None
+    raise UsageError(
+        f"{folder} was written by another version of eyechart (schema {version}, not {SCHEMA}): run"
+        " the study again."
+    )
+
+
+def _version_of(text: str) -> int:
+    """Return the schema of a study's results; if it is missing, the current one is assumed."""
+    content = json.loads(text)
+    # The results of an evaluation have a schema too, but no kind.
+    is_study = isinstance(content, dict) and "kind" in content
+    version = content.get("schema") if is_study else None
+    return version if isinstance(version, int) else SCHEMA
