@@ -150,6 +150,34 @@ class MeanDifference:
         return difference.mean(dim=(1, 2, 3)) / 255
 
 
+class Unmeasurable(Levels):
+    """Clean images of which no change can be measured."""
+
+    @property
+    def measurable(self):
+        return torch.zeros(len(self), dtype=torch.bool)
+
+
+class Blind(MeanDifference):
+    """A ruler that measures nothing."""
+
+    name = "blind"
+
+    def describe(self, clean):
+        return Unmeasurable(clean)
+
+
+def test_a_warning_names_the_line_of_the_call_whatever_the_ruler(monkeypatch):
+    monkeypatch.setattr(RULERS, "_items", {**RULERS._items})
+    RULERS.add(Blind.name, Blind())
+    images = clean_images()
+    constant = torch.zeros_like(images)
+    for clean, ruler in ((images, "blind"), (constant, "vif")):
+        with pytest.warns(ec.LowInformationWarning) as caught:
+            ec.delta_v(clean, noisy(images), ruler=ruler)
+        assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_another_ruler_needs_only_its_registration(monkeypatch, tmp_path):
     monkeypatch.setattr(RULERS, "_items", {**RULERS._items})
     RULERS.add(MeanDifference.name, MeanDifference())

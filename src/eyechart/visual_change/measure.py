@@ -26,7 +26,7 @@ from eyechart.visual_change.vif.statistics import CleanStatistics
 
 Statistics = CleanStatistics | PixelStatistics
 Values = Tensor | NDArray[np.generic]
-"""One value per image: a tensor if the corrupted images are one, otherwise a NumPy array."""
+"""One value per image: a tensor if the corrupted images are a tensor, otherwise a NumPy array."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -49,12 +49,12 @@ class LowInformationWarning(UserWarning):
 class Change:
     """VIF and visual change with their diagnostics, one value per image.
 
-    The values are tensors if the corrupted images are, otherwise NumPy arrays.
+    Fields are tensors if the corrupted images are a tensor, otherwise NumPy arrays.
 
     Attributes:
-        vif: the share of the clean image's information that is left; above 1 if contrast was
-            raised.
-        delta_v: the share that is lost, max(0, 1 − VIF); NaN if not `measurable`.
+        vif: the fraction of the clean image's information that is left; above 1 if contrast was
+            increased.
+        delta_v: the fraction that is lost, max(0, 1 − VIF); NaN if not `measurable`.
         information: the variation of the clean image within windows, in bits per coefficient.
         scales: the number of scales of the pyramid.
         measurable: False for clean images that are nearly constant or a pure grating.
@@ -90,18 +90,18 @@ def vif(
     Color is converted to gray, and floats are rounded to 8 bits, as in a file.
 
     Args:
-        clean: images as `corrupt` takes them, or the result of `clean_statistics`; a single clean
-            image serves for all corrupted ones.
+        clean: images of any type that `corrupt` accepts, or the result of `clean_statistics`; a
+            single clean image is compared with all corrupted ones.
         corrupted: images of the same size.
         ruler: "vif", "sheikh2006" or "pixel"; their values are not comparable.
-        dtype: "float32" is faster on a GPU; given statistics keep their own.
-        differentiable: whether tensors stay unrounded and the result has a gradient with respect to
-            `corrupted`.
+        dtype: "float32" is faster on a GPU; ignored if `clean` is the result of `clean_statistics`.
+        differentiable: whether tensors are not rounded, so that the result has a gradient with
+            respect to `corrupted`.
 
     Returns:
-        1 for identical images, near 0 if all information is lost. A tensor for a tensor
-        (0-dimensional for a single image), a NumPy array for a batch array or a list, a float for a
-        single array or PIL image.
+        1 for identical images, near 0 if all information is lost. The type is a tensor for a tensor
+        (0-dimensional for a single image), a NumPy array for a batch array or a list, and a float
+        for a single array or PIL image.
 
     Raises:
         UsageError: the images are too small, or do not match.
@@ -128,7 +128,7 @@ def delta_v(
     """Return the visual change Δv = max(0, 1 − VIF) in [0, 1], one number per image.
 
     If the clean image is constant or contains almost no information, Δv is NaN, and a
-    LowInformationWarning has the number of these images.
+    LowInformationWarning states the number of these images.
 
     Args:
         clean: as for `vif`.
@@ -138,7 +138,7 @@ def delta_v(
         differentiable: as for `vif`; rulers that are not based on VIF have no gradient.
 
     Returns:
-        0 for identical images, 1 if all information is lost; the type is as for `vif`.
+        0 for identical images, 1 if all information is lost; of the same type as from `vif`.
 
     Example:
         >>> import numpy as np
@@ -152,26 +152,30 @@ def delta_v(
         ((2,), True)
     """
     chosen = find_ruler(ruler)
-    if not isinstance(chosen, VifRuler):
-        return _plain(_change_by(chosen, clean, corrupted), corrupted)
-    change = _measure(clean, corrupted, ruler, dtype, differentiable)
-    _warn(change.measurable)
-    return _plain(change.delta_v, corrupted)
+    if isinstance(chosen, VifRuler):
+        change = _measure(clean, corrupted, ruler, dtype, differentiable)
+        values, measurable = change.delta_v, change.measurable
+    else:
+        values, measurable = _change_by(chosen, clean, corrupted)
+    _warn(measurable)
+    return _plain(values, corrupted)
 
 
-def _change_by(ruler: Ruler, clean: Images | Statistics, corrupted: Images) -> Values:
-    """Return Δv by any ruler, which gets 8-bit color images."""
+def _change_by(
+    ruler: Ruler, clean: Images | Statistics, corrupted: Images
+) -> tuple[Values, Values]:
+    """Return Δv by any ruler; the ruler gets 8-bit color images."""
     before, after = to_rgb_levels(clean), to_rgb_levels(corrupted)
     # a single clean image is compared with every corrupted one
     if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:
         raise UsageError(
-            f"Images must have the same size and number, or one clean image for all: clean is"
-            f" {tuple(before.shape)}, corrupted {tuple(after.shape)}."
+            f"clean and corrupted must have the same shape, or clean must be a single image: clean"
+            f" is {tuple(before.shape)}, corrupted is {tuple(after.shape)}."
         )
     description = ruler.describe(before)
-    _warn(description.measurable)
     change = ruler.compare(description, after)
-    return change if isinstance(corrupted, Tensor) else change.cpu().numpy()
+    values = change if isinstance(corrupted, Tensor) else change.cpu().numpy()
+    return values, description.measurable.expand(len(after))
 
 
 def measure_change(
@@ -181,7 +185,7 @@ def measure_change(
     ruler: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
 ) -> Change:
-    """Return VIF and Δv together with how reliable they are.
+    """Return VIF and Δv together with diagnostics of their reliability.
 
     Args:
         clean: as for `vif`.
@@ -210,13 +214,13 @@ def clean_statistics(
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Statistics:
-    """Return statistics of clean images, to reuse them for many corrupted ones.
+    """Return statistics of clean images, to reuse them for many corrupted images.
 
-    At 224 px the statistics take 1.3 MB per image, 0.8 MB in float32 (1.4 MB with the definition
+    At 224 px the statistics take 1.3 MB per image, 0.8 MB in float32 (1.4 MB with the ruler
     "pixel").
 
     Args:
-        clean: images of one size, as `corrupt` takes them.
+        clean: images of equal size, of any type that `corrupt` accepts.
         ruler: "vif", "sheikh2006" or "pixel".
         dtype: "float32" takes less memory and is faster on a GPU.
         differentiable: as for `vif`; use the same value in both calls.
@@ -254,14 +258,14 @@ def _measure(
     if isinstance(clean, Statistics):
         before: Statistics | list[Tensor] = _of_ruler(clean, chosen)
     else:
-        # the clean side is constant: its gradient would pass through degenerate eigenvectors
+        # the clean images get no gradient: it would pass through degenerate eigenvectors
         before = [gray.detach() for gray in _grays(clean, "clean", differentiable)]
     n_corrupted = sum(len(gray) for gray in after)
     n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
     if n_clean not in (1, n_corrupted):
         raise UsageError(
-            f"clean has {n_clean} images and corrupted {n_corrupted}: give the same number of "
-            "both, or one clean image for all."
+            f"clean has {n_clean} images and corrupted has {n_corrupted}: give the same number, or "
+            "a single clean image."
         )
     if isinstance(corrupted, list | tuple):
         return _in_kind(_compare_list(before, after, chosen, band_dtype), corrupted)
@@ -276,7 +280,7 @@ def _measure(
 def _compare(
     before: Statistics | Tensor, after: Tensor, ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
-    """Compare gray images of one size."""
+    """Compare gray images of equal size."""
     check_pair(before, after, ruler)
     described = ruler.describe_gray(before, dtype) if isinstance(before, Tensor) else before
     value = ruler.fidelity(described, after)
@@ -294,7 +298,7 @@ def _compare(
 def _compare_list(
     before: Statistics | list[Tensor], after: list[Tensor], ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
-    """Compare the images of a list, those of one size together."""
+    """Compare the images of a list; images of equal size are compared together."""
     if isinstance(before, Statistics):
         for gray in after:
             check_pair(before, gray, ruler)
@@ -315,7 +319,7 @@ def _compare_list(
         )
         for group in indices.values()
     ]
-    # back from the order of the groups to that of the list
+    # back from the order of the groups to the order of the list
     order = np.argsort([index for group in indices.values() for index in group])
     return Change(
         *(
@@ -333,12 +337,12 @@ def _grays(images: object, role: str, differentiable: bool) -> list[Tensor]:
         if not images:
             raise UsageError(f"{role} is empty: give at least one image.")
         if differentiable:
-            raise UsageError("A list has no gradient: stack the images to one tensor.")
+            raise UsageError("A list has no gradient: stack the images into one tensor.")
         grays = [_grays(image, role, differentiable) for image in images]
         if any(len(gray) != 1 or len(gray[0]) != 1 for gray in grays):
             raise UsageError(f"{role} is a list, so it must contain single images, not batches.")
         return [gray[0] for gray in grays]
-    # validated in both cases, also if the rounded batch itself is not used
+    # validated in both cases, even if the rounded batch itself is not used
     batch = _batch(images, role)
     if not differentiable:
         return [to_gray(batch)]
@@ -348,9 +352,9 @@ def _grays(images: object, role: str, differentiable: bool) -> list[Tensor]:
 
 
 def _batch(images: object, role: str) -> Tensor:
-    """Return the images as one batch; errors name them by their role."""
+    """Return the images as one batch; errors call them by their role, clean or corrupted."""
     if isinstance(images, Statistics):
-        raise UsageError("Clean statistics come first: vif(statistics, corrupted).")
+        raise UsageError("Clean statistics must be the first argument: vif(statistics, corrupted).")
     try:
         return to_batch(images)[0]
     except UsageError as error:
@@ -370,10 +374,10 @@ def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> N
     if clean_size != size:
         raise UsageError(
             f"Images must have the same size: clean is {clean_size[1]} × {clean_size[0]} px"
-            f" (width × height), corrupted {size[1]} × {size[0]}; crop or resize one of them."
+            f" (width × height), corrupted is {size[1]} × {size[0]}; crop or resize one of them."
         )
     if device != after.device:
-        raise UsageError(f"clean is on {device} and corrupted on {after.device}: move one of them.")
+        raise UsageError(f"clean is on {device}, corrupted is on {after.device}: move one of them.")
     ruler.check_size(after)
 
 
@@ -388,7 +392,7 @@ def _of_ruler(statistics: Statistics, ruler: VifRuler) -> Statistics:
 
 
 def find_vif(name: str) -> VifRuler:
-    """Return the VIF ruler with the definition of that name."""
+    """Return the VIF ruler with this name."""
     ruler = find_ruler(name)
     if not isinstance(ruler, VifRuler):
         known = [ruler.name for ruler in RULERS.values() if isinstance(ruler, VifRuler)]
@@ -397,7 +401,7 @@ def find_vif(name: str) -> VifRuler:
 
 
 def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """Return the floating-point type of that name."""
+    """Return the floating-point type with this name."""
     if isinstance(dtype, str | type | torch.dtype | np.dtype):
         # np.float32 is a class with a name, torch.float32 prints as "torch.float32"
         name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
@@ -430,7 +434,8 @@ def _warn(measurable: Values) -> None:
     if lacking:
         warnings.warn(
             "A clean image that is nearly constant, or a pure grating, has too little information:"
-            f" Δv is NaN for {lacking} of {len(measurable)}.",
+            f" Δv is NaN for {lacking} of {len(measurable)} images.",
             LowInformationWarning,
+            # the line that called `delta_v`, which calls this function directly
             stacklevel=3,
         )
