@@ -8,7 +8,7 @@ import pytest
 
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
-from eyechart.reports.hiding import HIDEABLE, hidden_kinds, names_without_folders
+from eyechart.reports.hiding import HIDEABLE, hidden_kinds, hide_paths, names_without_folders
 from eyechart.reports.html.html_table import Table
 from eyechart.reports.html.report_page import render_report, report_results
 from eyechart.reports.html.structure_view import Grid, HeldOutImage, View
@@ -87,6 +87,15 @@ def test_images_of_other_studies_are_hidden_too(private):
     hidden = everything(render_report(report, structure=[view]))
     assert "data:image" not in hidden and SECRET not in hidden
     assert "AAAA" in everything(render_report(load_report([private]), structure=[view]))
+
+
+@pytest.mark.parametrize("first", [0.5, None, 3, True])
+def test_texts_are_hidden_wherever_they_are_in_a_list(first):
+    secret = "/home/ann/scans"
+    for sequence in ([first, secret], (first, [None, secret]), [first, {"folder": secret}]):
+        hidden = hide_paths(sequence)
+        assert type(hidden) is type(sequence) and hidden[0] is first
+        assert "ann" not in str(hidden) and "scans" in str(hidden)
 
 
 def test_models_that_share_a_file_name_stay_different():
