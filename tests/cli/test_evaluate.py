@@ -579,7 +579,7 @@ def empty(home):
     [
         (images_of_one_class, ("the same label, 'blue'", "--labels none")),
         (damaged, ("1 of 8 images", "more than 1 %", "red/0.png")),
-        (unknown_label, ("unknown to a model of 4 classes",)),
+        (unknown_label, ("unknown to a model with 4 classes",)),
         (empty, ("No images",)),
         (lambda home: home, ("No such file or folder",)),
     ],

@@ -175,7 +175,7 @@ def test_only_labeled_images_are_looked_at(photos, tmp_path, run):
         (["small_models:colors", "--n", "0"], ["n must be at least 1"]),
         (["small_models:colors", "--device", "tpu"], ["device"]),
         (["small_models:only_nan"], ["NaN"]),
-        (["small_models:thousand"], ["unknown to a model of 1000 classes"]),
+        (["small_models:thousand"], ["unknown to a model with 1000 classes"]),
         (["tim:resnet50"], ["'timm:resnet50'"]),
         (["efficientnet_lite9"], ["Did you mean"]),
         (

@@ -204,7 +204,7 @@ def break_it(root, what):
         ("real labels", ("labels.npy must be one list", "float64")),
         ("other labels", ("labels.npy must repeat",)),
         ("negative labels", ("labels.npy must repeat", "0 or more")),
-        ("labels of another model", ("unknown to a model of 4 classes",)),
+        ("labels of another model", ("unknown to a model with 4 classes",)),
         ("other clean", ("clean.npy must contain the clean images", "(7, 32, 32, 3)")),
         ("all corrupted as clean", ("clean.npy must contain", "(40, 32, 32, 3)")),
         ("folder as clean", ("Cannot read", "clean.npy")),

@@ -47,9 +47,9 @@ def score_corruption(corruption, predictions, fit, **options):
 # Areas and anchors
 
 
-@pytest.mark.parametrize("method", ["least-squares", "cobs", "pava"])
-def test_areas_of_a_known_truth_are_found(method):
-    found = score(fit=Fit(method=method, **QUICK))
+@pytest.mark.parametrize("estimator", ["paper", "cobs", "isotonic"])
+def test_areas_of_a_known_truth_are_found(estimator):
+    found = score(fit=Fit(estimator=estimator, **QUICK))
     for letter, own in found.properties.items():
         assert own.robustness.value == pytest.approx(TRUE_AREAS[letter], abs=0.015)
         low, high = own.robustness.interval95
@@ -316,7 +316,7 @@ def test_under_eight_categories_of_five_images_are_too_few(space, counts, few):
         ({"right_anchor": float("nan")}, "right_anchor"),
         ({"bins": 2}, "bins"),
         ({"min_per_bin": 0}, "min_per_bin"),
-        ({"method": "splines"}, "method"),
+        ({"estimator": "splines"}, "estimator"),
         ({"binning": "papers"}, "binning"),
         ({"n_bootstrap": 0}, "n_bootstrap"),
     ],
@@ -489,7 +489,7 @@ def test_what_cannot_be_evaluated_is_rejected(tmp_path):
         (small_models.colors, {"rule": "best"}, "Unknown rule"),
         ([], {}, "at least one model"),
         ([small_models.colors, small_models.colors], {}, "given twice"),
-        (small_models.Blocks(3), {}, "4 images have labels unknown to a model of 3 classes"),
+        (small_models.Blocks(3), {}, "4 images have labels unknown to a model with 3 classes"),
         (small_models.colors, {"batch_size": 0}, "batch_size must be"),
     ):
         with pytest.raises(ec.UsageError, match=word):

@@ -344,7 +344,7 @@ def test_names_that_mean_other_outputs_in_the_test_are_rejected(home, run, tmp_p
     (tmp_path / "train" / "grey").rename(tmp_path / "train" / "gray")
     words = words_of(home, tmp_path / "out", *SMALL)
     words[words.index("--train-images") + 1] = str(tmp_path / "train")
-    assert_rejected(run(*words), "unknown to a model of 4 classes")
+    assert_rejected(run(*words), "unknown to a model with 4 classes")
 
 
 def test_an_image_that_is_in_both_folders_is_rejected(home, run, tmp_path):

@@ -1,4 +1,4 @@
 """The prediction loop (corrupt, measure, predict, record) and the engines that run it.
 
-Scores live elsewhere.
+Scores are computed in other packages.
 """

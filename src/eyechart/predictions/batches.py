@@ -1,6 +1,6 @@
-"""Run images through models in batches, which are halved when memory runs out.
+"""Run models on images in batches; the batch size is halved when memory runs out.
 
-The caller decides what is corrupted and measured, and which part of the scores is kept.
+The caller decides what is corrupted and measured, and what is kept of the scores.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +20,12 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True, eq=False)
 class StimulusSource(Generic[Known]):
-    """Images to be predicted, produced one batch at a time.
+    """Images for which models make predictions, produced one batch at a time.
 
-    `size`: height and width of the largest image in px. `make`: a function of the first index and
-    the index after the last; it returns these images, uint8 (B, 3, H, W) on the device, and their
-    metadata (such as their visual change; None if nothing is measured). It is called again with
-    fewer images if memory runs out.
+    `size`: height and width of the largest image in px. `make`: a function that is called with the
+    first index and the index after the last one; it returns these images, uint8 (B, 3, H, W) on the
+    device, and their metadata (such as their visual change; None if nothing is measured). It is
+    called again with fewer images if memory runs out.
     """
 
     n_images: int
@@ -42,7 +42,7 @@ class BatchSize:
 
 @dataclass(frozen=True, eq=False)
 class PredictedBatch(Generic[Known, Kept]):
-    """The metadata of images `start` … `stop` − 1, and the kept part of each model's scores."""
+    """The metadata of images `start` … `stop` − 1, and what is kept of each model's scores."""
 
     start: int
     stop: int
@@ -62,7 +62,8 @@ def predict_batches(
     Args:
         stimuli: The images.
         models: The models. A GPU is not synchronized, so non-finite scores are not detected here.
-        keep: Returns what to keep of a model's scores (B, K), on their device, given what is known.
+        keep: Called with a model, its scores (B, K) and the metadata; returns what to keep, on the
+            device of the scores.
         batch_size: Halved when memory runs out.
         advance: Receives a message when the batch size is halved.
 
@@ -71,7 +72,7 @@ def predict_batches(
     """
     start = 0
     while start < stimuli.n_images:
-        # Batches of equal size rather than a small one at the end.
+        # Batches of nearly equal size, rather than a small one at the end.
         n_left = stimuli.n_images - start
         stop = start + -(-n_left // -(-n_left // batch_size.n_images))
         try:
@@ -90,8 +91,8 @@ def predict_batches(
                 ) from None
             batch_size.n_images = (stop - start) // 2
             advance(0, f"Out of memory: continuing with batches of {batch_size.n_images}.")
-            # Return cached blocks to the device: fragments of the large batch may not fit the small
-            # one.
+            # Return cached blocks to the device: the smaller batch may not fit into fragments that
+            # the larger one left.
             torch.cuda.empty_cache()
             continue
         yield PredictedBatch(start, stop, known, records)
@@ -124,5 +125,5 @@ def predict_classes(
 
 
 def _top_class(_model: Model, scores: Tensor, _known: None) -> tuple[Tensor, Tensor]:
-    """Return the first of the highest-scoring classes, and whether all scores are finite."""
+    """Return the class with the highest score (the first if tied), and if all scores are finite."""
     return scores.argmax(dim=1), scores.isfinite().all()

@@ -1,4 +1,4 @@
-"""Predictions for images without content, which define the end point of a model's curves."""
+"""Predictions for images without content, which define the last point of a model's curves."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ from eyechart.testsets.plan import Plan
 DESTROYED = "destroyed"
 COUNT = 16
 DESTROYED_ROWS = -1 - np.arange(COUNT)
-"""Row numbers that no sample of a test set has."""
+"""Row numbers of images without content; no sample of a test set has them."""
 
 
 def destroyed_images(height: int, width: int) -> Tensor:
-    """Return 16 images without content, uint8 (16, 3, H, W): eight uniform grays, eight noise."""
+    """Return 16 images without content, uint8 (16, 3, H, W): eight uniform gray, eight noise."""
     half = COUNT // 2
     # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
@@ -36,7 +36,7 @@ def destroyed_images(height: int, width: int) -> Tensor:
 def predict_destroyed(
     images: ImageSet, plan: Plan, models: Sequence[Model], device: torch.device
 ) -> pa.Table:
-    """Return every model's predictions for images without content, of the first image's size."""
+    """Return every model's predictions for images without content, sized like the first image."""
     destroyed = destroyed_images(*images.sizes[0]).to(device)
     known = {
         "row": pa.array(DESTROYED_ROWS),

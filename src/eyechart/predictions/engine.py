@@ -1,4 +1,4 @@
-"""Engines, which decide where the work items of a prediction run, and the in-process engine.
+"""Engines, which determine where the work items of a prediction run, and the in-process engine.
 
 An engine gets work items, a folder for part files and one callback; the loop is in `loop`.
 """
@@ -16,7 +16,7 @@ from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_man
 
 
 class Engine(Protocol):
-    """Runs work items: all of them, each once, in any order, in any process.
+    """Runs all work items, each once, in any order and in any process.
 
     Tasks and items can be pickled and mean the same in every process. Each writer of part files
     needs its own number: `part_files(task, folder, writer)`.
@@ -28,8 +28,8 @@ class Engine(Protocol):
         """Run the items; their predictions are in part files in `folder` when this returns.
 
         Args:
-            task: What is to be predicted.
-            items: The part of the task that is left to do.
+            task: What to predict.
+            items: The remaining work items of the task.
             folder: Folder for part files.
             advance: Called in the calling process with the number of samples on disk, and messages.
         """
@@ -41,7 +41,7 @@ class InProcess:
     def run(
         self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
     ) -> None:
-        """Run all items in one loop, so that images are read ahead from one item to the next."""
+        """Run all items in one loop, so that images are read ahead across items."""
         predict_items(task, items, part_files(task, folder), advance)
 
 
@@ -49,7 +49,7 @@ IN_PROCESS_ENGINE = InProcess()
 
 
 def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
-    """Predict every sample that is not yet in `folder`; `advance` counts those on disk."""
+    """Predict every sample that is not yet in `folder`; `advance` counts the samples on disk."""
     runner = ENGINES[engine]
     # Two runs in one folder would predict the same samples and merge each other's part files.
     with lock_folder(folder):
@@ -71,5 +71,5 @@ def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = 
 
 
 def part_files(task: PredictionTask, folder: Path, writer: int = 0) -> Parts:
-    """Return the part files of a task's predictions; Parquet files with other names are strays."""
+    """Return the part files of a task's predictions; Parquet files with other names are ignored."""
     return Parts(folder, task.names, writer)

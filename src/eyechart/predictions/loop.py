@@ -1,7 +1,7 @@
-"""The prediction loop: corrupt, measure visual change and predict from the same tensor, record.
+"""The prediction loop: corrupt, measure visual change and predict on the same tensor, and record.
 
-A work item selects samples. Results go to part files or stay in memory. An engine decides which
-process runs which item.
+A work item selects samples. Results are written to part files or stay in memory. An engine
+determines which process runs which item.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ from eyechart.visual_change.registry import find_ruler
 
 # Halved automatically when memory runs out.
 BATCH = {"cpu": 32, "cuda": 512}
-"""Default batch size by device type."""
+"""Default batch size for each device type."""
 
 
 _Measured = tuple[Samples, CorruptedImages]
@@ -49,7 +49,7 @@ _Measured = tuple[Samples, CorruptedImages]
 
 
 class Destination(Protocol):
-    """Where predictions go: part files in a folder, or memory."""
+    """Where predictions are stored: in part files in a folder, or in memory."""
 
     def write(self, name: str, table: pa.Table) -> None:
         """Store rows under the name of their corruption."""
@@ -68,7 +68,7 @@ class InMemory:
 
 @dataclass(frozen=True, eq=False)
 class WorkItem:
-    """Some samples of a test set, by their row numbers; items are independent of each other.
+    """Some samples of a test set, given by row numbers; items are independent of each other.
 
     Images without content have the row numbers `DESTROYED_ROWS`.
     """
@@ -78,10 +78,10 @@ class WorkItem:
 
 @dataclass(frozen=True, eq=False)
 class PredictionTask:
-    """What is to be predicted: the samples of a test set, the models and the device.
+    """What to predict: the samples of a test set, the models and the device.
 
-    `groups`: the samples of each corruption. `testset`: a digest of samples that were given, "" if
-    they follow from the plan.
+    `groups`: the samples of each corruption. `testset`: a digest of the samples if they were given,
+    "" if they follow from the plan.
     """
 
     images: ImageSet
@@ -122,13 +122,13 @@ class PredictionTask:
 
     @property
     def n_samples(self) -> int:
-        """The number of samples of all corruptions."""
+        """The number of samples over all corruptions."""
         return sum(map(len, self.groups))
 
     def items(self, done: IntArray) -> list[WorkItem]:
-        """Return the work that is left; `done` are the rows that are already predicted.
+        """Return the remaining work; `done`: the rows that are already predicted.
 
-        Samples of the same images stay together, so that these are read and described once.
+        Samples of the same images stay together, so that each image is read and described once.
         """
         left = [
             samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in self.groups
@@ -176,7 +176,7 @@ def predict_items(
     """Predict the samples of work items, in this process.
 
     `advance` is called for each sample when it is stored. When memory runs out, the batch size is
-    halved from there on. After an interrupt, everything that was computed is kept.
+    halved for the rest of the run. After an interrupt, everything that was computed is kept.
     """
     if not items:
         return
@@ -192,7 +192,7 @@ def predict_items(
 
 @dataclass(frozen=True, eq=False)
 class _ComputedBatch:
-    """Results of one batch on their way from the device to their destination."""
+    """Results of one batch that are being copied from the device to their destination."""
 
     samples: Samples
     delta_v: Tensor
@@ -227,7 +227,7 @@ class _Loop:
                 self._leave_out(loaded)
                 self._predict(loaded)
         finally:
-            # Also after an interrupt: what was computed is stored.
+            # Everything that was computed is stored, even after an interrupt.
             self._write()
             self._wait()
 
@@ -269,7 +269,7 @@ class _Loop:
             self.labels[model.name] = _labels_of(self.task, model, scores.shape[1])
         labels = self.labels[model.name][torch.from_numpy(samples.image)]
         if scores.is_cuda:
-            # From pinned memory: a plain copy would wait until the model has finished this batch.
+            # From pinned memory, since a plain copy would wait until the model finishes this batch.
             labels = labels.pin_memory().to(scores.device, non_blocking=True)
         return record_scores(scores, labels)
 
@@ -291,7 +291,7 @@ class _Loop:
 
 
 def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:
-    """Return the true class of every image in a model's classes, (n_images,), −1 for none."""
+    """Return every image's true class as an output index of a model, (n_images,), −1 for none."""
     labels = np.full(len(task.images), NONE)
     if task.plan.labels == "native":
         # Labels unknown to the model are rejected later, if they are used for scores.

@@ -1,4 +1,4 @@
-"""From recorded predictions to correctness, and consistency with the clean prediction."""
+"""Determine which recorded predictions are correct, or consistent with the clean prediction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -26,18 +26,18 @@ from eyechart.testsets.plan import CLEAN
 class Predictions:
     """One model's predictions on one corruption, in one label space; one element per sample.
 
-    `correct` and `consistent` (equal to the prediction on the clean image) are 0 or 1, NaN without
-    a label or a prediction; so is `clean_correct` (was the prediction on the clean image correct?).
-    `lost_correct` and `lost_consistent` are fractions: how often predictions on images without
-    content would have been correct, or consistent. Everything about clean images is NaN if there
-    are none.
+    `correct`, `consistent` (equal to the prediction on the clean image) and `clean_correct`
+    (whether the prediction on the clean image was correct) are 0 or 1, or NaN without a label or a
+    prediction. `lost_correct` and `lost_consistent` are fractions: how often predictions on images
+    without content would have been correct or consistent. All fields about clean images are NaN if
+    there are no clean images.
     `image`: index of the image, equal for samples of the same image. `label`: −1 for none.
     `weights`: weight of each sample, None if all are equal. `universe`: all images that the
-    bootstrap resamples, sorted, including those without a sample here, so that every corruption
-    sees the same replicates. `row`: row in the test set. `prediction`: predicted class in the label
+    bootstrap resamples, sorted, including images without a sample here, so that every corruption
+    has the same replicates. `row`: row in the test set. `prediction`: predicted class in the label
     space, −1 for none. `confidence`: its probability.
-    `rank`: rank of the label by score, 1 if it is the prediction, NaN for none; with the 16
-    categories, by the scores that the rule gives them, NaN if it gives none.
+    `rank`: rank of the label by score, 1 if it is the prediction, NaN without a label. For the 16
+    categories, the rank is by the rule's scores, NaN if the rule has no scores.
     """
 
     delta_v: FloatArray
@@ -71,9 +71,9 @@ class Predictions:
 class PredictionReader:
     """Reads the predictions in a folder, with each image's label in the requested label space.
 
-    `labels`: by the image's name, −1 for none. `rule`: how classes are mapped to the 16 categories;
-    None keeps the classes. `has_clean`: whether the clean images were predicted as well. `shared`:
-    cached tables, by corruption and model.
+    `labels`: the label of each image by its name, −1 for none. `rule`: how classes are mapped to
+    the 16 categories; None keeps the classes. `has_clean`: whether there are predictions for the
+    clean images as well. `shared`: cached tables, by corruption and model.
     """
 
     folder: Path
@@ -111,7 +111,7 @@ class PredictionReader:
         return [name for name in self.labels if name not in gone]
 
     def outcomes(self, model: str, corruption: str) -> Predictions:
-        """Return a model's predictions on a corruption, compared with those on the clean images."""
+        """Return a model's predictions on a corruption, compared with its clean predictions."""
         table = self._read(corruption, model)
         prediction, names = self._predictions(table), table["image"].to_pylist()
         clean = self._read(CLEAN, model) if self.has_clean else None
@@ -162,7 +162,7 @@ class PredictionReader:
         return prediction if self.rule is None else categories_of(table, prediction, self.rule)
 
     def _confidence(self, table: pa.Table, prediction: IntArray) -> FloatArray:
-        """Return the probability of each prediction; of a category, the sum over its classes."""
+        """Return the probability of each prediction; for a category, the sum over its classes."""
         if self.rule is None:
             return np.asarray(table["confidence"].to_numpy(), dtype=np.float64)
         logs = _sixteen(table["category_sum"])
@@ -187,7 +187,7 @@ def categories_of(table: pa.Table, prediction: IntArray, rule: str) -> IntArray:
     score = RULES[rule]
     if table["category_max"].null_count:
         raise UsageError(
-            f"The 16 categories need ImageNet's {CLASSES} classes, and the model has others:"
+            f"The 16 categories need ImageNet's {CLASSES} classes, but the model has other classes:"
             " use --labels native."
         )
     if score is None:

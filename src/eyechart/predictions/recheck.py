@@ -1,4 +1,4 @@
-"""Recompute some samples of a finished run and compare them with what was recorded."""
+"""Recompute some samples of a finished run and compare them with the recorded results."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from eyechart.predictions.unreadable import UNREADABLE
 
 SHARE = 0.01
 FEWEST = 20
-"""Minimum number of samples of each corruption that are recomputed."""
+"""Minimum number of samples that are recomputed for each corruption."""
 
 CLOSE = 1e-5
 """Tolerance between two values of Δv for the same pixels."""
@@ -25,15 +25,15 @@ MARGIN = 0.1
 
 
 MOST_CLOSE = 0.1
-"""Largest fraction of predictions that may differ within the margin; random ones differ more."""
+"""Maximum fraction of predictions that may differ within the margin; random ones differ more."""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The outcome: number of predictions compared, and how many differ in pixels, Δv and class.
 
-    `close_calls`: predictions that differ where the two best scores are within the margin, which is
-    expected occasionally.
+    `close_calls`: number of predictions that differ while the two best scores are within the
+    margin, which is expected occasionally.
     """
 
     n_predictions: int
@@ -53,12 +53,12 @@ class Comparison:
         return (
             f"Check: {self.n_predictions} predictions recomputed; {self.pixels} differ in pixels,"
             f" {self.delta_v} in Δv, {self.other} in the predicted class, and {self.close_calls}"
-            " more in the class where the two best scores were nearly equal."
+            " more in the predicted class when the two best scores were nearly equal."
         )
 
 
 def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
-    """Recompute a random fraction of each corruption's samples in other batches, and compare.
+    """Recompute a random fraction of each corruption's samples in different batches, and compare.
 
     Raises:
         UsageError: If recorded samples are missing, or a file can no longer be read.
@@ -81,8 +81,8 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
         repeated, recorded = pa.concat_tables(tables), parts.read(name)
         kept = recorded.filter(pc.is_in(recorded["row"], repeated["row"].combine_chunks()))
         if len(kept) != len(repeated):
-            raise UsageError(f"{folder} lacks samples of {name}: re-run the evaluation first.")
-        # Part files are in the order of completion: sort both sides alike.
+            raise UsageError(f"{folder} lacks samples for {name}: re-run the evaluation first.")
+        # Part files are in the order of completion, so both tables are sorted in the same way.
         order = [("row", "ascending"), ("model", "ascending")]
         total += _compare(kept.sort_by(order), repeated.sort_by(order))
     return Comparison(*(int(number) for number in total))
@@ -92,7 +92,7 @@ def _compare(old: pa.Table, new: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
     before, after = (table["delta_v"].to_numpy() for table in (old, new))
     pixels = old["pixels"].to_numpy() != new["pixels"].to_numpy()
     nowhere = np.isnan(before) & np.isnan(after)
-    # Written so that a NaN on one side only counts as a difference.
+    # Written so that a NaN in only one of the tables counts as a difference.
     change = ~nowhere & ~(np.abs(before - after) <= CLOSE)
     other = old["prediction"].to_numpy() != new["prediction"].to_numpy()
     close = np.minimum(old["margin"].to_numpy(), new["margin"].to_numpy()) <= MARGIN

@@ -1,4 +1,4 @@
-"""The record of a prediction: sufficient to change the mapping to categories later.
+"""The record of a prediction, which is sufficient to change the mapping to categories later.
 
 A row is one model's prediction for one sample of the test set, with the test set's columns.
 """
@@ -15,7 +15,7 @@ from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 
 VERSION = 4
-"""Version of the records; increases with every change, so that older runs are not resumed."""
+"""Version of the records, increased with every change, so that older runs are not resumed."""
 
 SIXTEEN = len(CATEGORIES)
 
@@ -35,11 +35,11 @@ PREDICTIONS = pa.schema(
 )
 """`prediction`: the class with the highest score. `margin`: difference between the two highest
 log-probabilities. `confidence`: the probability of `prediction`, 0…1. `rank`: rank of the true
-label among all classes by score, 1 if it is `prediction`; of equal scores the first class is ahead,
-as for `prediction`; null if the image has no label among the model's classes, or the run does not
-use them. `category_max` and `category_sum`: for each of the 16 categories, the log of the likeliest
-class's probability and of the sum of its classes' probabilities; null if the model does not have
-ImageNet's 1,000 classes.
+label among all classes by score, 1 if it is `prediction`; ties are broken in favor of the first
+class, as for `prediction`; null if the image has no label among the model's classes, or the run
+does not use them. `category_max` and `category_sum`: for each of the 16 categories, the log of its
+likeliest class's probability, and the log of its classes' summed probability; null if the model
+does not have ImageNet's 1,000 classes.
 """
 
 SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
@@ -63,8 +63,8 @@ class BatchRecord:
 def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
     """Return the record of scores (B, K), on their device.
 
-    Everything is in one tensor, so that one copy brings it to the CPU. `labels`: the true class of
-    each image, (B,), −1 for none.
+    All columns are in one tensor, so that one copy transfers them to the CPU. `labels`: the true
+    class of each image, (B,), −1 for none.
     """
     logs = log_probabilities(scores)
     best, _ = logs.topk(2, dim=1)
@@ -90,7 +90,7 @@ def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
 def rank_of(scores: Tensor, labels: Tensor | None) -> Tensor:
     """Return the rank of the true class among scores (B, K): 1 for the best, 0 without a label.
 
-    Of equal scores the first class is ahead, as for `argmax`.
+    Ties are broken in favor of the first class, as for `argmax`.
 
     Example:
         >>> rank_of(torch.tensor([[0.1, 0.7, 0.7], [0.1, 0.7, 0.7]]), torch.tensor([2, -1]))
@@ -107,7 +107,7 @@ def rank_of(scores: Tensor, labels: Tensor | None) -> Tensor:
 
 
 def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Table:
-    """Return the rows with a model's predictions for them; `record` must be on the CPU."""
+    """Return the rows with a model's predictions added; `record` must be on the CPU."""
     numbers = record.numbers.numpy()
     columns = [
         pa.array([model] * len(numbers), pa.string()),

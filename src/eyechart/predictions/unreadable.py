@@ -1,4 +1,4 @@
-"""Files that could not be read: their images are left out everywhere, if they are few."""
+"""Handle files that could not be read: if they are few, their images are left out everywhere."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from eyechart.images.imageset import MOST_DAMAGED, Damaged, ImageSet
 from eyechart.testsets.stimuli import LoadedSamples
 
 UNREADABLE = "unreadable"
-"""Name under which their samples are recorded; they are tried again when a run resumes."""
+"""Name under which samples with unreadable files are recorded; a resumed run tries them again."""
 
 SCHEMA = pa.schema(
     [
@@ -51,8 +51,9 @@ def reject_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
     """Raise a UsageError if more than 1 % of the images are left out."""
     if len(damaged) > MOST_DAMAGED * len(images):
         raise UsageError(
-            f"At least {len(damaged)} of {len(images)} images cannot be used, more than 1 %, the"
-            f" last because: {damaged[-1].why} Fix them, and run the same command to resume."
+            f"At least {len(damaged)} of {len(images)} images cannot be used, which is more than"
+            f" 1 %; the last error is: {damaged[-1].why} Fix them, and run the same command to"
+            " resume."
         )
 
 
@@ -69,15 +70,15 @@ def left_out(folder: Path) -> list[Damaged]:
 
 
 def read_rows(folder: Path, name: str, columns: list[str]) -> pa.Table:
-    """Return the rows of a corruption without images that are left out.
+    """Return the rows of a corruption, except for images that are left out.
 
-    `columns` are the columns to read, which must include `image`.
+    `columns`: the columns to read, which must include `image`.
     """
     return without(Parts(folder).read(name, columns), left_out(folder))
 
 
 def without(table: pa.Table, images: list[Damaged]) -> pa.Table:
-    """Return the rows of all other images than these."""
+    """Return the rows of all images except these."""
     if not images:
         return table
     names = pa.array([damaged.name for damaged in images], pa.string())

@@ -7,13 +7,13 @@ from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.kernels.arithmetic import to_levels
 
 WEIGHTS = (9798, 19235, 3735)
-"""Weights of red, green and blue in 1/32768: Rec. 601 in integers, as in OpenCV."""
+"""Weights of red, green and blue in units of 1/32768: Rec. 601 in integers, as in OpenCV."""
 
 HALF, SHIFT = 1 << 14, 15
 
 
 def to_gray(batch: Tensor) -> Tensor:
-    """Return the integer gray levels (B, H, W), uint8, of images (B, C, H, W).
+    """Return images (B, C, H, W) as integer gray levels (B, H, W), uint8.
 
     Floats in [0, 1] are first rounded to 8 bits, as in a file.
     """
@@ -42,7 +42,7 @@ def _weighted(levels: Tensor) -> Tensor:
 
 
 def to_gray_with_gradient(batch: Tensor) -> Tensor:
-    """Return unrounded gray levels (B, H, W), float64, of images in [0, 1]."""
+    """Return images in [0, 1] as unrounded gray levels (B, H, W), float64."""
     levels = batch.to(torch.float64) * 255
     if levels.shape[1] == 1:
         return levels[:, 0]

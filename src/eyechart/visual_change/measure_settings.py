@@ -1,6 +1,6 @@
-"""How the visual change of image files is measured, declared once.
+"""Settings for measuring the visual change of image files.
 
-Nothing slow is imported here, because the command line is built from these.
+Nothing slow is imported here, because the command line is built from these settings.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ DTYPE = "float64"
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureSettings:
-    """The definition, the precision and the device; see `vif`."""
+    """The definition of VIF, the precision and the device; see `vif`."""
 
     ruler: Annotated[
         str,

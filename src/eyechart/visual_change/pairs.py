@@ -1,4 +1,4 @@
-"""Clean and corrupted image files: matched by name, measured in batches."""
+"""Match clean and corrupted image files by name, and measure them in batches."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +20,14 @@ from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
 MEASURED_PIXELS = 8 * 512 * 512
-"""Numbers of pairs read and of pixels measured at once: memory does not grow with the folder, and
-results appear early.
+"""Numbers of pairs read and of pixels measured at once, so that memory use does not grow with the
+folder and the first results appear early.
 """
 
 
 @dataclass(frozen=True)
 class ImagePair:
-    """A clean image and the corrupted one of the same name."""
+    """A clean image and the corrupted image with the same name."""
 
     name: str
     clean: Path
@@ -36,7 +36,7 @@ class ImagePair:
 
 @dataclass(frozen=True)
 class PairOutcome:
-    """The outcome for a pair: its row of the table, measured or `kept`, or `why` there is none."""
+    """The outcome for a pair: its row in the table, measured or `kept`, or `why` there is none."""
 
     pair: ImagePair
     row: Row | None
@@ -55,13 +55,13 @@ class _LoadedPair:
 def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path]]:
     """Return the pairs of two images or two folders, and the images without a partner.
 
-    In folders, names are compared with their path below the folder and without the suffix.
+    In folders, images are matched by their relative path without the suffix.
     """
     for path in (clean, corrupted):
         if not path.exists():
             raise UsageError(f"No such file or folder: {path}.")
     if clean.is_dir() != corrupted.is_dir():
-        raise UsageError("Give two images or two folders, not one of each.")
+        raise UsageError("Give two images or two folders, not one image and one folder.")
     if not clean.is_dir():
         return [ImagePair(corrupted.stem, clean, corrupted)], []
     if clean.resolve() == corrupted.resolve():
@@ -72,8 +72,8 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path
     pairs = [ImagePair(name, before[name], after[name]) for name in sorted(before) if name in after]
     if not pairs:
         raise UsageError(
-            f"No image in {corrupted} has the name of one in {clean}:"
-            " names and subfolders must agree, except for the suffix."
+            f"No image in {corrupted} has the same name as an image in {clean}:"
+            " names and subfolders must match, except for the suffix."
         )
     alone = [path for name, path in before.items() if name not in after]
     return pairs, alone + [path for name, path in after.items() if name not in before]
@@ -93,10 +93,10 @@ def _by_name(images: Sequence[ImageFile]) -> dict[str, Path]:
 def measure_pairs(
     pairs: Sequence[ImagePair], settings: MeasureSettings, known: Mapping[str, Row] | None = None
 ) -> Generator[PairOutcome]:
-    """Measure the pairs and yield the outcome of each as soon as it is known.
+    """Measure the pairs and yield the outcome for each as soon as it is known.
 
-    A pair that cannot be read or compared is left out and the others are measured. Rows of `known`
-    are kept; it is an error if one was measured from other files or in another way.
+    A pair that cannot be read or compared is left out, and the others are measured. Rows in `known`
+    are kept; a row that was measured from other files or with other settings is an error.
     """
 
     def prepare(pair: ImagePair) -> PairOutcome | _LoadedPair:
@@ -134,7 +134,7 @@ def _prepare(
     if known is not None:
         if not known.is_of(*digests, settings.ruler, settings.dtype):
             raise UsageError(
-                f"The row of {pair.name} in the table is from another file, ruler, dtype or "
+                f"The row for {pair.name} in the table is from a different file, ruler, dtype or "
                 "version: choose another table, or delete it."
             )
         return PairOutcome(pair, known, kept=True)

@@ -1,4 +1,4 @@
-"""The rulers by name. A new ruler is a module and one line here."""
+"""The rulers by name; to add one, write its module and add one line here."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ RULERS.add_lazily("pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
 
 
 def find_ruler(name: str) -> "Ruler":
-    """Return the ruler of that name, or raise a UsageError with similar names."""
+    """Return the ruler with this name, or raise a UsageError with similar names."""
     if not isinstance(name, str):
         raise UsageError(f"ruler must be a name such as '{DEFAULT_RULER}', got {brief(name)}.")
     return RULERS[name]

@@ -1,4 +1,4 @@
-"""The `Ruler` protocol, which measures visual change. Implementations are in separate modules.
+"""The `Ruler` protocol for measures of visual change; implementations are in separate modules.
 
 A ruler gets images, never the corruption that was applied to them.
 """
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class CleanDescription(Protocol):
-    """A ruler's description of clean images of one size, reused for many corrupted ones."""
+    """A ruler's description of clean images of equal size, reused for many corrupted images."""
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -20,7 +20,7 @@ class CleanDescription(Protocol):
 
     @property
     def n_scales(self) -> int:
-        """The number of image scales used; Δv from different numbers is not comparable."""
+        """The number of image scales; Δv from different numbers of scales is not comparable."""
 
     def select(self, indices: Tensor) -> Self:
         """Return the description of the images at these indices, which may repeat."""
@@ -29,8 +29,8 @@ class CleanDescription(Protocol):
 class Ruler(Protocol):
     """Measures how much of a clean image is lost in a corrupted one: Δv from 0 to 1.
 
-    The name and version of a ruler are part of a result's identity: values of different rulers are
-    never compared.
+    The name and version of a ruler are part of a result's identity: values from different rulers
+    are never compared.
     """
 
     @property
@@ -39,19 +39,22 @@ class Ruler(Protocol):
 
     @property
     def version(self) -> int:
-        """Increases when the ruler gives different values for the same images."""
+        """The version, increased when the ruler gives different values for the same images."""
 
     @property
     def smallest_side(self) -> int:
-        """The smallest width and height of images it can measure, in pixels."""
+        """Minimum width and height in pixels of images that the ruler can measure."""
 
     @property
     def full_side(self) -> int:
-        """The shorter side from which all scales are used; Δv of smaller images differs."""
+        """Minimum length in pixels of the shorter side at which all scales are used.
+
+        Δv of smaller images differs.
+        """
 
     @property
     def limits(self) -> str:
-        """Its limits, as a sentence."""
+        """The ruler's limitations, as a sentence."""
 
     def describe(self, clean: Tensor) -> CleanDescription:
         """Return the description of clean images, uint8 (B, C, H, W).
@@ -63,6 +66,6 @@ class Ruler(Protocol):
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1.
 
-        There are as many described images as corrupted ones, or one for all. NaN where the clean
-        image is not measurable.
+        `description` has the same number of images as `corrupted`, or a single image for all. Δv is
+        NaN where the clean image is not measurable.
         """

@@ -1,4 +1,4 @@
-"""The table of measured pairs as a CSV file that a stopped run can resume."""
+"""The table of measured pairs: a CSV file from which an interrupted run can resume."""
 
 import csv
 import io
@@ -18,8 +18,8 @@ from eyechart.core.version import __version__
 class Row:
     """One pair of images.
 
-    Δv (empty if not measurable) and VIF; bits per coefficient of the clean image; scales of the
-    pyramid; flags; how it was measured; digests of both files.
+    It contains Δv (empty if not measurable) and VIF, the clean image's bits per coefficient, the
+    number of scales of the pyramid, flags, how the pair was measured, and digests of both files.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Row:
     eyechart: str = __version__
 
     def is_of(self, clean: str, corrupted: str, ruler: str, dtype: str) -> bool:
-        """Return whether this version measured the row from these files in this way."""
+        """Return whether this version measured the row from these files with these settings."""
         measured = self.clean_digest, self.corrupted_digest, self.ruler, self.dtype
         return measured == (clean, corrupted, ruler, dtype) and self.eyechart == __version__
 
@@ -50,24 +50,24 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     A truncated last line is ignored.
 
     Raises:
-        UsageError: the file is not a table of this command, or has rows for images not in `names`.
+        UsageError: the file was not written by this command, or has rows for images not in `names`.
     """
     if not path.exists():
         return {}
     try:
-        # names of files need not be valid UTF-8
+        # file names need not be valid UTF-8
         text = _whole_lines(path).decode("utf-8", "surrogateescape")
         lines = list(csv.reader(io.StringIO(text, newline="")))
     except (OSError, csv.Error):
         lines = [[]]
     if lines and lines[0] != COLUMNS:
-        raise UsageError(f"{path} already exists and is not a table of this command: rename it.")
+        raise UsageError(f"{path} already exists and is not from this command: rename it.")
     # a line that cannot be parsed is measured again
     rows = {row.name: row for line in lines[1:] if (row := _parse(line)) is not None}
     other_names = rows.keys() - set(names)
     if other_names:
         raise UsageError(
-            f"{path} has rows of other images, such as {min(other_names)}: choose another file."
+            f"{path} has rows for other images, such as {min(other_names)}: choose another file."
         )
     return rows
 
@@ -76,7 +76,7 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
 def appending(path: Path) -> Iterator[Callable[[Row], None]]:
     """Yield a function that appends a row to the file; the row is on disk when it returns.
 
-    The file is not touched before the first row.
+    The file is not changed before the first row.
     """
     file: TextIO | None = None
 
@@ -86,7 +86,7 @@ def appending(path: Path) -> Iterator[Callable[[Row], None]]:
             if file is None:
                 file = _opened_after(path, _whole_lines(path) if path.exists() else b"")
             _writer(file).writerow(_cells(row))
-            # each row is written at once, so that a killed run loses none
+            # each row is written immediately, so that a killed run loses none
             file.flush()
 
     try:
@@ -107,7 +107,7 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _opened_after(path: Path, kept: bytes) -> TextIO:
-    """Return the file, cut to the bytes to keep or with a new header, open at its end."""
+    """Return the file opened for appending, with only the bytes to keep or a new header."""
     # a killed run may have left half a line behind
     if path.exists():
         os.truncate(path, len(kept))

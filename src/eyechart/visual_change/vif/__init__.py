@@ -1,8 +1,9 @@
-"""Visual information fidelity in three definitions.
+"""Visual information fidelity (VIF) in three definitions.
 
-From an image to a number: `filters`, `pyramid` (number of scales), `mixture` (model of the clean
-image), `channel` (model of the corruption), `fidelity` (information left). `definitions` are the
-variants in use, `pixel` is the one without a pyramid, `rulers` gives each its name and version.
-`statistics` of clean images are kept for all corruptions, `maps` show where information was lost.
-The modules that end in `_triton` are the same computations as kernels for CUDA.
+The modules in the order of the computation are `filters`, `pyramid` (number of scales), `mixture`
+(model of the clean image), `channel` (model of the corruption) and `fidelity` (information left).
+`definitions` contains the variants, `pixel` the variant without a pyramid, and `rulers` gives each
+its name and version. `statistics` stores statistics of clean images for all corruptions, and `maps`
+shows where information was lost. Modules that end in `_triton` are CUDA kernels for the same
+computations.
 """

@@ -1,7 +1,7 @@
-"""Triton kernels for the computations of VIF on each block of a subband.
+"""Triton kernels for the VIF computations on each block of a subband.
 
 Bands may be float32; their sums are float64, because the channel's noise is a small difference of
-large variances. Constants are passed as constexpr, because Triton takes other floats as float32.
+large variances. Constants are passed as constexpr, because Triton treats other floats as float32.
 """
 
 import torch
@@ -18,14 +18,15 @@ LANES = 128
 """Number of blocks that one program processes."""
 
 LONGEST_LINE, LINES = 256, 4
-"""Numbers of coefficients per row and of rows of a band that a program multiplies at once."""
+"""Number of coefficients per row, and number of rows of a band, that a program multiplies at once.
+"""
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
     """Sum the products of one coefficient and a row of three over a band's overlapping blocks.
 
-    The table has ten columns: nine for the products, one for the sum of the coefficient alone.
+    The table has ten columns: nine for the products and one for the sum of the coefficient itself.
     """
     # int64, because an offset in the bands of a large batch may exceed 2³¹
     plane = tl.program_id(1).to(tl.int64)
@@ -93,7 +94,7 @@ def _describe(  # type: ignore[no-untyped-def]
             value = tl.load(source + offset, mask=inside, other=0.0).to(tl.float64)
             white += value * tl.load(whitening + plane * 81 + component * 9 + coefficient)
         strength += white * white
-    # rounded to the stored type, so that this sum agrees with what is read back later
+    # rounded to the stored type, so that this sum agrees with the values read back later
     strength = (strength / 9).to(bands.dtype.element_ty).to(tl.float64)
     information = _log_terms(strength / NOISE_VARIANCE, eigenvalues + plane * 9)
     variation = tl.log(1 + spread / NOISE_VARIANCE)

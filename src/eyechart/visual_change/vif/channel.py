@@ -1,4 +1,4 @@
-"""The distortion channel of VIF: in each window, the corrupted image is gain · clean + noise."""
+"""The distortion channel of VIF, which models each corrupted window as gain · clean + noise."""
 
 from functools import lru_cache
 
@@ -8,15 +8,15 @@ from torch import Tensor
 from eyechart.visual_change.vif.filters import window_means
 
 ROUNDING = 1e-13
-"""Variances below this share of the squared mean are rounding error, as on an even slope."""
+"""Variances below this fraction of the squared mean are rounding errors, as on a constant slope."""
 
 
 def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
     """Return mean and variance (B, 2, n, m) over the windows of the inner blocks, in float64.
 
-    A variance that may be rounding error only is set to zero.
+    A variance that may be nothing but rounding error is set to zero.
     """
-    # E[x²] − E[x]² cancels in flat regions, which float32 cannot represent
+    # E[x²] − E[x]² cancels in flat regions, for which float32 is not precise enough
     exact = bands.to(torch.float64)
     mean = _averaged(exact, window)
     variance = _averaged(exact * exact, window) - mean * mean
@@ -41,9 +41,9 @@ def gain_and_noise(
 ) -> tuple[Tensor, Tensor]:
     """Return the gain g ≥ 0 and the noise variance σ_v² that explain the corrupted windows.
 
-    `variance` is that of the clean image, `own_variance` that of the corrupted one; a value below
-    `flat` means that there is no structure. Without a gain, the whole corrupted image is noise, of
-    `gainless` times its variance.
+    `variance`: the clean image's variance; `own_variance`: the corrupted image's variance. A value
+    below `flat` means that there is no structure. Without a gain, the whole corrupted image is
+    noise, with `gainless` times its variance.
     """
     # least squares of the corrupted on the clean coefficients; `flat` avoids a division by zero
     gain = covariance / (variance + flat)
@@ -58,7 +58,7 @@ def gain_and_noise(
 
 def _averaged(bands: Tensor, window: int) -> Tensor:
     rows, columns = (_means(side, window, bands.device) for side in bands.shape[-2:])
-    # in this order the larger product is one of two matrices instead of many
+    # in this order, the larger product is a single product of two matrices instead of many
     return rows @ (bands @ columns.T)
 
 

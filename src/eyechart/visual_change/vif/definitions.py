@@ -1,4 +1,4 @@
-"""The definitions of VIF in use, which differ far more than their common name suggests."""
+"""The supported definitions of VIF, which differ far more than their common name suggests."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,12 @@ class Definition:
     Attributes:
         noise_variance: σ_n² of the visual noise, in squared gray levels.
         equal_bands: whether every subband has the same weight (means over its blocks), rather than
-            a weight in proportion to its blocks (sums).
+            a weight proportional to its number of blocks (sums).
         stabilizer: added to the information of each subband.
         sample_covariance: whether covariances are divided by N − 1 instead of N.
-        summed_noise: whether sums over the window, not means, decide which windows are flat, and
-            are the noise if the channel has no gain, as in the first published code.
+        summed_noise: whether sums over the window, rather than means, determine which windows are
+            flat, and are used as the noise if the channel has no gain, as in the first published
+            code.
     """
 
     name: str
@@ -41,12 +42,12 @@ class Definition:
         return FLAT / window**2 if self.summed_noise else FLAT
 
     def gainless(self, window: int) -> float:
-        """Return the factor from the corrupted image's variance to its noise without a gain."""
+        """Return the ratio of noise to the corrupted image's variance if there is no gain."""
         return float(window**2) if self.summed_noise else 1.0
 
 
 def share(kept: Tensor, total: Tensor) -> Tensor:
-    """Return kept / total; 1 if the total is 0, because nothing can be lost then."""
+    """Return kept / total, or 1 if the total is 0, because then nothing can be lost."""
     # the inner `where` keeps 0 / 0 out of the gradient, which would be NaN although it is not
     # selected
     is_positive = total > 0
@@ -54,10 +55,10 @@ def share(kept: Tensor, total: Tensor) -> Tensor:
 
 
 VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
-"""As used by VCR-Bench."""
+"""The definition that VCR-Bench uses."""
 
 SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
-"""As in the authors' first code, vifvec; the finest scale dominates."""
+"""The definition in the authors' first code, vifvec; the finest scale dominates."""
 
 PIXEL = Definition("pixel", 2.0)
-"""VIFp, without a pyramid: what piq, torchmetrics and sewar compute on each gray image."""
+"""VIFp, without a pyramid; piq, torchmetrics and sewar compute it on each gray image."""

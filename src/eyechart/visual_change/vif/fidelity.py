@@ -1,4 +1,4 @@
-"""VIF on a steerable pyramid: the share of a clean image's information left in a corrupted one."""
+"""VIF on a steerable pyramid: the fraction of a clean image's information left after corruption."""
 
 from collections.abc import Callable
 from math import log
@@ -20,7 +20,7 @@ CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
 """Number of pixels processed at once, chosen to fit a CPU's cache or to fill a GPU."""
 
 MAX_IMAGES = 16_384
-"""Maximum number of images at once, however small: a CUDA grid is limited in its second axis."""
+"""Maximum number of images processed at once, because the second axis of a CUDA grid is limited."""
 
 Result = TypeVar("Result")
 
@@ -30,13 +30,13 @@ def describe_clean(
 ) -> CleanStatistics:
     """Return the statistics of gray images (B, H, W) in gray levels 0 … 255.
 
-    `dtype` is that of the stored subbands; the pyramid and the covariances are always computed in
+    `dtype`: the type of the stored subbands; the pyramid and the covariances are always computed in
     float64.
     """
     statistics = join(_each_part(gray, lambda part: _describe(gray[part], definition, dtype)))
     if dtype == torch.float64:
         return statistics
-    # float32 bands lose too much for these images, so they are described once more in float64
+    # float32 bands are not precise enough for these images, so they are described again in float64
     places = statistics.ill_conditioned.nonzero().flatten()
     if not len(places):
         return statistics
@@ -46,7 +46,7 @@ def describe_clean(
 def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
     """Return VIF (B,), in float64, of corrupted gray images (B, H, W) in gray levels.
 
-    There are as many clean images as corrupted ones, or one for all.
+    `clean` has the same number of images as `corrupted`, or a single image for all.
     """
     kept = torch.cat(_each_part(corrupted, lambda part: _kept(clean, part, corrupted[part])))
     vif = share(kept, clean.total)
@@ -139,7 +139,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
 
 
 def _each_part(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
-    """Return the results of `work` for each part of the batch, on all cores if on a CPU."""
+    """Return the results of `work` for each part of the batch; a CPU uses all cores."""
     count, pixels = len(gray), gray[0].numel()
     # devices other than CPU and CUDA are treated like a CPU
     fitting = CLEAN_PIXELS.get(gray.device.type, CLEAN_PIXELS["cpu"]) // pixels
@@ -151,7 +151,7 @@ def _each_part(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     def one(part: slice) -> None:
         results[part.start] = work(part)
 
-    # gradients are recorded per thread, so they need this one
+    # gradients are recorded per thread, so everything must run in this thread
     if gray.device.type == "cpu" and not gray.requires_grad:
         on_all_cores(one, parts)
     else:

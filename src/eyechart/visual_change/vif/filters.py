@@ -1,6 +1,6 @@
 """The filters of the steerable pyramid and the windows of the channel, as arrays.
 
-VIF uses only two of the six orientations of the fifth-order pyramid, those along the axes.
+VIF uses only two of the six orientations of the fifth-order pyramid: the ones along the axes.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Kernel = NDArray[np.float64]
 
 BLOCK = 3
-"""A subband is modeled in blocks of 3 × 3 coefficients."""
+"""Side of the blocks in which a subband is modeled: 3 × 3 coefficients."""
 
 # The coefficients of `sp5_filters` in pyrtools (MIT license), originally from Simoncelli's
 # matlabPyrTools. Both low-pass filters are symmetric under all reflections and transposition, so a
@@ -64,7 +64,7 @@ DOWN = ACROSS.T
 
 
 def sides_of_bands(height: int, width: int, scales: int) -> list[tuple[int, int]]:
-    """Return the sides of every scale's bands, cut to whole blocks."""
+    """Return the height and width of every scale's bands, cropped to whole blocks."""
     sides = []
     for _ in range(scales):
         sides.append((height // BLOCK * BLOCK, width // BLOCK * BLOCK))
@@ -74,7 +74,7 @@ def sides_of_bands(height: int, width: int, scales: int) -> list[tuple[int, int]
 
 
 def window_side(level: int, scales: int) -> int:
-    """Return the side of the channel's window in coefficients: 17, 9, 5, 3 for four scales."""
+    """Return the side of the channel's window in coefficients; for four scales, 17, 9, 5 and 3."""
     return int(2 ** (scales - level) + 1)
 
 

@@ -1,4 +1,4 @@
-"""Maps of where in an image information was lost."""
+"""Maps that show where in an image information was lost."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from eyechart.visual_change.vif.statistics import CleanStatistics
 
 
 def find_mapped(name: str) -> SubbandRuler:
-    """Return the ruler of that name; raise a UsageError if it does not support maps."""
+    """Return the ruler with this name; raise a UsageError if it does not support maps."""
     ruler = find_ruler(name)
     if not isinstance(ruler, SubbandRuler):
         mapped = [known.name for known in RULERS.values() if isinstance(known, SubbandRuler)]
@@ -26,7 +26,7 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
     """Return the contribution of every inner block (B, n, m) to 1 − VIF, finest scale first.
 
     The means over the blocks of a scale, summed over scales, give 1 − VIF. The sum is negative if
-    contrast was raised.
+    contrast was increased.
     """
     count = len(clean.scales)
     losses = []
@@ -36,7 +36,7 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
         lost = clean_terms(scale, clean.definition) - kept_terms(
             scale, bands, window, clean.definition
         )
-        # the loss of a block counts as its subband is pooled
+        # the loss of a block is weighted in the same way as its subband is pooled
         weight = 1 if clean.definition.equal_bands else scale.blocks
         # an image without information has a total of 0
         total = clean.total[:, None, None].clamp_min(torch.finfo(torch.float64).tiny)
@@ -48,7 +48,8 @@ def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
     """Return a map (B, H, W) of the lost information, whose mean is about 1 − VIF.
 
     A value of 1 is the clean image's average information per pixel. Values are interpolated between
-    the blocks of a scale and constant beyond the outermost ones, which VIF leaves out.
+    the blocks of a scale, and constant outside the outermost blocks, in the border that VIF leaves
+    out.
     """
     count = len(clean.scales)
     height, width = corrupted.shape[1:]
@@ -64,7 +65,7 @@ def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
 
 
 def _interpolation(side: int, blocks: int, dropped: int, step: int) -> Tensor:
-    """Return the matrix (side, blocks) from a line of blocks to a line of pixels."""
+    """Return the matrix (side, blocks) that maps a line of blocks to a line of pixels."""
     pixels = torch.arange(side, dtype=torch.float64)
     # clamped, so that values continue unchanged beyond the outermost blocks
     position = ((pixels / step - BLOCK // 2) / BLOCK - dropped).clamp(0, blocks - 1)

@@ -1,6 +1,6 @@
 """The Gaussian scale mixture that models the clean image's subbands.
 
-Blocks are 3 × 3 coefficients. All of them share one covariance C; block i has the multiplier
+Blocks have 3 × 3 coefficients. All blocks share one covariance C; block i has the multiplier
 s_i = yᵢᵀ C⁻¹ yᵢ / 9.
 """
 
@@ -17,16 +17,16 @@ NO_STRUCTURE = 1e-10
 COEFFICIENTS = BLOCK * BLOCK
 
 STRIP = 1 << 19
-"""Approximate number of coefficients of a large image multiplied at once, to limit the memory."""
+"""Approximate number of coefficients of a large image multiplied at once, to limit memory use."""
 
 MATRICES = 1024
-"""Number of matrices decomposed at once: cuSOLVER takes 0.6 MB for each of them."""
+"""Number of matrices decomposed at once; cuSOLVER needs 0.6 MB for each of them."""
 
 
 def covariance(bands: Tensor, sample: bool) -> Tensor:
     """Return the covariance (B, 2, 9, 9) of all overlapping blocks, in float64.
 
-    `sample` divides by N − 1 instead of N.
+    `sample`: whether to divide by N − 1 instead of N.
     """
     if has_triton(bands.device):
         from eyechart.visual_change.vif.blocks_triton import sums_of_products
@@ -86,7 +86,7 @@ def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def multipliers(bands: Tensor, whitening: Tensor, dropped: int) -> Tensor:
-    """Return s (B, 2, n, m) of the inner blocks, those not within `dropped` blocks of a border."""
+    """Return s (B, 2, n, m) of the inner blocks, which are over `dropped` blocks from a border."""
     height, width = bands.shape[-2:]
     edge = BLOCK * dropped
     inner = bands[..., edge : height - edge, edge : width - edge].to(torch.float64)
@@ -110,6 +110,6 @@ def log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
         ratio[:, :, None].to(torch.float64),
         eigenvalues[..., None, None],
     )
-    # logarithms are expensive: products of three factors are far from overflow
+    # logarithms are expensive, and products of three factors cannot overflow
     three = factors[:, :, 0:3] * factors[:, :, 3:6] * factors[:, :, 6:9]
     return three.log().sum(dim=2)

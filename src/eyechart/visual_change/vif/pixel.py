@@ -1,4 +1,4 @@
-"""VIF in the pixel domain (VIFp): Gaussian windows on four sizes of the image, no pyramid."""
+"""VIF in the pixel domain (VIFp): Gaussian windows at four image sizes, without a pyramid."""
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -13,7 +13,7 @@ from eyechart.visual_change.vif.statistics import INFORMATION_FLOOR
 
 SCALES = 4
 SMALLEST_SIDE = 41
-"""The window of the fourth scale then fits once."""
+"""Minimum height and width in px, at which the window of the fourth scale fits once."""
 
 FLAT = 1e-10
 """A window whose variance (in squared gray levels) is below this has no structure."""
@@ -21,7 +21,7 @@ FLAT = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class PixelScale:
-    """One size of clean images: `planes` (B, h, w), with `mean` and `variance` over windows."""
+    """Clean images at one scale: `planes` (B, h, w), with `mean` and `variance` over windows."""
 
     planes: Tensor
     mean: Tensor
@@ -30,7 +30,7 @@ class PixelScale:
 
 @dataclass(frozen=True, eq=False)
 class PixelStatistics:
-    """The statistics of clean images of one size that VIFp needs.
+    """The statistics of clean images of equal size that VIFp needs.
 
     Attributes:
         total: the denominator of VIFp.
@@ -50,7 +50,7 @@ class PixelStatistics:
 
     @property
     def n_scales(self) -> int:
-        """The number of sizes."""
+        """The number of image scales."""
         return len(self.scales)
 
     @property
@@ -60,7 +60,7 @@ class PixelStatistics:
 
     @property
     def ill_conditioned(self) -> Tensor:
-        """Which images needed float64 instead of float32: none, because it is always used."""
+        """Which images needed float64 instead of float32: none, because float64 is always used."""
         return torch.zeros_like(self.measurable)
 
     @property
@@ -101,7 +101,7 @@ def describe_pixels(gray: Tensor, definition: Definition) -> PixelStatistics:
 def pixel_fidelity(clean: PixelStatistics, corrupted: Tensor) -> Tensor:
     """Return VIFp (B,) of corrupted gray images (B, H, W) in gray levels.
 
-    There are as many clean images as corrupted ones, or one for all.
+    `clean` has the same number of images as `corrupted`, or a single image for all.
     """
     planes = corrupted.to(torch.float64)
     kept = planes.new_zeros(len(planes))
@@ -113,7 +113,7 @@ def pixel_fidelity(clean: PixelStatistics, corrupted: Tensor) -> Tensor:
 
 
 def window_of(level: int) -> int:
-    """Return the side of the Gaussian window at a level, finest first: 17, 9, 5, 3."""
+    """Return the side of the Gaussian window at a level: 17, 9, 5, 3, finest first."""
     return int(2 ** (SCALES - level) + 1)
 
 
@@ -132,7 +132,7 @@ def _without_flat(variance: Tensor) -> Tensor:
 
 
 def _smooth(planes: Tensor, window: int) -> Tensor:
-    """Return weighted means over the windows that are entirely inside."""
+    """Return weighted means over the windows that are entirely inside the image."""
     rows, columns = (_weights(side, window, planes.device) for side in planes.shape[1:])
     return rows @ planes @ columns.T
 

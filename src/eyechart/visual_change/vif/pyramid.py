@@ -1,4 +1,4 @@
-"""The part of the steerable pyramid that VIF needs: two bands per scale, cut to whole blocks."""
+"""The steerable pyramid as far as VIF needs it: two bands per scale, cropped to whole blocks."""
 
 from functools import lru_cache
 
@@ -12,14 +12,14 @@ from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
 
 SMALLEST_SIDE = 18
-"""The smallest side with two scales, the second of which has one inner block."""
+"""Minimum height and width in px, with two scales and one inner block in the second scale."""
 
 MOST_SCALES = 4
 FULL_SIDE = len(LOW) << (MOST_SCALES - 1)
-"""The shorter side from which there are `MOST_SCALES` scales: 72 px."""
+"""Minimum length of the shorter side for `MOST_SCALES` scales: 72 px."""
 
 PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
-"""Even or odd rows, even or odd columns."""
+"""First row and column of the four subsampled grids: even or odd rows, even or odd columns."""
 
 
 def count_scales(height: int, width: int) -> int:
@@ -36,8 +36,9 @@ def count_scales(height: int, width: int) -> int:
 def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     """Return the bands (B, 2, h, w) of each scale of gray images (B, H, W), finest first.
 
-    They are computed in float64 whatever their `dtype`: far from an edge a band is much smaller
-    than the image, and where both images are nearly flat VIF depends on that small remainder.
+    They are computed in float64 and then converted to `dtype`: far from an edge, a band is much
+    smaller than the image, and where both images are nearly flat, VIF depends on this small
+    remainder.
 
     OpenCV computes them on a CPU, Triton on a GPU, and torch's convolution if neither is available
     or a gradient is required; the results agree within rounding.
@@ -74,7 +75,8 @@ def _by_opencv(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
 def _every_second(plane: Kernel) -> Kernel:
     """Return the low-passed plane subsampled by two along each axis.
 
-    Even and odd rows and columns are filtered separately, so that no dropped value is computed.
+    Even and odd rows and columns are filtered separately, so that only the kept values are
+    computed.
     """
     cv2 = opencv()
     reach = len(LOW) // 2

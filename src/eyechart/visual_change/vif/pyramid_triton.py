@@ -11,7 +11,7 @@ from torch import Tensor
 from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, sides_of_bands
 
 LINE = 128
-"""Number of results in one row that a program, of one warp, computes."""
+"""Number of results in a row that one program, which is one warp, computes."""
 
 
 @triton.jit
@@ -26,7 +26,7 @@ def _low_pass(  # type: ignore[no-untyped-def]
     source, target, weights, height, width, high, wide,
     SIDE: tl.constexpr, STEP: tl.constexpr, LINE: tl.constexpr,
 ):  # fmt: skip
-    """Correlate one line of results, `STEP` pixels apart, with SIDE × SIDE weights."""
+    """Compute one line of results, `STEP` pixels apart, by correlation with SIDE × SIDE weights."""
     image, row = tl.program_id(0).to(tl.int64) // high, tl.program_id(0) % high
     column = tl.program_id(1) * LINE + tl.arange(0, LINE)
     inside = column < wide

@@ -1,4 +1,4 @@
-"""Visual information fidelity as rulers: on the subbands of a pyramid, and on pixels."""
+"""Rulers based on visual information fidelity (VIF), on subbands of a pyramid or on pixels."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class VifRuler(ABC):
 
     @property
     def version(self) -> int:
-        """Increases when VIF gives different values for the same images."""
+        """The version, increased when VIF gives different values for the same images."""
         return 1
 
     @property
@@ -44,7 +44,7 @@ class VifRuler(ABC):
 
     @property
     def limits(self) -> str:
-        """What it cannot measure."""
+        """The ruler's limitations, as a sentence."""
         return (
             "Color is converted to gray first; clean images that are nearly constant or a pure"
             " grating have no Δv, and raised contrast counts as no change."
@@ -114,7 +114,7 @@ class PixelRuler(VifRuler):
 
     @property
     def full_side(self) -> int:
-        """All scales are used at any side that can be measured."""
+        """The smallest side, because all scales are used at any size that can be measured."""
         return pixel.SMALLEST_SIDE
 
     def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:

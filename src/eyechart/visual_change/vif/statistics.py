@@ -1,4 +1,4 @@
-"""The statistics of clean images, kept so that they serve every corruption and strength."""
+"""The statistics of clean images, stored so that they can be reused for every corruption."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -10,13 +10,13 @@ from torch import Tensor
 from eyechart.visual_change.vif.definitions import Definition
 
 ILL_CONDITIONED = 1e7
-"""Above this condition number of a covariance, float32 is not enough and float64 is used."""
+"""Condition number of a covariance above which float32 is not sufficient and float64 is used."""
 
 SINGULAR = 1e12
-"""From this condition number on, as of a pure grating, float64 is not enough either."""
+"""Condition number from which float64 is not sufficient either, as for a pure grating."""
 
 INFORMATION_FLOOR = 0.2
-"""Below this many bits per coefficient, VIF of a noisy image may exceed 1, or reach thousands."""
+"""Bits per coefficient below which VIF of a noisy image may exceed 1, or even reach thousands."""
 
 PER_IMAGE = ("total", "information", "condition")
 
@@ -26,10 +26,10 @@ class Scale:
     """Two subbands of one scale of clean images, and their model.
 
     Attributes:
-        bands: (B, 2, h, w); kept in full, because the covariance with a corrupted image needs every
-            coefficient.
-        mean: over the windows of the inner blocks, (B, 2, n, m).
-        variance: over the same windows, (B, 2, n, m).
+        bands: the subbands, (B, 2, h, w); stored in full, because the covariance with a corrupted
+            image needs every coefficient.
+        mean: the mean over the windows of the inner blocks, (B, 2, n, m).
+        variance: the variance over the same windows, (B, 2, n, m).
         multiplier: s of the mixture, (B, 2, n, m).
         eigenvalues: λ of the mixture, (B, 2, 9).
     """
@@ -42,17 +42,17 @@ class Scale:
 
     @property
     def blocks(self) -> int:
-        """The number of inner blocks of a subband."""
+        """The number of inner blocks in a subband."""
         return self.multiplier.shape[2] * self.multiplier.shape[3]
 
     def part(self, part: slice) -> "Scale":
-        """Return the scale for some of the images; a single one serves for all."""
+        """Return the scale for some of the images; a single image is used for all."""
         return Scale(*(_part(getattr(self, field.name), part) for field in fields(Scale)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CleanStatistics:
-    """The statistics of clean images of one size that VIF needs; see `clean_statistics`.
+    """The statistics of clean images of equal size that VIF needs; see `clean_statistics`.
 
     Attributes:
         definition: the definition of VIF.
@@ -106,14 +106,14 @@ class CleanStatistics:
 
     @property
     def ill_conditioned(self) -> Tensor:
-        """Which images' covariances need float64, and got it."""
+        """Which images have covariances that need float64, which was used for them."""
         return self.condition > ILL_CONDITIONED
 
     @property
     def measurable(self) -> Tensor:
         """Which images contain enough information for their loss to be defined."""
-        # the denominator of VIF is not a criterion: it is large for a slope, although nothing
-        # varies there
+        # the denominator of VIF is not a criterion: it is large for a constant slope, although
+        # nothing varies within its windows
         return (self.information >= INFORMATION_FLOOR) & (self.condition < SINGULAR)
 
     @property
