@@ -168,6 +168,18 @@ def read_image(path: Path) -> Image.Image:
         raise UsageError(f"{path} is damaged or truncated: {reason}.") from None
 
 
+def image_size(path: Path) -> tuple[int, int] | None:
+    """Return the height and width of an image file in px, None if it cannot be read.
+
+    Nothing is decoded. An image that its file says to rotate may have them the other way round.
+    """
+    try:
+        with Image.open(path) as image:
+            return image.height, image.width
+    except UNREADABLE:
+        return None
+
+
 def _eight_bit(image: Image.Image, path: Path) -> Image.Image:
     if image.mode in ("L", "RGB"):
         return image

@@ -15,10 +15,17 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
 from eyechart.images.identity import file_digest, named_keys
-from eyechart.images.image_files import READERS, read_image, unread_notes
+from eyechart.images.image_files import READERS, image_size, read_image, unread_notes
 from eyechart.images.image_list import ListedImage, find_images
 from eyechart.images.published_source import Corrupted
-from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
+from eyechart.images.stimulus import (
+    AUTO,
+    SMALLEST_SIDE,
+    Stimulus,
+    find_stimulus,
+    is_much_smaller,
+    usual_stimulus,
+)
 
 MOST_DAMAGED = 0.01
 """Maximum fraction of unreadable images; a larger one indicates a problem with the dataset."""
@@ -157,7 +164,8 @@ def load_images(
         source: A folder with one subfolder per class, or a CSV or Parquet file with the columns
             path and label.
         stimulus: "224" (shorter side resized to 256 px, center crop of 224 px), a different side
-            in px, "WIDTHxHEIGHT" (plain resize), "uncropped" or "native".
+            in px, "WIDTHxHEIGHT" (plain resize), "uncropped", "native", or "auto" ("native" if all
+            images have the same small size, otherwise "224").
         leave_out: A folder inside `source` to skip, such as the output folder.
 
     Returns:
@@ -195,29 +203,39 @@ def load_listed(
     Args:
         listed: The image files.
         source: Name of the source, for messages and results.
-        stimulus: See `find_stimulus`.
+        stimulus: See `find_stimulus`; "auto" for the one that follows from the images.
         advance: Called for every image.
         notes: Notes about the source, stored with the image set.
     """
+    is_auto = stimulus == AUTO
+    if is_auto:
+        stimulus = usual_stimulus(image_size(image.path) for image in listed)
     how = find_stimulus(stimulus)
+    n_enlarged = 0
     good: list[tuple[ListedImage, str, tuple[int, int]]] = []
     damaged: list[Damaged] = []
     kept: dict[int, Tensor] = {}
     room = free_memory(torch.device("cpu")) * KEPT_SHARE
 
-    def read(image: ListedImage) -> tuple[ListedImage, str, Tensor | str]:
+    def read(image: ListedImage) -> tuple[ListedImage, str, Tensor | str, bool]:
         try:
-            stimulus = how(read_image(image.path))
-            if min(stimulus.shape[1:]) < SMALLEST_SIDE:
+            decoded = read_image(image.path)
+            stimulus = how(decoded)
+            height, width = stimulus.shape[1:]
+            if min(height, width) < SMALLEST_SIDE:
                 raise UsageError(f"{image.path} is smaller than {SMALLEST_SIDE} px.")
-            return image, file_digest(image.path), stimulus
+            enlarged = is_much_smaller(decoded.size, (width, height))
+            return image, file_digest(image.path), stimulus, enlarged
         except UsageError as error:
-            return image, "", str(error)
+            return image, "", str(error), False
 
     with ThreadPoolExecutor(READERS) as pool:
         # Small blocks bound the decoded images in flight: pool.map submits its whole input at once.
         for start in range(0, len(listed), 4 * READERS):
-            for image, digest, outcome in pool.map(read, listed[start : start + 4 * READERS]):
+            for image, digest, outcome, enlarged in pool.map(
+                read, listed[start : start + 4 * READERS]
+            ):
+                n_enlarged += enlarged
                 if isinstance(outcome, str):
                     damaged.append(Damaged(image.name, outcome))
                     # Fail at once rather than after decoding a large dataset that cannot be used.
@@ -237,4 +255,16 @@ def load_listed(
                 advance(1, "")
     # `good` is not empty: if all images were damaged, the limit above has raised.
     images, digests, sizes = zip(*good, strict=True)
+    if is_auto and how.width_and_height is None:
+        height, width = sizes[0]
+        notes += (
+            f"All images have {width} × {height} px (width × height) and keep this size; give a"
+            " --stimulus to resize them.",
+        )
+    if 2 * n_enlarged > len(good):
+        notes += (
+            f"{n_enlarged:,} of {len(good):,} images were enlarged to more than twice their size"
+            f" ({how.description}): fine detail, which some corruptions remove, is missing from"
+            " them; --stimulus native keeps their size.",
+        )
     return ImageSet(source, how, images, digests, sizes, tuple(damaged), kept, notes=notes)

@@ -1,6 +1,7 @@
 """The stimulus: the image that humans and models see, computed once from an image file."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,10 +74,19 @@ crop, and the original size.
 FILES = "files"
 """Name of the stimulus for corrupted images that are read from files and used unchanged."""
 
+AUTO = "auto"
+"""Stands for the stimulus that follows from the images: see `usual_stimulus`."""
+
+USUAL = "224"
+"""The stimulus for photographs."""
+
 SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
 """Minimum and maximum height or width in px: visual change is undefined for smaller images, and no
 model uses larger ones.
 """
+
+MUCH_SMALLER = 0.5
+"""An image is much smaller than a stimulus if its shorter side is below this fraction of it."""
 
 _SIDES = re.compile(r"([0-9]+)(?:x([0-9]+))?")
 
@@ -111,6 +121,36 @@ def find_stimulus(name: str) -> Stimulus:
     usual = STIMULI["224"]
     assert usual.resize is not None and usual.crop is not None
     return Stimulus(str(width), round(width * usual.resize / usual.crop), width)
+
+
+def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
+    """Return the name of the stimulus that follows from the sizes of a dataset's images.
+
+    It is "native" if all images have the same small size, as those of CIFAR do: enlarging them
+    would add no information. Otherwise it is "224". Only as many sizes are taken as are needed.
+
+    Args:
+        sizes: Height and width of each image in px; None for an image that cannot be read.
+
+    Example:
+        >>> usual_stimulus([(32, 32), (32, 32)]), usual_stimulus([(32, 32), (375, 500)])
+        ('native', '224')
+    """
+    most = MUCH_SMALLER * int(USUAL)
+    first = None
+    for size in sizes:
+        if size is None:
+            continue
+        is_small = min(size) >= SMALLEST_SIDE and max(size) < most
+        if not is_small or size != (first or size):
+            return USUAL
+        first = size
+    return USUAL if first is None else "native"
+
+
+def is_much_smaller(size: tuple[int, int], stimulus: tuple[int, int]) -> bool:
+    """Return whether an image was enlarged a lot to become the stimulus; both sizes in px."""
+    return min(size) < MUCH_SMALLER * min(stimulus)
 
 
 def _side(name: str, digits: str) -> int:

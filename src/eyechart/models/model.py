@@ -15,6 +15,16 @@ from eyechart.labels.categories import CLASSES
 from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing
 
+SIZE_SIGNS = (
+    *("input size", "output size", "input height", "input width", "input image size"),
+    *("shapes cannot be multiplied", "must match the size", "must match the existing size"),
+    *("invalid for input of size", "invalid dimensions", "feature map", "expected height"),
+    *("kernel size can't be greater", "padding size should be less", "image size"),
+)
+"""Parts of the messages of torch, timm, transformers and onnxruntime, in lower case, if images have
+a size that a network cannot take.
+"""
+
 Forward = Callable[[Tensor], object]
 """A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
 
@@ -144,10 +154,15 @@ class Model:
                     f" ({in_one_line(error)}): if it returns a model, write () after it."
                 ) from error
             half = self.dtype != torch.float32
+            reason = in_one_line(error)
             hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
+            # A model with a fixed side gets images of this size, whatever they were before.
+            if self.side is None and _is_about_size(error):
+                reason = reason.replace(". ", "; ")
+                hint = "; give images of the size that it needs with --stimulus"
             raise UsageError(
                 f"Model '{self.name}' failed on a {self.dtype} batch {tuple(ready.shape)}:"
-                f" {in_one_line(error)}{hint}."
+                f" {reason}{hint}."
             ) from error
 
     def _run_contiguous(self, ready: Tensor) -> object:
@@ -263,6 +278,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     # The CPU allocator raises a plain RuntimeError, and so does TorchScript on any device.
     signs = ("not enough memory", "can't allocate memory", "out of memory")
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+
+
+def _is_about_size(error: BaseException) -> bool:
+    """Return whether a network failed because its images are too small or of the wrong size."""
+    return any(sign in str(error).lower() for sign in SIZE_SIGNS)
 
 
 def in_one_line(error: BaseException) -> str:

@@ -28,6 +28,10 @@ FAR = 0.95
 """Corruptions should be observed up to this Δv; beyond it curves are extrapolated."""
 
 
+OTHER_SIZE = 1.5
+"""Ratio of a model's input to the stimulus from which it is noted; 224 to 299 px is common."""
+
+
 def caveats_of(
     task: PredictionTask,
     models: Sequence[ModelResults],
@@ -38,6 +42,7 @@ def caveats_of(
     """Yield one sentence for everything that limits the interpretation of the scores."""
     yield from unusual_settings(task.plan, fit)
     yield from task.images.notes
+    yield from _other_sizes(task)
     spaces = [item for model in models for item in model.spaces.items()]
     # Without clean images there is another note, on missing curves.
     if all(space.clean_accuracy is None for _, space in spaces) and task.images.has_clean:
@@ -69,6 +74,19 @@ def caveats_of(
     if count and task.images.has_clean:
         yield f"{count} samples are of images too uniform for Δv and are excluded from curves."
     yield from _unobserved(coverage)
+
+
+def _other_sizes(task: PredictionTask) -> Iterator[str]:
+    """Yield a sentence for each model whose input is much larger or smaller than the stimulus."""
+    for model in task.models:
+        side, shorter = model.side, min(task.images.sizes[0])
+        if side is None or max(side / shorter, shorter / side) < OTHER_SIZE:
+            continue
+        how = "enlarges" if side > shorter else "reduces"
+        yield (
+            f"{model.name} {how} the corrupted images of {shorter} px to its input of {side} px;"
+            " --stimulus sets the size at which images are corrupted."
+        )
 
 
 def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:

@@ -13,6 +13,7 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import CheckFailed
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
+from eyechart.images.stimulus import AUTO
 from eyechart.models.defenses.crops import crop_of_crop_note
 from eyechart.models.defenses.defended import apply_defenses
 from eyechart.models.defenses.defense import read_defenses
@@ -31,6 +32,7 @@ from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check
 from eyechart.results.schema import Results
 from eyechart.suites.assets import left_out_notes
+from eyechart.testsets.testset import read_testset
 
 if TYPE_CHECKING:
     from eyechart.pipeline.settings import OneModel
@@ -107,6 +109,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     # Resolved before models are loaded: a wrong path should fail at once.
     source = find_source(settings.images, settings.stimulus, settings.clean, settings.out)
     settings = source.settings(settings).checked()
+    source = replace(source, stimulus=_stimulus(settings))
     device = find_device(settings.device)
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
@@ -146,6 +149,13 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
             results = results.kept_in(out)
         comparison = check(run.task, run.folder) if settings.check else None
         return Finished(results, comparison, settings.floors)
+
+
+def _stimulus(settings: EvaluateSettings) -> str:
+    """Return the stimulus; that of the test set, if there is one and no other is asked for."""
+    if settings.stimulus == AUTO and settings.testset is not None:
+        return read_testset(settings.testset).header.stimulus
+    return settings.stimulus
 
 
 def predict_and_score(

@@ -12,7 +12,7 @@ from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import find_images
 from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.images.stimulus import find_stimulus
+from eyechart.images.stimulus import AUTO, USUAL, find_stimulus
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.suites.from_files import is_read
 from eyechart.suites.published import WITH_LEVELS
@@ -82,7 +82,7 @@ def find_source(
     leave_out: FilePath | None = None,
 ) -> ImageSource:
     """Return the data source after checking that it is valid; nothing is listed or read yet."""
-    find_stimulus(stimulus)
+    find_stimulus(USUAL if stimulus == AUTO else stimulus)
     beside = None if clean is None else Path(as_path(clean, "clean"))
     results = None if leave_out is None else Path(as_path(leave_out, "out"))
     published = None

@@ -5,18 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from PIL import Image
-
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
-from eyechart.images.image_files import unread_notes
+from eyechart.images.image_files import image_size, unread_notes
 from eyechart.images.image_list import ListedImage, find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.images.published_arrays import find_arrays, open_arrays, open_images, to_planes
 from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
 from eyechart.images.published_source import Corrupted
-from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
+from eyechart.images.stimulus import AUTO, FILES, USUAL, Stimulus, find_stimulus
 from eyechart.suites.from_files import (
     FILE_SUITES,
     OTHERS,
@@ -135,7 +133,7 @@ def load_published(
     Clean images are resized to the stimulus; corrupted ones are used unchanged. `begin` is called
     with the number of clean images to read and returns the progress callback.
     """
-    how = find_stimulus(stimulus)
+    how = find_stimulus(USUAL if stimulus == AUTO else stimulus)
     chosen = {name: published.corruptions[name] for name in plan.corruptions}
     files: Corrupted
     if published.is_arrays:
@@ -196,7 +194,7 @@ def _beside_clean(
 ) -> ImageSet:
     """Return the images with their clean versions from a folder or list, as stimuli."""
     listed = _match(files.listed, clean)
-    if all(_size(image.path) == files.size for image in listed[:FEW]):
+    if all(image_size(image.path) == files.size for image in listed[:FEW]):
         # Already at the final size: resizing again would misalign them with the corrupted files.
         how = find_stimulus("native")
     loaded = load_listed(listed, str(root), how.name, advance, unread_notes(clean))
@@ -212,15 +210,6 @@ def _beside_clean(
     # Clean images that could not be decoded are left out, and so are their corrupted files.
     used = files.take([places[image.name] for image in loaded.listed])
     return replace(loaded, stimulus=replace(how, name=FILES), files=used)
-
-
-def _size(path: Path) -> tuple[int, int] | None:
-    """Return the height and width of an image file, None if it cannot be read."""
-    try:
-        with Image.open(path) as image:
-            return image.height, image.width
-    except (OSError, ValueError):
-        return None
 
 
 def _match(images: Sequence[ListedImage], clean: Path) -> list[ListedImage]:

@@ -137,11 +137,12 @@ class SampleSettings(TestsetSettings):
     stimulus: Annotated[
         str,
         Option(
-            help="224 or another side, WIDTHxHEIGHT (resize only), or native.",
+            help="224 or another side, WIDTHxHEIGHT (resize only), native, or auto: native if all"
+            " images have the same small size, otherwise 224.",
             group="Data",
             metavar="SIZE",
         ),
-    ] = "224"
+    ] = "auto"
     device: Device = "cpu"
 
     @property

@@ -84,7 +84,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
 class ProgressLines:
     """Prints one line on standard error every `INTERVAL_S`, for logs; none for shorter work.
 
-    The lines come from a thread of their own, since a single step may take minutes.
+    A separate thread prints the lines, since a single step may take minutes.
     """
 
     def __init__(self, title: str, total: int) -> None:
