@@ -153,7 +153,7 @@ def test_a_corruption_of_both_benchmarks_is_covered_by_itself():
     [
         (("noise",), (), 0.3, "at least one corruption"),
         (("nose",), ("blur",), 0.3, "Did you mean 'noise'"),
-        (("noise",), ("blur",), -1, "0 or more"),
+        (("noise",), ("blur",), -1, "at least 0"),
     ],
 )
 def test_coverage_of_what_is_not_there_is_rejected(by, of, min_overlap, words):

@@ -358,13 +358,13 @@ def test_bad_input_is_rejected_in_one_sentence():
         calibrate(model, images, [brighter()], CalibrationSettings(**settings))
 
     for sentence, call in (
-        (r"lower \(the mild end\) above upper", lambda: calibrate_with(lower=0.5, upper=0.95)),
+        (r"mild end\) must exceed upper", lambda: calibrate_with(lower=0.5, upper=0.95)),
         ("between 0 and 1", lambda: calibrate_with(lower=1.0)),
         ("have no labels", lambda: calibrate(model, unlabeled, [brighter()])),
         ("too few to measure", lambda: calibrate(wrong, images, [brighter()])),
         ("is correct on 15 of 15", lambda: calibrate(model, few, [brighter()])),
         ("neither levels nor a path", lambda: calibrate(model, images, [fixed])),
-        ("is given twice", lambda: calibrate(model, images, [brighter(), brighter()])),
+        ("is passed twice", lambda: calibrate(model, images, [brighter(), brighter()])),
         ("max_images must be", lambda: calibrate_with(max_images=0)),
     ):
         with pytest.raises(ec.UsageError, match=sentence) as error:
@@ -470,7 +470,7 @@ def test_the_command_rejects_what_cannot_be(run, tmp_path):
     own = tmp_path / "own.yaml"
     write_suite(load_suite("vcr"), own)
     for more, words in (
-        (("--lower", 0.4), "lower (the mild end) above upper"),
+        (("--lower", 0.4), "lower (at the mild end) must exceed upper"),
         (("--out", foreign), "is not a suite"),
         (("--out", table.with_suffix(".yaml")), "not from a calibration"),
         (("--out", own), "not from a calibration"),

@@ -165,7 +165,7 @@ def test_a_baseline_is_looked_up_by_suite_and_never_among_other_images():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("balance", "published", "--suite", "vcr"), "not of vcr"),
+        (("balance", "published", "--suite", "vcr"), "not for vcr"),
         (("balance", "published", "--baseline", "standard"), "omit --baseline standard"),
         (("balance", "published", "--figure", "x.png"), "add --relative"),
         (("balance", "published", "--latex", "x.txt"), "must end in .tex"),

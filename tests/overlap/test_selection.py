@@ -142,7 +142,7 @@ def test_a_threshold_below_every_score_is_rejected_with_the_lowest_one():
     scores = np.array([[1, 0.1234567, 0.5], [0.1234567, 1, 0.6], [0.5, 0.6, 1]])
     with pytest.raises(UsageError) as error:
         ec.select_non_overlapping(scores, 0.05)
-    assert "the lowest score is 0.1235, of 0 and 1" in str(error.value)
+    assert "the lowest score is 0.1235, for 0 and 1" in str(error.value)
     assert "at least 0.124" in str(error.value)
     assert len(ec.select_non_overlapping(scores, 0.124)) == 2
 
@@ -163,15 +163,15 @@ def test_members_are_indices_of_an_array_and_names_of_a_matrix():
 @pytest.mark.parametrize(
     "matrix, threshold, words",
     [
-        (np.eye(3), -0.1, "0 or more, got -0.1"),
-        (np.eye(3), float("nan"), "0 or more, got nan"),
+        (np.eye(3), -0.1, "at least 0, got -0.1"),
+        (np.eye(3), float("nan"), "at least 0, got nan"),
         (np.ones((2, 3)), 0.1, "must be square"),
         ([["fog"]], 0.1, "table of numbers"),
-        ([[1, 0.2], [0.3, 1]], 0.1, "symmetric, got 0.2 for 0 and 1 and 0.3"),
+        ([[1, 0.2], [0.3, 1]], 0.1, "symmetric, got 0.2 for 0 and 1, but 0.3"),
         ([[1, np.nan], [0.3, 1]], 0.1, "symmetric"),
-        ([[1, -0.2], [-0.2, 1]], 0.1, "of 0 or more, got -0.2"),
-        ([[1, np.inf], [np.inf, 1]], 0.1, "of 0 or more, got inf"),
-        ([[0.9, 0.2], [0.2, 1]], 0.1, "1 for a corruption with itself, got 0.9 for 0"),
+        ([[1, -0.2], [-0.2, 1]], 0.1, "of at least 0, got -0.2"),
+        ([[1, np.inf], [np.inf, 1]], 0.1, "of at least 0, got inf"),
+        ([[0.9, 0.2], [0.2, 1]], 0.1, "itself, got 0.9 for 0"),
         ([[1, np.nan], [np.nan, 1]], 0.1, "at least two corruptions whose overlap is determined"),
         ([[1.0]], 0.1, "at least two corruptions"),
     ],

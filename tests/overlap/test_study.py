@@ -460,7 +460,7 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
     save_textures(home / "two", 20, seed=3, tints=("amber", "blue"))
     start = checkpoint(once, "standard")
     result = run(*tuning_words(home, tmp_path / "out", start, images="two", train=None))
-    assert_rejected(result, "(3) differ from those of the images (2)")
+    assert_rejected(result, "(3) differ from the classes of the images (2)")
 
 
 # One sentence each
@@ -588,7 +588,7 @@ def test_names_that_would_share_a_file_are_rejected():
     ("changes", "words"),
     [
         ({"start": "net.pt"}, "not both"),
-        ({"network": ""}, "Give an architecture"),
+        ({"network": ""}, "Pass an architecture"),
         ({"seeds": (1, 1)}, "All seeds must be different"),
         ({"seeds": ()}, "All seeds must be different"),
         ({"recipe": Recipe(epochs=0)}, "epochs must be"),
@@ -788,7 +788,7 @@ def test_images_of_two_sizes_are_one_sentence(home, run, tmp_path):
     shutil.copytree(home / "train", tmp_path / "train")
     save_textures(tmp_path / "test", 4, seed=6, side=20)
     told = run(*words_of(tmp_path, tmp_path / "o"))
-    assert_rejected(told, "24 × 24 px, those to test on 20 × 20", "--stimulus")
+    assert_rejected(told, "24 × 24 px, but test images are 20 × 20", "--stimulus")
     save_textures(tmp_path / "train", 1, seed=7, side=30)
     assert_rejected(run(*words_of(tmp_path, tmp_path / "o")), "must have the same size")
 

@@ -78,7 +78,7 @@ def test_what_is_written_is_read_to_the_last_bit(tmp_path, seeds):
 
 
 BAD = [
-    ("", "must begin with a row trained_on,clean"),
+    ("", "must begin with the row trained_on,clean"),
     (GOOD.replace("trained_on", "name"), "must begin with the columns trained_on"),
     (GOOD.replace(",clean", ",fogg"), "got trained_on, fogg"),
     (GOOD.replace(",fog,rain", ",fog,"), "a named column for each corruption"),
@@ -95,8 +95,8 @@ BAD = [
     (GOOD.replace("0.9,0.5,0.8", "0.9,nan,0.8"), "between 0 and 1, got 'nan'"),
     (GOOD.replace("0.9,0.5,0.8", "0.9,much,0.8"), "between 0 and 1, got 'much'"),
     (GOOD.replace("rain,0.9,0.5", "rain,0,0.5"), "got 0 for rain"),
-    (SEEDS.replace("rain,1,0.8,0.4,0.8\n", ""), "has none for rain of seed 1"),
-    (SEEDS.replace("rain,1,", "rain,0,"), "got rain of seed 0 twice"),
+    (SEEDS.replace("rain,1,0.8,0.4,0.8\n", ""), "has none for rain with seed 1"),
+    (SEEDS.replace("rain,1,", "rain,0,"), "got rain with seed 0 twice"),
 ]
 
 
@@ -164,7 +164,7 @@ def test_a_matrix_is_found_in_a_file_of_scores_of_accuracies_or_in_a_folder(tmp_
 def test_a_matrix_that_is_not_square_or_not_symmetric_is_rejected(tmp_path):
     for text, words in (
         (",fog,rain\nfog,1,0.2\n", "at least two"),
-        (",fog,rain\nfog,1,0.2\nsnow,0.2,1\n", "rain where there is snow"),
+        (",fog,rain\nfog,1,0.2\nsnow,0.2,1\n", "rain across and snow down"),
         (",fog,rain\nfog,1,0.2\nrain,0.3,1\n", "symmetric"),
         (",fog,rain\nfog,1,20%\nrain,0.3,1\n", "got '20%'"),
     ):

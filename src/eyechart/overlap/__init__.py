@@ -1,4 +1,4 @@
-"""Overlap of corruptions: studies, calibration, selection and coverage of benchmarks.
+"""Overlap of corruptions: studies, calibration, and selection and coverage of benchmarks.
 
-Training and prediction loops are those of `training` and `predictions`.
+The training and prediction loops come from the packages `training` and `predictions`.
 """

@@ -1,7 +1,7 @@
-"""Accuracy tables: accuracy of models, each trained on one corruption, on each corruption.
+"""Accuracy tables: the accuracy on every corruption of models trained on one corruption each.
 
-Tables of a study and of users have the same format. This module also reads the single predictions
-in a study folder, `tests/SEED/NAME.parquet` with one column per model.
+Tables written by a study and tables supplied by users have the same format. This module also reads
+the single predictions in a study folder, `tests/SEED/NAME.parquet` with one column per model.
 """
 
 import math
@@ -34,7 +34,7 @@ STANDARD = "standard"
 """Name of the model trained on clean images only."""
 
 ALL = "all:"
-"""Prefix of a benchmark's name: the model trained on all its corruptions."""
+"""Prefix of a benchmark's name that denotes the model trained on all its corruptions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +57,12 @@ class AccuracyTable:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Tests: "clean", then the corruptions."""
+        """Names of the tests: "clean", then the corruptions."""
         return (CLEAN, *self.corruptions)
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """Benchmarks that a model was trained on as a whole."""
+        """Benchmarks for which a model was trained on all corruptions."""
         return tuple(name.removeprefix(ALL) for name in self.models[1 + len(self.corruptions) :])
 
     def of(self, model: str) -> FloatArray:
@@ -79,21 +79,21 @@ class AccuracyTable:
         return 1 + self.corruptions.index(corruption)
 
     def robustness(self) -> FloatArray:
-        """Return R = A_c / A_clean of the standard and the single models: (seeds, 1 + n, n)."""
+        """Return R = A_c / A_clean for the standard and single models, shape (seeds, 1 + n, n)."""
         single = self.values[:, : 1 + len(self.corruptions)]
         return robustness_scores(single[..., 1:], single[..., 0])
 
     def seed_deviation(self, min_gain: float = MIN_GAIN) -> FloatArray | None:
-        """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
+        """Return the standard deviation (n, n) of overlaps over seeds, or None for a single seed.
 
-        It is the sample standard deviation; NaN if the overlap is undetermined for a seed.
+        This is the sample standard deviation; NaN if the overlap is undetermined for any seed.
         """
         if len(self.seeds) < 2:
             return None
         return seed_deviation(self.robustness(), min_gain)
 
     def matrix(self, min_gain: float = MIN_GAIN, classes: int | None = None) -> OverlapMatrix:
-        """Return the overlaps of the mean robustness over seeds, with notes on doubtful values."""
+        """Return overlaps of the robustness averaged over seeds, with notes on doubtful values."""
         matrix = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, min_gain)
         single = 1 + len(self.corruptions)
         # Models trained on whole benchmarks are not part of the matrix.
@@ -105,17 +105,17 @@ class AccuracyTable:
 def read_accuracies(path: Path) -> AccuracyTable:
     """Return the table in a CSV file, or in the `accuracies.csv` of a run folder.
 
-    The header is trained_on, optionally seed, clean, then the corruptions. There is a row
-    "standard", one row per corruption, and optionally rows "all:BENCHMARK", all for each seed.
+    The columns are trained_on, optionally seed, clean, then the corruptions. For each seed there is
+    a row "standard", one row per corruption, and optionally rows "all:BENCHMARK".
     """
     if path.is_dir():
         if not (path / FILE).is_file():
-            raise UsageError(f"{path} has no {FILE}: it is not the folder of an overlap study.")
+            raise UsageError(f"{path} has no {FILE}, so it is not the folder of an overlap study.")
         path = path / FILE
     rows = read_cells(path, "an accuracy table")
     if not rows:
         raise UsageError(
-            f"{path} must begin with a row {TRAINED_ON},{CLEAN},CORRUPTION…, got none."
+            f"{path} must begin with the row {TRAINED_ON},{CLEAN},CORRUPTION…, but is empty."
         )
     corruptions, start = _head(path, rows[0])
     rows_by_model: dict[tuple[str, str], list[float]] = {}
@@ -130,12 +130,12 @@ def read_accuracies(path: Path) -> AccuracyTable:
 
 
 def write_accuracies(table: AccuracyTable, path: Path) -> None:
-    """Write the table as a CSV file that `read_accuracies` reads, at full precision."""
+    """Write the table as a CSV file for `read_accuracies`, at full precision."""
     repeated = table.seeds != ("",)
     rows = [[TRAINED_ON, *([SEED] if repeated else []), *table.tests]]
     for seed, seed_values in zip(table.seeds, table.values, strict=True):
         for model, accuracies in zip(table.models, seed_values, strict=True):
-            # repr writes the shortest text that reads back as the same number.
+            # repr gives the shortest text that is read back as the same number.
             cells = [repr(float(value)) for value in accuracies]
             rows.append([model, *([seed] if repeated else []), *cells])
     write_cells(path, rows)
@@ -147,7 +147,7 @@ def make_table(
     values: FloatArray,
     seeds: Sequence[str] = ("",),
 ) -> AccuracyTable:
-    """Return a table of accuracies (seeds, models, 1 + corruptions), or (models, …) of one seed."""
+    """Return a table of accuracies (seeds, models, 1 + corruptions); seeds may be left out."""
     table: FloatArray = np.asarray(values, dtype=np.float64)
     table = table[None] if table.ndim == 2 else table
     expected = (STANDARD, *corruptions)
@@ -164,8 +164,8 @@ def make_table(
 def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False) -> Hits | None:
     """Return hits (seeds, models, tests, images), the input of `overlap_intervals`.
 
-    None if the folder has none. Models and tests are those of the table; models trained on whole
-    benchmarks are included only with `with_benchmarks`.
+    Return None if the folder has no predictions. Models and tests are the same as in the table;
+    models trained on whole benchmarks are included only with `with_benchmarks`.
     """
     seeds = sorted(path for path in (folder / HITS_FOLDER).glob("*") if path.is_dir())
     if not seeds:
@@ -181,14 +181,14 @@ def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False)
     if len(counts) > 1:
         raise UsageError(
             f"{folder / HITS_FOLDER} must have the same images for every test, got "
-            f"{' and '.join(f'{count:,}' for count in sorted(counts)[:2])} of them."
+            f"{' and '.join(f'{count:,}' for count in sorted(counts)[:2])} images."
         )
     shape = (len(seeds), len(table.tests), len(models), counts.pop())
     return np.stack(tables).reshape(shape).swapaxes(1, 2)
 
 
 def count_classes(folder: Path) -> int | None:
-    """Return the number of classes in a study; None if it is unknown."""
+    """Return the number of classes in a study, or None if it is unknown."""
     if not (folder / RECORD).is_file():
         return None
     classes = read_settings(folder / RECORD).get("classes")
@@ -196,16 +196,16 @@ def count_classes(folder: Path) -> int | None:
 
 
 def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """Return the corruptions, and the column at which they begin."""
+    """Return the corruptions in the header, and the index of the first corruption's column."""
     repeated = len(head) > 1 and head[1] == SEED
     start = 3 if repeated else 2
     wanted = [TRAINED_ON, *([SEED] if repeated else []), CLEAN]
-    # One cell with semicolons or tabs: exported by a spreadsheet with another separator.
+    # A single cell with semicolons or tabs: a spreadsheet exported it with another separator.
     if len(head) == 1 and any(mark in head[0] for mark in ";\t"):
         raise UsageError(f"{path} must have commas between its cells: save it as CSV with commas.")
     if list(head[:start]) != wanted:
         raise UsageError(
-            f"{path} must begin with the columns {TRAINED_ON}, perhaps {SEED}, and {CLEAN}, got"
+            f"{path} must begin with the columns {TRAINED_ON}, optionally {SEED}, and {CLEAN}, got"
             f" {', '.join(head[:start]) or 'none'}."
         )
     corruptions = tuple(head[start:])
@@ -221,7 +221,7 @@ def _share(path: Path, model: str, cell: str) -> float:
     try:
         value = float(cell)
     except ValueError:
-        # NaN fails the comparison below, so that text gets the same message as an invalid number.
+        # NaN fails the comparison below, so text gets the same message as an invalid number.
         value = math.nan
     if not 0 <= value <= 1:
         hint = ": divide percent by 100" if 1 < value <= 100 else ""
@@ -245,27 +245,27 @@ def _table(
     for name in names:
         if name not in models:
             raise UsageError(
-                f"{path} must have a column for every corruption that was trained on, but has none "
-                f"for {name or 'a row without a name'}."
+                f"{path} must have a column for every corruption on which a model was trained, but "
+                f"has none for {name or 'a row without a name'}."
             )
     for seed in seeds:
         for name in models:
             if (seed, name) not in accuracies:
                 raise UsageError(
                     f"{path} must have a row for every corruption, but has none for "
-                    f"{_called((seed, name))}: its overlaps need a model trained on it."
+                    f"{_called((seed, name))}: its overlaps require a model trained on it."
                 )
     values = np.array([[accuracies[seed, name] for name in models] for seed in seeds])
-    # R divides by clean accuracy, in every seed.
+    # R is a ratio to clean accuracy, for every seed.
     for name, clean in zip(models, values[..., 0].min(axis=0), strict=True):
         if clean == 0:
             raise UsageError(
-                f"{path}: accuracy on clean images must be above 0, because robustness divides by "
-                f"it, got 0 for {name}."
+                f"{path}: accuracy on clean images must be above 0, because robustness is a ratio "
+                f"to it, got 0 for {name}."
             )
     return AccuracyTable(corruptions, models, values, seeds, str(path))
 
 
 def _called(key: tuple[str, str]) -> str:
     seed, model = key
-    return f"{model} of seed {seed}" if seed else model
+    return f"{model} with seed {seed}" if seed else model

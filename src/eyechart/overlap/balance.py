@@ -1,6 +1,6 @@
 """Balance of a benchmark: does it reward robustness to each of its corruptions equally?
 
-Also computes corruption errors of any model of an accuracy table, which coverage needs.
+This module also computes the corruption errors of any model in an accuracy table, for coverage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,17 +27,18 @@ class MeanSpread:
 
 @dataclass(frozen=True)
 class Balance:
-    """Corruption errors on a benchmark of models that were each trained on one of its corruptions.
+    """Corruption errors on a benchmark for models trained on one of its corruptions each.
 
     Attributes:
-        benchmark: Corruptions of the benchmark.
-        errors: Corruption errors by model (including the standard one), as ratios to the baseline.
-        means: mCE by model.
+        benchmark: Corruptions in the benchmark.
+        errors: Corruption errors of each model (including the standard one), as ratios to the
+            baseline.
+        means: mCE of each model.
         spread: Spread of the mCE of the single-corruption models; smaller is more balanced.
         relative: Whether the clean error was subtracted (relative CE).
         baseline: The baseline.
         note: Description of the baseline.
-        clean: Error rate on clean images by model.
+        clean: Error rate of each model on clean images.
     """
 
     benchmark: tuple[str, ...]
@@ -51,13 +52,13 @@ class Balance:
 
     @property
     def title(self) -> str:
-        """Title of the means: "relative mCE (baseline standard)"."""
+        """Title of the means, such as "relative mCE (baseline standard)"."""
         return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
 
 
 def spread_of(means: Sequence[float]) -> MeanSpread:
     """Return the spread of means, with the population standard deviation as in the paper."""
-    # The paper's 12.1 and 3.7 are reproduced by the population standard deviation only (ddof 0).
+    # Only the population standard deviation (ddof 0) reproduces the paper's 12.1 and 3.7.
     numbers = np.asarray(means, dtype=np.float64)
     return MeanSpread(float(numbers.mean()), float(numbers.std()), float(np.ptp(numbers)))
 
@@ -73,10 +74,10 @@ def balance_of(
 
     Args:
         table: Accuracy table.
-        benchmark: Corruptions; all of the table by default.
+        benchmark: Corruptions in the benchmark; all corruptions in the table by default.
         relative: Whether to use relative corruption errors.
-        baseline: The table's standard model by default, or a published table by name, which is
-            looked up by suite.
+        baseline: A baseline, or the name of a published one, whose table is chosen by suite; the
+            table's standard model by default.
     """
     names = check_benchmark(table, table.corruptions if benchmark is None else benchmark)
     base = baseline_of(table, baseline, names)
@@ -116,12 +117,12 @@ def baseline_of(
 
 
 def baseline_note(baseline: Baseline) -> str:
-    """Return a sentence on what the errors are relative to."""
+    """Return a sentence that says to what the errors are relative."""
     if not baseline.suites:
-        return "Errors are relative to the standard model's, which are 100 %."
+        return "Errors are relative to those of the standard model, which are set to 100 %."
     return (
         f"Errors are relative to the published errors of {baseline.name} on "
-        f"{IMAGE_SETS[baseline.images]}; for other images these only scale the columns."
+        f"{IMAGE_SETS[baseline.images]}; for other images, this only rescales the columns."
     )
 
 
@@ -140,7 +141,7 @@ def clean_error(table: AccuracyTable, model: str) -> float:
 
 
 def _errors(table: AccuracyTable, model: str) -> FloatArray:
-    """Return a model's error rates: on clean images, then each corruption."""
-    # 1 − 0.9 is 0.09999999999999998 in floating point; rounding restores the 0.1 that messages
+    """Return a model's error rates on clean images, then on each corruption."""
+    # 1 − 0.9 is 0.09999999999999998 in floating point; rounding gives 0.1, as messages should
     # print.
     return np.round(1 - table.of(model), 12).clip(0, 1)

@@ -1,7 +1,7 @@
-"""Calibrate strengths to a model: the range in which it keeps 95 % to 50 % of its accuracy.
+"""Calibrate strengths to a model: find the range in which it keeps 95 % to 50 % of its accuracy.
 
-Both ends are found by bisection over one strength for all images. The random part of each image is
-held fixed, so that R decreases with strength up to noise.
+Both ends are found by bisection over a strength that is the same for all images. The random numbers
+of each image are held fixed, so that R decreases with strength except for noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,17 +19,17 @@ from eyechart.suites.suite import Entry, Suite
 AS_PUBLISHED = CalibrationSettings()
 
 CLOSE = 0.001
-"""Tolerance of R at the ends of a range; half an image, if that is more."""
+"""Tolerance of R at the ends of a range, unless half an image corresponds to more than this."""
 
 HALVINGS = 60
-"""Maximum number of bisections; after these the ends are adjacent floating-point numbers."""
+"""Maximum number of bisections, after which the ends are adjacent floating-point numbers."""
 
 
 @dataclass(frozen=True)
 class RangeEnd:
-    """One end of a range: strength, parameter values in the entry's units, and R.
+    """One end of a range: the strength, parameter values in the entry's units, and R.
 
-    `values` has the varied parameters, or the severity.
+    `values` contains the varied parameters, or the severity.
     """
 
     strength: float
@@ -49,7 +49,8 @@ class CalibratedRange:
     Attributes:
         lower: Mild end.
         upper: Strong end.
-        reach: R at the maximum strength if the target cannot be reached; the range then ends there.
+        reach: R at the maximum strength, if the target cannot be reached and the range therefore
+            ends there; otherwise None.
         note: A note for the reader, or "".
         evaluations: Number of evaluations.
     """
@@ -96,12 +97,12 @@ def calibrate(
 
 
 def check_entries(entries: Sequence[Entry]) -> None:
-    """Raise a UsageError unless each entry has a strength to vary and a unique name."""
+    """Raise a UsageError unless each entry has a strength that can be varied and a unique name."""
     names = [entry.name for entry in entries]
     for entry in entries:
         StrengthScale(entry, 224).check()
         if names.count(entry.name) > 1:
-            raise UsageError(f"{entry.name} is given twice: give every corruption once.")
+            raise UsageError(f"{entry.name} is passed twice: pass every corruption only once.")
 
 
 def calibrate_entry(
@@ -110,7 +111,7 @@ def calibrate_entry(
     """Return the calibrated range of one corruption."""
     lower, upper = settings.lower, settings.upper
     search = _RangeSearch(judge, StrengthScale(entry, judge.side), settings.steps)
-    # Bracket first: every strength that is evaluated narrows both searches.
+    # Bracket first: every evaluated strength narrows both searches.
     far = search.reach_out(upper)
     # R at the strong end must be below the target of the mild end, or the range would be empty.
     strong = search.crossing(upper, too_mild=lower)
@@ -141,8 +142,8 @@ def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
     lower, upper, note = strengths.lower, strengths.upper, strengths.note
     entry = scale.between(lower.strength, upper.strength)
     if not scale.by_severity:
-        # Entries that differ from the published ones only in severity are written in one line,
-        # without note.
+        # Entries that differ from the published ones only in severity are written on one line,
+        # without a note.
         ends = f"R {lower.robustness.value:.3f} at the mild end, {upper.robustness.value:.3f} at"
         sentence = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
         entry = replace(entry, note=f"{entry.note} {sentence}".strip())
@@ -150,7 +151,7 @@ def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
 
 
 def range_values(strengths: CalibratedRange) -> dict[str, Any]:
-    """Return the fields of a range, for records that extend it."""
+    """Return the fields of a range as a dict, to construct records that extend it."""
     return {field.name: getattr(strengths, field.name) for field in fields(CalibratedRange)}
 
 
@@ -165,7 +166,7 @@ def calibrated_suite(calibrated: Sequence[Calibrated], name: str, title: str, so
 
 
 class _RangeSearch:
-    """R at the evaluated strengths; strengths that yield the same images are evaluated once."""
+    """Evaluates R at strengths, but only once for strengths that yield the same images."""
 
     def __init__(self, judge: RobustnessProbe, scale: StrengthScale, steps: int) -> None:
         self.judge, self.scale, self.steps = judge, scale, steps
@@ -196,7 +197,7 @@ class _RangeSearch:
     def reach_out(self, target: float) -> float:
         """Return the first evaluated strength with R below the target, or else the maximum.
 
-        Starts at the published strong end and doubles the distance each time.
+        The search starts at the published strong end and doubles the distance each time.
         """
         strength, farthest = STRONG, max(STRONG, self.scale.farthest)
         while self.at(strength).value >= target and strength < farthest:
@@ -206,10 +207,10 @@ class _RangeSearch:
         return strength
 
     def crossing(self, target: float, too_mild: float) -> float | None:
-        """Return the strength at which R falls to the target; None if it never does.
+        """Return the strength at which R falls to the target, or None if it never does.
 
-        Where R jumps over the target, the strength with the nearer R is returned, but neither a
-        clean image nor a strength with an R of `too_mild` or more.
+        If R jumps past the target, the strength whose R is nearer is returned, unless it leaves the
+        image clean or its R is at least `too_mild`.
         """
         places = sorted(self.visited)
         below = next(
@@ -217,7 +218,7 @@ class _RangeSearch:
         )
         if below is None:
             return None
-        # There is one: strength 0 has an R of 1, which is above every target.
+        # One always exists: strength 0 has an R of 1, which is above every target.
         above = places[places.index(below) - 1]
         # The budget counts evaluations, not halvings: known strengths are free.
         most = self.count + self.steps
@@ -239,7 +240,7 @@ class _RangeSearch:
         return above if nearer else below
 
     def is_mildest(self, strength: float) -> bool:
-        """Whether every milder strength evaluated leaves the image clean."""
+        """Return whether every milder strength that was evaluated leaves the image clean."""
         settled = self.scale.step(strength)
         return all(
             visited >= strength
@@ -249,7 +250,7 @@ class _RangeSearch:
         )
 
     def end(self, strength: float) -> RangeEnd:
-        """Return an end of the range."""
+        """Return the end of a range at this strength."""
         values = self.scale.values(strength)
         if self.scale.by_severity:
             values = {"severity": self.scale.step(strength)[0]}

@@ -1,4 +1,4 @@
-"""Record of a calibration in progress, beside its suite: a JSON file and a table."""
+"""Record of a calibration in progress: a JSON file and a table, stored beside the suite file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from eyechart.suites.suite import Entry
 from eyechart.suites.suite_file import check_suite_path
 
 CalibrationFacts = Mapping[str, str | int | float]
-"""Inputs that determine a calibration, by name."""
+"""Named inputs on which a calibration depends."""
 
 SCHEMA = 1
 COLUMNS = (
@@ -37,32 +37,32 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedRow(CalibratedRange):
-    """Row of one corruption; `published` is a digest of the entry before calibration."""
+    """A corruption's calibrated range; `published` is a digest of its entry before calibration."""
 
     published: str
 
 
 @dataclass(frozen=True)
 class CalibrationContent:
-    """Content of the file."""
+    """Content of the JSON file."""
 
     settings: CalibrationFacts
     corruptions: Mapping[str, CalibratedRow]
 
 
 class CalibrationRecord:
-    """The file, which grows one corruption at a time; `settings` determine its numbers."""
+    """The JSON file, to which corruptions are added one at a time; `settings` are its inputs."""
 
     def __init__(self, out: Path, settings: CalibrationFacts) -> None:
         self.path = record_path(out)
         self.content = CalibrationContent(settings, {})
-        # An interrupted calibration resumes, with the same settings only.
+        # An interrupted calibration resumes, but only with the same settings.
         if self.path.exists():
             self.content = _read(self.path)
             _check_same(self.path, self.content.settings, settings)
 
     def known(self, entry: Entry, side: int) -> Calibrated | None:
-        """Return the stored range of a corruption; None if there is none."""
+        """Return the stored range of a corruption, or None if there is none."""
         row = self.content.corruptions.get(entry.name)
         # A changed definition of the corruption makes the stored range invalid.
         if row is None or row.published != _stand_in(entry):
@@ -70,7 +70,7 @@ class CalibrationRecord:
         return with_range(StrengthScale(entry, side), row)
 
     def add(self, entry: Entry, calibrated: Calibrated) -> None:
-        """Add a corruption; it is on disk when this returns."""
+        """Add a corruption; it is on disk when this method returns."""
         row = CalibratedRow(published=_stand_in(entry), **range_values(calibrated))
         # The whole file is rewritten atomically: it is small, and never half-written.
         rows = {**self.content.corruptions, entry.name: row}
@@ -80,7 +80,7 @@ class CalibrationRecord:
 
 
 def record_path(out: Path) -> Path:
-    """Return the path of the record of a suite's file."""
+    """Return the path of the record that belongs to a suite file."""
     return out.with_suffix(".json")
 
 
@@ -100,7 +100,7 @@ def check_out(out: Path) -> None:
 
 
 def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> CalibrationFacts:
-    """Return what determines a calibration, besides the corruptions."""
+    """Return the inputs on which a calibration depends, except for the corruptions."""
     return {
         "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
         "images": f"{len(judge.images)} {judge.images.fingerprint}",
@@ -157,6 +157,6 @@ def _check_same(path: Path, known: CalibrationFacts, asked: CalibrationFacts) ->
     for name, value in asked.items():
         if known.get(name) != value:
             raise UsageError(
-                f"{path} is from a calibration with another {name} ({known.get(name)}, not "
+                f"{path} is from a calibration with a different {name} ({known.get(name)}, not "
                 f"{value}): choose another --out, or delete it."
             )

@@ -1,6 +1,6 @@
-"""Maximum cliques, and among them those of the lowest mean cost; exact.
+"""Exact search for maximum cliques with the lowest mean cost.
 
-Sets are integers used as bit masks. The members can be anything.
+Sets are represented by integers used as bit masks.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ import numpy as np
 from eyechart.core.arrays import FloatArray
 
 EQUAL = 1e-10
-"""Mean costs within this tolerance are equal (rounding errors)."""
+"""Mean costs that differ by less than this count as equal, because of rounding errors."""
 
 MOST = 1000
-"""Maximum number of equally good sets that are listed; there may be exponentially many."""
+"""Maximum number of equally good sets to list; there may be exponentially many."""
 
 
 @dataclass(frozen=True)
 class Cheapest:
-    """The largest sets with the lowest mean cost; `more` is true if there are others."""
+    """The largest sets with the lowest mean cost; `more` is true if some are not listed."""
 
     sets: tuple[tuple[int, ...], ...]
     more: bool
@@ -33,8 +33,8 @@ def cheapest_largest(
 
     Args:
         allowed: Bit mask of the neighbors of each node.
-        costs: Costs of pairs (n, n), symmetric, 0 or more where allowed.
-        at_most: Upper bound of the size, if known.
+        costs: Costs of pairs (n, n), symmetric and at least 0 for allowed pairs.
+        at_most: Upper bound on the size, if known.
 
     Example:
         >>> costs = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]], dtype=float)
@@ -42,7 +42,7 @@ def cheapest_largest(
         ((0, 1),)
     """
     count = len(allowed)
-    # Nodes of high degree first: their colors give the tightest bound of the size.
+    # Nodes of high degree first: their colors give the tightest bound on the size.
     order = sorted(range(count), key=lambda node: -allowed[node].bit_count())
     inner = [
         sum(1 << new for new, other in enumerate(order) if allowed[node] >> other & 1)
@@ -51,7 +51,7 @@ def cheapest_largest(
     # First the size, then the cheapest sets of that size: the size prunes the second search.
     largest = _largest(inner, count if at_most is None else at_most)
     search = _CliqueSearch(inner, costs[np.ix_(order, order)], len(largest))
-    # The set that is already known gives the second search an upper bound of the cost.
+    # The set that is already known gives the second search an upper bound on the cost.
     search.found(largest)
     search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
     sets = sorted(tuple(sorted(order[node] for node in members)) for members in search.cheapest())
@@ -59,10 +59,10 @@ def cheapest_largest(
 
 
 def _colored(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the candidates by color, where no two of a color are allowed together, and the colors.
+    """Return the candidates ordered by color, and their colors (from 1).
 
-    A set has at most one member per color: the first k candidates contain at most as many members
-    as the color of the k-th.
+    No two candidates of the same color are allowed together, so a set has at most one member per
+    color, and at most c members among the candidates up to color c.
     """
     order, colors, color = [], [], 0
     while candidates:
@@ -95,7 +95,7 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
             best = members
         order, colors = _colored(candidates, apart)
         for node, color in zip(reversed(order), reversed(colors), strict=True):
-            # Colors only decrease from here, so that the remaining nodes cannot improve either.
+            # Colors only decrease from here, so the remaining nodes cannot improve it either.
             if len(best) >= at_most or len(members) + color <= len(best):
                 return
             expand((*members, node), candidates & allowed[node])
@@ -107,7 +107,7 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
 
 @dataclass
 class _CliqueSearch:
-    """Search for all sets of `size` with the lowest sum of costs."""
+    """Search for all sets of `size` members with the lowest sum of costs."""
 
     allowed: Sequence[int]
     costs: FloatArray
@@ -131,13 +131,13 @@ class _CliqueSearch:
         self.between: FloatArray = np.where(together, self.costs, np.inf)
 
     def expand(self, members: list[int], candidates: int, sum_: float, added: FloatArray) -> None:
-        """Visit the sets of `members` and candidates; `added` is the cost of adding each node."""
+        """Visit all sets of `members` plus candidates; `added` is the cost of adding each node."""
         missing = self.size - len(members)
         if missing == 0:
             self.found(tuple(sorted(members)))
             return
         order, colors = _colored(candidates, self.apart)
-        # Each color contributes at most one member, so that fewer colors than needed are hopeless.
+        # Each color contributes at most one member, so there must be enough colors.
         if not order or colors[-1] < missing:
             return
         if self._min_sum(order, colors, missing, sum_, added) > self._limit:
@@ -153,16 +153,17 @@ class _CliqueSearch:
 
     @property
     def _limit(self) -> float:
-        # Once there are too many equally good sets, only better ones are searched for.
+        # Once there are too many equally good sets, search only for better ones.
         return self.lowest - self.slack if self.more else self.lowest + self.slack
 
     def _min_sum(
         self, order: list[int], colors: list[int], missing: int, sum_: float, added: FloatArray
     ) -> float:
-        """Return a lower bound of the cost of any completion.
+        """Return a lower bound on the cost of any completion.
 
-        Each chosen node costs what it adds to the members, plus at least half of its cheapest pairs
-        with others (each pair is shared by two); and of each color only one node can be chosen.
+        Each chosen node costs what it adds to the members, plus at least half the cost of its
+        cheapest pairs with other nodes (each pair is shared by two nodes). Only one node of each
+        color can be chosen.
         """
         places = np.array(order)
         # Index −1 compares the first with the last color, which differs unless there is only one.
@@ -171,7 +172,7 @@ class _CliqueSearch:
         ]
         cost = added[places]
         if missing > 1:
-            # The cheapest partner of each color: a set has one member per color at most.
+            # The cheapest partner of each color: a set has at most one member per color.
             near = np.minimum.reduceat(self.between[places[:, None], places], starts, axis=1)
             pairs = np.partition(near, missing - 2, axis=1)[:, : missing - 1]
             cost = cost + pairs.sum(axis=1) / 2
@@ -179,9 +180,9 @@ class _CliqueSearch:
         return float(sum_ + np.partition(cheapest, missing - 1)[:missing].sum())
 
     def found(self, members: tuple[int, ...]) -> None:
-        """Store a set if none is better."""
+        """Store a set unless a better one is known."""
         ordered = tuple(sorted(members))
-        # Exactly rounded sum, independent of the order of members.
+        # Exactly rounded sum, which does not depend on the order of members.
         sum_ = fsum(
             float(self.costs[one, two])
             for number, two in enumerate(ordered)
@@ -197,5 +198,5 @@ class _CliqueSearch:
             self.lowest = min(self.lowest, sum_)
 
     def cheapest(self) -> list[tuple[int, ...]]:
-        """Return the sets that are as good as the best."""
+        """Return the sets that are as good as the best one."""
         return [members for members, sum_ in self.best.items() if sum_ <= self.lowest + self.slack]

@@ -20,9 +20,10 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class StudyErrors:
-    """Error rates of every model of a study on every test, for bootstrap replicates.
+    """Error rates of a study's models on all its tests, for bootstrap replicates.
 
-    `errors` is (replicates, models, tests), averaged over seeds; the first test is clean images.
+    `errors` has the shape (replicates, models, tests) and is averaged over seeds; the first test
+    is on clean images.
     """
 
     table: AccuracyTable
@@ -31,12 +32,12 @@ class StudyErrors:
     def corruption_errors(
         self, model: str, names: tuple[str, ...], relative: bool, baseline: Baseline
     ) -> FloatArray:
-        """Return a model's corruption errors as ratios, (replicates, corruptions).
+        """Return a model's corruption errors as ratios, with shape (replicates, corruptions).
 
-        If the baseline is the standard model, it is resampled too; NaN where it has no errors.
+        If the baseline is the standard model, it is resampled as well; NaN where it has no errors.
         """
         errors = self._of(model, names, relative)
-        # Numerator and denominator use the same images, so that common variation cancels.
+        # Numerator and denominator use the same images, so common variation cancels.
         if baseline.name == STANDARD:
             return error_ratios(errors, self._of(STANDARD, names, relative))
         # A published baseline is a constant: its uncertainty is not known.
@@ -53,7 +54,7 @@ class StudyErrors:
 def resample_errors(
     folder: Path, table: AccuracyTable, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
 ) -> StudyErrors | None:
-    """Return the bootstrap errors of a study folder; None if it has no single predictions."""
+    """Return bootstrap errors for a study folder, or None if it has no single predictions."""
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None
@@ -63,7 +64,7 @@ def resample_errors(
 
 
 def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, Interval]:
-    """Return the intervals of the standard deviation and the range of the single models' means."""
+    """Return intervals of the standard deviation and of the range of the single models' means."""
     means = np.stack(
         [
             drawn.corruption_errors(
@@ -79,7 +80,7 @@ def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, In
 
 
 def direct_intervals(drawn: StudyErrors, test: DirectTest) -> dict[str, Interval]:
-    """Return the interval of each corruption error of a direct test, and of their "mean"."""
+    """Return the interval of each corruption error in a direct test, and of their mean ("mean")."""
     names = tuple(test.errors)
     errors = drawn.corruption_errors(test.trained_on, names, test.relative, test.baseline)
     intervals = {

@@ -205,7 +205,7 @@ def check_min_gain(min_gain: float) -> None:
 def gain_notes(names: Sequence[str], gains: FloatArray, min_gain: float) -> tuple[str, ...]:
     """Return one sentence for each corruption with too small a gain from training on it."""
     return tuple(
-        f"{GAIN_NOTE.format(name)} the robustness to it by only {gain:.3f}, which does not "
+        f"{GAIN_NOTE.format(name)} the robustness to it by {gain:.3f}, which does not "
         f"exceed {min_gain:g}, so its overlaps are undetermined."
         for name, gain in zip(names, gains, strict=True)
         if not gain > min_gain

@@ -1,4 +1,4 @@
-"""Agreement of two overlap matrices: of two networks, or of tuning and training from scratch."""
+"""Agreement of two overlap matrices, for example from two networks or two ways of training."""
 
 from dataclasses import dataclass
 
@@ -13,21 +13,21 @@ from eyechart.stats.bootstrap import check_bootstrap, draw_weights
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 MIN_SHARED = 4
-"""Minimum number of common corruptions, and of pairs."""
+"""Minimum number of common corruptions, and of common pairs."""
 
 
 @dataclass(frozen=True)
 class MatrixAgreement:
-    """Agreement of two matrices over the pairs that are determined in both.
+    """Agreement of two matrices over the pairs whose overlap is determined in both.
 
     Attributes:
         corruptions: Common corruptions.
         pairs: Number of pairs.
         rank: Spearman's correlation.
-        interval: 95 % interval of `rank`, from corruptions drawn with replacement.
+        interval: 95 % interval of `rank`, from a bootstrap over corruptions.
         linear: Pearson's correlation.
         difference: Mean absolute difference.
-        shift: Mean of second minus first.
+        shift: Mean of the second matrix minus the first.
     """
 
     corruptions: tuple[str, ...]
@@ -58,8 +58,8 @@ def compare_matrices(
     first_scores, other = first[tuple(places)], second[tuple(places)]
     if len(first_scores) < MIN_SHARED or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
         raise UsageError(
-            f"Two matrices need at least {MIN_SHARED} pairs that are determined in both, with "
-            f"scores that differ in each, got {len(first_scores)}."
+            f"Two matrices need at least {MIN_SHARED} pairs that are determined in both, and "
+            f"scores that are not all equal in either, got {len(first_scores)} pairs."
         )
     drawn = _replicates(first, second, n_bootstrap, seed)
     return MatrixAgreement(
@@ -74,19 +74,20 @@ def compare_matrices(
 
 
 def _replicates(first: FloatArray, second: FloatArray, n_bootstrap: int, seed: int) -> FloatArray:
-    """Return rank correlations of corruptions drawn with replacement, without pairs of one.
+    """Return rank correlations for corruptions drawn with replacement.
 
-    Replicates with too few pairs, or without variation among them, are drawn again.
+    Pairs of a corruption with itself are left out. Replicates with too few pairs, or without
+    variation among them, are drawn again.
     """
     rows, columns = np.triu_indices(len(first), 1)
     known = ~np.isnan(first[rows, columns]) & ~np.isnan(second[rows, columns])
     rows, columns = rows[known], columns[known]
     correlations: list[float] = []
     for weights in draw_weights(len(first), seed):
-        # A pair occurs as often as the product of how often its corruptions were drawn.
+        # A pair's weight is the product of how often its two corruptions were drawn.
         repeats = (weights[rows] * weights[columns]).astype(np.int64)
         one, two = (np.repeat(scores[rows, columns], repeats) for scores in (first, second))
-        # A rank correlation of constant values is undefined.
+        # The rank correlation of constant values is undefined.
         if len(one) >= MIN_SHARED and np.ptp(one) > 0 and np.ptp(two) > 0:
             correlations.append(spearmanr(one, two).statistic)
         if len(correlations) == n_bootstrap:

@@ -1,4 +1,7 @@
-"""Overlap matrices as CSV files: names in the first row and column, empty if undetermined."""
+"""Overlap matrices as CSV files, with names in the first row and column.
+
+Cells of undetermined overlaps are empty.
+"""
 
 import math
 from collections.abc import Collection, Sequence
@@ -17,23 +20,23 @@ from eyechart.overlap.selection import check_scores
 USUAL = MatrixSettings()
 FILE = "overlap.csv"
 SELECTED = "selected"
-"""Optional last column: yes or no."""
+"""Name of the optional last column, which contains yes or no."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredMatrix:
-    """Content of a file of overlaps: the matrix, and the names marked as selected."""
+    """Content of a matrix file: the overlaps, and the names marked as selected."""
 
     matrix: OverlapMatrix
     selected: tuple[str, ...] = ()
 
 
 def read_matrix(path: Path) -> StoredMatrix:
-    """Return the overlaps in a CSV file, each 0 or more; an empty cell is undetermined."""
+    """Return the overlaps in a CSV file; an empty cell means that the overlap is undetermined."""
     rows = read_cells(path, "overlapping scores")
     if len(rows) < 3:
         raise UsageError(
-            f"{path} must have a first row and a first column of corruption names and at least two"
+            f"{path} must have corruption names in its first row and first column, and at least two"
             f" corruptions, got {len(rows)} rows."
         )
     heads = rows[0][1:]
@@ -54,13 +57,13 @@ def read_matrix(path: Path) -> StoredMatrix:
 def write_matrix(
     matrix: OverlapMatrix, path: Path, selected: Collection[str] | None = None
 ) -> None:
-    """Write the matrix as a file that `read_matrix` reads, at full precision.
+    """Write the matrix as a file for `read_matrix`, at full precision.
 
-    `selected`: corruptions that a benchmark keeps, stored in an additional column if given.
+    `selected`: corruptions that a benchmark keeps, which are marked in an additional column.
     """
     rows = [["", *matrix.names, *([] if selected is None else [SELECTED])]]
     for name, row in zip(matrix.names, matrix.scores, strict=True):
-        # Empty instead of nan, which spreadsheets read as text.
+        # Empty instead of nan, which spreadsheets treat as text.
         cells = ["" if math.isnan(score) else repr(float(score)) for score in row]
         marks = [] if selected is None else ["yes" if name in selected else "no"]
         rows.append([name, *cells, *marks])
@@ -68,7 +71,7 @@ def write_matrix(
 
 
 def find_matrix(path: Path, settings: MatrixSettings = USUAL) -> OverlapMatrix:
-    """Return the overlaps of a matrix file, an accuracy table, or a run folder."""
+    """Return the overlaps in a matrix file, or from an accuracy table or a run folder."""
     if path.is_dir() or is_accuracy_table(path):
         return read_accuracies(path).matrix(settings.min_gain, settings.classes)
     return read_matrix(path).matrix
@@ -89,26 +92,26 @@ def _check_names(path: Path, across: Sequence[str], down: Sequence[str]) -> None
     if list(across) != list(down):
         raise UsageError(
             f"{path} must be square, with the same names in the same order across and down; got"
-            f" {len(across)} across and {len(down)} down"
+            f" {len(across)} names across and {len(down)} down"
             + (f", such as {_differs(across, down)}." if len(across) == len(down) else ".")
         )
 
 
 def _differs(across: Sequence[str], down: Sequence[str]) -> str:
     one, two = next(pair for pair in zip(across, down, strict=True) if pair[0] != pair[1])
-    return f"{one} where there is {two}"
+    return f"{one} across and {two} down"
 
 
 def _score(path: Path, name: str, cell: str) -> float:
-    """Return an overlap; NaN for an empty cell only."""
+    """Return the overlap in a cell, or NaN if the cell is empty."""
     try:
         value = float(cell or "nan")
     except ValueError:
-        # Outside the valid range, so that text gets the same message as an invalid number.
+        # Outside the valid range, so text gets the same message as an invalid number.
         value = -1.0
     if cell and not 0 <= value < math.inf:
         raise UsageError(
-            f"{path} must contain overlap scores of 0 or more, or empty cells where they are "
+            f"{path} must contain overlap scores of at least 0, or empty cells where they are "
             f"undetermined, got '{cell}' in the row of {name}."
         )
     return value

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of overlap scores, over images and repeated trainings."""
+"""Bootstrap intervals of overlap scores, resampling images and repeated trainings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ from eyechart.stats.bootstrap import check_bootstrap, draw_units, weight_blocks
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 AT_ONCE = 8_000_000
-"""Maximum number of array elements held at once, of hits and of weights each: 64 MB."""
+"""Maximum number of elements in the array of hits and in the array of weights: 64 MB each."""
 
 EXACT = 2**24
-"""Limit up to which float32 represents every integer."""
+"""float32 represents every integer up to this limit exactly."""
 
 
 @dataclass(frozen=True, eq=False)
 class OverlapIntervals:
     """Overlaps with percentile intervals from `low` to `high`, each (n, n).
 
-    The interval is [0, ∞) if too many replicates leave an overlap undetermined; `undetermined` is
-    the share of these. `seed_deviation` is the sample standard deviation over seeds, NaN for one
-    seed or if the overlap is undetermined for a seed.
+    The interval is [0, ∞) if an overlap is undetermined in too many replicates; `undetermined` is
+    the fraction of these replicates. `seed_deviation` is the sample standard deviation over seeds,
+    NaN if there is one seed or the overlap is undetermined for any seed.
     """
 
     matrix: OverlapMatrix
@@ -63,11 +63,11 @@ def overlap_intervals(
     A replicate uses the same images for all models, tests and seeds.
 
     Args:
-        hits: Boolean (models, tests, images), or (seeds, models, tests, images). Models are the
-            standard one, then one trained on each corruption; tests are clean images, then the
-            corruptions, on the same images.
+        hits: Boolean array of shape (models, tests, images) or (seeds, models, tests, images). The
+            first model is the standard one, the others were trained on one corruption each; the
+            first test is on clean images, the others on the same images with each corruption.
         names: Names of the corruptions.
-        level: Level of the intervals.
+        level: Confidence level of the intervals.
         n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap.
         min_gain: Minimum gain for overlaps to be determined.
@@ -99,7 +99,7 @@ def overlap_intervals(
 def overlap_replicates(
     hits: Hits, n_bootstrap: int, seed: int = 0, min_gain: float = MIN_GAIN
 ) -> FloatArray:
-    """Return overlaps (replicates, n, n) of bootstrap replicates of images and seeds.
+    """Return overlaps (replicates, n, n) for bootstrap replicates over images and seeds.
 
     `hits` is (seeds, models, tests, images).
     """
@@ -111,13 +111,13 @@ def overlap_replicates(
 
 
 def resampled_shares(hits: Hits, n_bootstrap: int, seed: int = 0) -> Iterator[FloatArray]:
-    """Yield accuracies (some replicates, seeds drawn, models, tests) of bootstrap replicates.
+    """Yield accuracies of bootstrap replicates in blocks (replicates, seeds drawn, models, tests).
 
-    `hits` is (seeds, models, tests, images).
+    `hits` has the shape (seeds, models, tests, images).
     """
     seeds, models, tests, n_images = hits.shape
-    # S − 1 of S seeds give means over seeds the right variance. The separate key keeps the image
-    # weights the same for any number of seeds.
+    # Drawing S − 1 of S seeds gives means over seeds the right variance. The separate key keeps
+    # the image weights the same for any number of seeds.
     taken = draw_units(seeds, max(1, seeds - 1), n_bootstrap, (seed, 1))
     # Replicates are processed in blocks, so that memory does not grow with their number.
     max_block = max(1, AT_ONCE // max(n_images, seeds * models * tests))
@@ -133,7 +133,7 @@ def resampled_shares(hits: Hits, n_bootstrap: int, seed: int = 0) -> Iterator[Fl
 
 
 def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
-    """Yield the hits as float32, some rows at a time, and the slice of rows."""
+    """Yield the hits as float32 in blocks of rows, with the slice of rows in each block."""
     rows = hits.reshape(-1, hits.shape[-1])
     step = max(1, AT_ONCE // hits.shape[-1])
     for start in range(0, len(rows), step):
@@ -142,7 +142,7 @@ def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
 
 
 def _ends(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return percentile ends; an undetermined replicate may be anything and counts at both ends."""
+    """Return the percentile interval; undetermined replicates count as both lowest and highest."""
     tail = (1 - level) / 2
     unknown = np.isnan(drawn)
     low: FloatArray = np.quantile(np.where(unknown, 0.0, drawn), tail, axis=0)
@@ -159,7 +159,7 @@ def _checked(hits: ArrayLike) -> Hits:
     array = np.asarray(hits)
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
-            raise UsageError("hits must be booleans: whether each prediction is correct.")
+            raise UsageError("hits must be booleans that say whether each prediction is correct.")
         array = array.astype(bool)
     array = array[None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[1] < 2 or array.shape[1] != array.shape[2]:

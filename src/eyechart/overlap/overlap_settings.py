@@ -1,6 +1,6 @@
 """Options of overlap studies and their analysis, each declared once.
 
-Imports nothing slow, because the command line is built from these records.
+This module imports nothing slow, because the command line is built from these records.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,10 @@ NETWORK = "resnet18"
 """Default architecture, trained from scratch."""
 
 MIN_GAIN = 0.02
-"""Minimum gain in robustness to a corruption by training on it; smaller gains are not divided by.
-"""
+"""Minimum gain in robustness to a corruption from training on it for overlaps to be determined."""
 
 MIN_OVERLAP = 0.3
-"""Overlap above which a corruption counts as covered, after the paper's observation."""
+"""Overlap above which a corruption counts as covered, as observed in the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,15 +45,15 @@ class MatrixSettings:
     min_gain: Annotated[
         float,
         Option(
-            help="Minimum gain in robustness to a corruption by training on it; with less,"
-            " its overlaps are undetermined.",
+            help="Minimum gain in robustness to a corruption from training on it; with a smaller"
+            " gain, its overlaps are undetermined.",
             group=GROUP,
         ),
     ] = MIN_GAIN
     classes: Annotated[
         int | None,
         Option(
-            help="Number of classes, to tell low accuracy from guessing.",
+            help="Number of classes, to distinguish low accuracy from guessing.",
             group="Data",
             minimum=2,
         ),
@@ -64,7 +63,7 @@ class MatrixSettings:
     )
 
     def with_classes(self, n_classes: int | None) -> Self:
-        """Return the settings with a number of classes, if none was given."""
+        """Return the settings with this number of classes, unless they already have one."""
         return self if self.classes is not None else replace(self, classes=n_classes)
 
 
@@ -72,11 +71,11 @@ class MatrixSettings:
 class CalibrationSettings:
     """Target robustness of calibrated strengths, and number of images.
 
-    `steps` is the number of evaluations for each end once it is bracketed.
+    `steps` is the number of evaluations for each end of the range once it is bracketed.
     """
 
-    lower: Annotated[float, Option(help="R at the mild end.", group=GROUP)] = 0.95
-    upper: Annotated[float, Option(help="R at the strong end.", group=GROUP)] = 0.5
+    lower: Annotated[float, Option(help="R at the mild end of the range.", group=GROUP)] = 0.95
+    upper: Annotated[float, Option(help="R at the strong end of the range.", group=GROUP)] = 0.5
     max_images: Annotated[
         int, Option(help="Maximum number of images (class-balanced subset).", group="Data")
     ] = 2000
@@ -84,23 +83,23 @@ class CalibrationSettings:
     steps: int = 12
 
     def check(self) -> None:
-        """Raise a UsageError unless the targets are in (0, 1) with `lower` above `upper`."""
+        """Raise a UsageError unless both targets are in (0, 1) and `lower` exceeds `upper`."""
         if not 0 < self.upper < self.lower < 1:
             raise UsageError(
-                f"lower and upper must be robustness scores between 0 and 1, with lower (the mild "
-                f"end) above upper, got {self.lower:g} and {self.upper:g}."
+                f"lower and upper must be robustness scores between 0 and 1, and lower (at the mild"
+                f" end) must exceed upper, got {self.lower:g} and {self.upper:g}."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapSettings:
-    """What an overlap study trains and tests, and its images; the recipe defines the training."""
+    """Images, corruptions and networks of an overlap study; the recipe defines the training."""
 
     images: Annotated[
         Path,
         images_option(
-            "Class folders, or a CSV or Parquet file: images to test on; without"
-            " --train-images a fifth of every class."
+            "Images to test on: class folders, or a CSV or Parquet file; without --train-images,"
+            " a fifth of every class is used for testing."
         ),
     ]
     train_images: Annotated[Path | None, images_option("Separate images to train on.")] = None
@@ -127,7 +126,7 @@ class OverlapSettings:
     ] = ()
     arch: Annotated[
         str | None,
-        Option(help=f"{ARCH_HELP}; {NETWORK} unless --start is given.", group="Models"),
+        Option(help=f"{ARCH_HELP}; {NETWORK} unless --start is passed.", group="Models"),
     ] = None
     start: Annotated[
         Path | None,
@@ -158,7 +157,7 @@ class OverlapSettings:
         """Raise a UsageError if the settings are inconsistent."""
         # A checkpoint determines its architecture.
         if self.arch is not None and self.start is not None:
-            raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
+            raise UsageError("Pass --arch to train from scratch or --start to tune, not both.")
         check_seeds(self.seeds)
 
     @property
@@ -211,7 +210,7 @@ PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
 
 
 def preset_line(name: str, values: Mapping[str, PresetValue]) -> str:
-    """Return the options of a preset, as typed on the command line."""
+    """Return the options of a preset as they would be typed on the command line."""
     fields = {**fields_of(OverlapSettings), **fields_of(Recipe)}
     words = []
     for field, value in values.items():

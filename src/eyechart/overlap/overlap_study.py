@@ -1,7 +1,7 @@
-"""An overlap study: one network trained on each corruption, each tested on every corruption.
+"""An overlap study trains one network on each corruption and tests each on every corruption.
 
 Every training and every test is a job with a separate file, so that a study can be stopped,
-resumed, and shared between devices.
+resumed, and distributed over several devices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,20 +35,20 @@ MODELS, TESTS = "models", "tests"
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One training: seed, name, and corruptions; "standard" has none."""
+    """One training: its seed, name and corruptions; "standard" has no corruptions."""
 
     seed: int
     name: str
     mixture: Mixture
 
     def path(self, out: Path) -> Path:
-        """Return the path of its checkpoint."""
+        """Return the path of the checkpoint."""
         return out / MODELS / str(self.seed) / f"{file_of(self.name)}.pt"
 
 
 @dataclass(frozen=True)
 class TestJob:
-    """Test of all models of a seed on one corruption, or on clean images if `entry` is None."""
+    """Test of all models with a seed on one corruption, or on clean images if `entry` is None."""
 
     seed: int
     entry: Entry | None
@@ -59,7 +59,7 @@ class TestJob:
         return CLEAN if self.entry is None else self.entry.name
 
     def path(self, out: Path) -> Path:
-        """Return the path of its predictions."""
+        """Return the path of the predictions."""
         return out / TESTS / str(self.seed) / f"{file_name(self.name)}.parquet"
 
 
@@ -72,9 +72,10 @@ class OverlapStudy:
         recipe: Training recipe; its seed is ignored.
         network: Architecture to train from scratch.
         start: Checkpoint to tune instead, also for the standard network.
-        together: Benchmarks with their corruptions; one more network is trained on each as a whole.
-        seeds: Seeds, one repetition of everything for each.
-        trust: Whether code that the checkpoint names may be run.
+        together: Benchmarks with their corruptions; for each benchmark, one more network is trained
+            on all its corruptions.
+        seeds: Seeds; all trainings and tests are repeated for each.
+        trust: Whether custom code that the checkpoint refers to may be run.
     """
 
     entries: tuple[Entry, ...]
@@ -86,14 +87,14 @@ class OverlapStudy:
     trust: bool = False
 
     def check(self) -> None:
-        """Raise a UsageError if the study is not possible."""
+        """Raise a UsageError if the definition is invalid."""
         self.recipe.check()
         if bool(self.network) == bool(self.start):
             raise UsageError(
-                "Give an architecture to train from scratch, or a checkpoint to tune, not both."
+                "Pass an architecture to train from scratch, or a checkpoint to tune, not both."
             )
         if len(self.entries) < 2:
-            raise UsageError("Overlap needs at least two corruptions: give a suite with more.")
+            raise UsageError("Overlap needs at least two corruptions: use a suite with more.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"All seeds must be different, got {self.seeds}.")
         names = [entry.name for entry in self.entries]
@@ -102,7 +103,7 @@ class OverlapStudy:
         for name in files:
             if files.count(name) > 1:
                 raise UsageError(
-                    f"Two corruptions would be written to the same file, {name}: omit one of them."
+                    f"Two corruptions would be written to the same file {name}: omit one of them."
                 )
 
     @property
@@ -116,7 +117,7 @@ class OverlapStudy:
         return (STANDARD, *self.names, *(f"{ALL}{name}" for name in self.together))
 
     def jobs(self) -> Iterator[TrainingJob]:
-        """Yield all trainings, the standard ones of all seeds first."""
+        """Yield all trainings, starting with the standard models for all seeds."""
         entries = {entry.name: entry for entry in self.entries}
         mixtures = {STANDARD: Mixture()}
         mixtures |= {name: Mixture((entry,)) for name, entry in entries.items()}
@@ -133,7 +134,7 @@ class OverlapStudy:
                 yield TestJob(seed, entry)
 
     def settings(self, train_data: LabeledImages, test_data: LabeledImages) -> dict[str, object]:
-        """Return everything that determines the results, as plain values.
+        """Return all settings on which the results depend, as plain values.
 
         Networks trained on whole benchmarks are not included, because they may be added later.
         """
@@ -169,11 +170,11 @@ class Trainer:
         self.steps: Preprocessing | None = None
 
     def check(self, job: TrainingJob) -> None:
-        """Raise a UsageError if the checkpoint of a job exists with another configuration."""
+        """Raise a UsageError if a job's checkpoint exists with a different configuration."""
         is_finished(job.path(self.out), self._training(job).settings())
 
     def begin(self) -> None:
-        """Raise a UsageError if the start network cannot be loaded or created."""
+        """Raise a UsageError if the initial network cannot be loaded or created."""
         self._start(self.study.seeds[0])
 
     def _training(self, job: TrainingJob) -> Training:
@@ -200,11 +201,11 @@ class Trainer:
 
 
 def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
-    """Return the network in a checkpoint, to be tuned; its classes must be those of the data."""
+    """Return the network to be tuned from a checkpoint; its classes must match the data."""
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
         raise UsageError(
-            f"The classes of {path} ({len(checkpoint.class_names)}) differ from those of the "
+            f"The classes of {path} ({len(checkpoint.class_names)}) differ from the classes of the "
             f"images ({len(data.class_names)}): train a standard network on these images first."
         )
     # Gains are measured against a network that has seen no corruption.
@@ -226,7 +227,7 @@ def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
 
 
 class Tester:
-    """Runs the tests of a study on a device; the models of a seed stay loaded."""
+    """Runs the tests of a study on a device, keeping the models with the current seed loaded."""
 
     def __init__(
         self, study: OverlapStudy, data: LabeledImages, device: torch.device, out: Path
@@ -244,7 +245,7 @@ class Tester:
         self._look_at(test.seed)
         known = read_parquet(path) if path.exists() else pa.table({})
         header = read_header(path) if path.exists() else {}
-        # Networks that were retrained are tested again.
+        # Networks that have been retrained are tested again.
         wanted = [name for name in self.study.models if header.get(name) != self.marks[name]]
         # Models that are already tested count as done.
         step(len(self.study.models) - len(wanted), "")
@@ -253,7 +254,7 @@ class Tester:
         self.held = self.held or Held(self.data, self.device)
         for name in wanted:
             if name not in self.models:
-                # Trained by this study, so its code has been run before.
+                # Trained by this study, so its code has already been run.
                 self.models[name] = load_model(str(self.paths[name]), self.device, trust=True)
         # No seed: every repetition is tested on the same corrupted images.
         mixture = Mixture() if test.entry is None else Mixture((test.entry,))
@@ -268,14 +269,14 @@ class Tester:
         step(len(wanted), "")
 
     def _look_at(self, seed: int) -> None:
-        """Find the networks of a seed, and a digest that identifies each."""
+        """Find the networks with this seed, and a digest that identifies each of them."""
         if seed == self.seed:
             return
         self.seed, self.models = seed, {}
         jobs = [job for job in self.study.jobs() if job.seed == seed]
         self.paths = {job.name: job.path(self.out) for job in jobs}
         self.marks = {
-            # Mapped, because reading the weights of every network would take long.
+            # Memory-mapped, because reading all weights of every network would take long.
             name: f"{hash64(repr(read_checkpoint(path, mapped=True).recipe)):016x}"
             for name, path in self.paths.items()
         }

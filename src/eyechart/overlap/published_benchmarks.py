@@ -1,6 +1,7 @@
-"""Balance and coverage of ImageNet-C and ImageNet-NOC as printed by their authors.
+"""Balance and coverage of ImageNet-C and ImageNet-NOC as published by their authors.
 
-The tables are data of `results`; here they are converted to the form of a study's table.
+The tables are stored in the package `results`; this module converts them to the records that a
+study produces.
 """
 
 from collections.abc import Sequence
@@ -13,15 +14,15 @@ from eyechart.results.published_results import PublishedModel, PublishedTable, f
 from eyechart.scores.baseline_tables import find_baseline
 
 PUBLISHED = "published"
-"""Name in place of a study in commands: the tables of the paper on ImageNet-NOC."""
+"""Name that selects the tables of the paper on ImageNet-NOC instead of a study."""
 
 BALANCE = {"imagenet-c": "noc-table7", "imagenet-noc": "noc-table8"}
 COVERAGE = {"imagenet-c": "noc-table1-imagenet-c", "imagenet-noc": "noc-table1-imagenet-noc"}
-"""Table with the results on a suite."""
+"""Maps a suite to the table with the results on it."""
 
 
 def published_balance(suite: str) -> Balance:
-    """Return the balance of a suite as printed in Tables 2 and 7, or 2 and 8; relative errors."""
+    """Return a suite's balance in relative errors, as printed in Tables 2 and 7, or 2 and 8."""
     table = _table(BALANCE, suite)
     rows = {row.model: row for row in table.models}
     # The printed means, not the means of the printed (rounded) errors.
@@ -40,7 +41,7 @@ def published_balance(suite: str) -> Balance:
 
 
 def published_direct_test(by: str, of: str) -> DirectTest:
-    """Return the errors on a suite of the model trained on all of the other (Table 1)."""
+    """Return the errors on suite `of` for the model trained on all of suite `by` (Table 1)."""
     table = _table(COVERAGE, of)
     if by not in COVERAGE or by == of:
         raise _no_table(by if by not in COVERAGE else f"{by} on itself")
@@ -58,15 +59,15 @@ def published_direct_test(by: str, of: str) -> DirectTest:
 
 
 def check_published(baseline: str | None, suites: Sequence[str]) -> None:
-    """Raise a UsageError if the printed tables are of other suites or another baseline."""
+    """Raise a UsageError if the printed tables lack these suites or use a different baseline."""
     for suite in suites:
         _table(BALANCE, suite)
     # Printed ratios cannot be converted to another baseline.
     usual = [_table(BALANCE, suite).baseline for suite in BALANCE]
     if baseline is not None and baseline not in usual:
         raise UsageError(
-            f"The published errors are relative to AlexNet's and cannot be divided by others: omit "
-            f"--baseline {baseline}."
+            f"The published errors are relative to AlexNet and cannot be converted to another "
+            f"baseline: omit --baseline {baseline}."
         )
 
 
@@ -78,13 +79,13 @@ def _table(tables: dict[str, str], suite: str) -> PublishedTable:
 
 def _no_table(suite: str) -> UsageError:
     return UsageError(
-        f"The paper has tables of {' and '.join(BALANCE)}, not of {suite}: give a study's folder or"
-        " an accuracy table."
+        f"The paper has tables for {' and '.join(BALANCE)}, not for {suite}: pass a study's folder"
+        " or an accuracy table."
     )
 
 
 def _clean(row: PublishedModel) -> float:
-    # Rounding removes floating-point noise of the subtraction.
+    # Rounding removes floating-point noise from the subtraction.
     return round(1 - row.scores["clean_accuracy"], 6)
 
 

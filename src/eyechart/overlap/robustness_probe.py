@@ -1,4 +1,4 @@
-"""Measure the share of accuracy that a model keeps under a corruption of constant strength.
+"""Measure the fraction of its accuracy that a model keeps under a corruption of fixed strength.
 
 Images, labels and clean predictions stay on the device; an evaluation transfers only counts.
 """
@@ -24,7 +24,7 @@ from eyechart.testsets.samples import choose_images
 
 PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
 MOST = {"cpu": 256, "cuda": 4096}
-"""Maximum numbers of pixels and of images that are corrupted and predicted at once."""
+"""Maximum numbers of pixels and of images that are corrupted and predicted in one batch."""
 
 MIN_CORRECT = 20
 """Minimum number of correct predictions on clean images for a ratio to be meaningful."""
@@ -42,9 +42,9 @@ class Robustness:
 
 
 def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
-    """Return R from the numbers of images that are correct both times, or only once.
+    """Return R from the numbers of images classified correctly both times, or only once.
 
-    The interval is that of the logarithm of a ratio of paired proportions, over images.
+    The interval over images is computed for the logarithm of a ratio of paired proportions.
 
     Example:
         >>> robustness_of(both=40, only_clean=40, only_corrupted=0).value
@@ -52,7 +52,7 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
     """
     clean, corrupted = both + only_clean, both + only_corrupted
     if not corrupted:
-        # The ratio has no logarithm at 0: exact binomial (Clopper–Pearson) limit for 0 of n.
+        # A ratio of 0 has no logarithm: use the exact binomial (Clopper–Pearson) limit for 0 of n.
         return Robustness(0.0, 0.0, 1 - 0.025 ** (1 / clean))
     value = corrupted / clean
     # Delta method for log R; images that are correct both times cancel.
@@ -61,7 +61,7 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
 
 
 class RobustnessProbe:
-    """A model with images whose clean predictions are known.
+    """A model, and images on which its clean predictions are known.
 
     At most `max_images` images are used, as a class-balanced subset.
     """
@@ -98,7 +98,7 @@ class RobustnessProbe:
         return self.clean_right / len(self.images)
 
     def robustness(self, scale: StrengthScale, strength: float) -> Robustness:
-        """Return R with every image corrupted at this strength, each with its own random part."""
+        """Return R with every image corrupted at this strength and by its own random numbers."""
         right = self._right(scale, strength)
         # One transfer from the device for both counts.
         counts = torch.stack([(self.clean & right).sum(), right.sum()]).tolist()
@@ -106,7 +106,7 @@ class RobustnessProbe:
         return robustness_of(both, self.clean_right - both, corrupted - both)
 
     def _right(self, scale: StrengthScale | None, strength: float = 0.0) -> Tensor:
-        """Return which images are predicted correctly, on the device."""
+        """Return, as a tensor on the device, which images are classified correctly."""
 
         def make(start: int, stop: int) -> tuple[Tensor, None]:
             images = self.pixels[start:stop]
@@ -114,7 +114,7 @@ class RobustnessProbe:
                 return images, None
             entry, keys = scale.entry, self.keys[start:stop]
             strengths = scale.strengths(strength, stop - start)
-            # Keyed by image, not by strength: the random part stays fixed during the search.
+            # Keyed by image, not by strength: the random numbers stay fixed during the search.
             random = draw_random(entry, keys, self.seed, 0, images.device)
             return corrupt_batch(images, entry, strengths, random, assets_of(entry)), None
 
@@ -123,44 +123,45 @@ class RobustnessProbe:
         return classes == self.labels
 
     def _check_clean(self) -> None:
-        """Raise a UsageError if the model's clean accuracy may be chance."""
-        # An unknown number of classes counts as two, for which guessing is most often correct.
+        """Raise a UsageError if the model's clean accuracy could be due to chance."""
+        # If the number of classes is unknown, assume two, for which guessing is most accurate.
         count, chance = len(self.images), 1 / (self.model.classes or 2)
         # Three standard deviations above the expected number of lucky guesses.
         luck = chance * count + 3 * sqrt(count * chance * (1 - chance))
         if self.clean_right < max(MIN_CORRECT, luck):
             raise UsageError(
                 f"{self.model.name} is correct on {self.clean_right:,} of {count:,} clean images, "
-                "too few to measure the effect of a corruption: give more images, or a model of "
+                "too few to measure the effect of a corruption: use more images, or a model for "
                 "these classes."
             )
 
 
 def _usable(model: Model, images: ImageSet, max_images: int, seed: int) -> ImageSet:
-    """Return the images that are used; raise a UsageError if they are unsuitable."""
+    """Return the images to use; raise a UsageError if they are unsuitable."""
     if isinstance(max_images, bool) or not isinstance(max_images, int) or max_images < 1:
         raise UsageError(f"max_images must be a whole number of at least 1, got {max_images!r}.")
     if images.files is not None:
         raise UsageError(
-            f"{images.source} contains corrupted images: give clean ones, which are corrupted here."
+            f"{images.source} contains corrupted images: pass clean ones, to which corruptions are"
+            " then applied."
         )
     labeled = [number for number, label in enumerate(images.labels) if label is not None]
     if not labeled:
         raise UsageError(
-            f"The images of {images.source} have no labels, so accuracy is unknown"
-            ": give class folders, or a manifest with labels."
+            f"The images in {images.source} have no labels, so accuracy is unknown"
+            ": pass class folders, or a manifest with labels."
         )
     images = images.take(labeled)
     check_models([model], images, model.device)
     check_labels(Plan(), [model], images)
-    # The same class-balanced choice of images as in an evaluation.
+    # The same class-balanced subset of images as in an evaluation.
     chosen = Plan(seed=seed, max_images=min(max_images, len(images)))
     images = images.take(choose_images(images.listed, chosen).tolist())
     sizes = sorted(set(images.sizes))
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
         raise UsageError(
-            f"All images must have the same size, got {len(sizes)}, such as {first} and {second} "
-            "px: give a stimulus such as 224 instead of native."
+            f"All images must have the same size, got {len(sizes)} sizes, such as {first} and "
+            f"{second} px: pass a stimulus such as 224 instead of native."
         )
     return images

@@ -1,4 +1,4 @@
-"""Select corruptions for a benchmark without overlaps: for one threshold or for all."""
+"""Select corruptions for a benchmark without overlaps, at one threshold or at every threshold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,24 +15,24 @@ from eyechart.overlap.clique import cheapest_largest
 from eyechart.overlap.matrix import OverlapMatrix
 
 Name = TypeVar("Name", str, int)
-"""Type of a corruption: its name, or its index in an array without names."""
+"""How a corruption is identified: by its name, or by its index in an array without names."""
 
 SYMMETRIC = 1e-9
-"""Tolerance of symmetry and of the diagonal."""
+"""Tolerance when checking that a matrix is symmetric and has a diagonal of 1."""
 
 
 @dataclass(frozen=True)
 class Selection(Generic[Name]):
     """Largest set of corruptions in which no pair overlaps by more than `threshold`.
 
-    Corruptions are names, or indices if the scores were given as an array.
+    Corruptions are names, or indices if the scores were passed as an array.
 
     Attributes:
-        members: The set with the lowest mean overlap among the largest ones.
-        mean_overlap: Mean overlap over its pairs.
-        ties: Other sets of the same size and mean overlap.
-        threshold: The threshold.
-        left_out: Corruptions that are not in `members` only because overlaps are undetermined.
+        members: Among the largest sets, the one with the lowest mean overlap.
+        mean_overlap: Mean overlap over the pairs in `members`.
+        ties: Other sets with the same size and mean overlap.
+        threshold: Maximum overlap of a pair.
+        left_out: Corruptions left out of `members` only because overlaps are undetermined.
         more_ties: Whether there are too many ties to list.
 
     Example:
@@ -56,7 +56,7 @@ class Selection(Generic[Name]):
 
 @dataclass(frozen=True)
 class ThresholdRange(Generic[Name]):
-    """A selection with its range of thresholds t, low ≤ t < high; high may be infinite."""
+    """A selection and the thresholds t, low ≤ t < high, that yield it; high may be infinite."""
 
     selection: Selection[Name]
     low: float
@@ -75,15 +75,15 @@ def select_non_overlapping(
     The result is exact: a maximum clique, found by branch and bound.
 
     Args:
-        matrix: Overlap scores, symmetric; NaN for undetermined pairs, which are never selected
+        matrix: Symmetric overlap scores, with NaN for undetermined pairs, which are never selected
             together.
         threshold: Maximum overlap of a pair.
 
     Returns:
-        The selection; members are names for an `OverlapMatrix`, indices for an array.
+        The selection, whose members are names for an `OverlapMatrix` and indices for an array.
 
     Raises:
-        UsageError: If no pair overlaps by `threshold` or less.
+        UsageError: If every pair overlaps by more than `threshold`.
 
     Example:
         >>> import eyechart as ec
@@ -95,7 +95,7 @@ def select_non_overlapping(
     scores = as_matrix(matrix)
     limit = as_number(threshold, "threshold")
     if not limit >= 0:
-        raise UsageError(f"The threshold must be 0 or more, got {limit:g}.")
+        raise UsageError(f"The threshold must be at least 0, got {limit:g}.")
     selection = _select_at(scores, limit)
     return selection if isinstance(matrix, OverlapMatrix) else _by_index(scores, selection)
 
@@ -118,8 +118,8 @@ def _select_at(matrix: OverlapMatrix, threshold: float) -> Selection[str]:
     lowest = _lowest(matrix)
     if threshold < lowest[0]:
         raise UsageError(
-            f"No two corruptions overlap by {threshold:g} or less: the lowest score is"
-            f" {lowest[0]:.4g}, of {lowest[1]} and {lowest[2]}; choose a threshold of at least"
+            f"All pairs of corruptions overlap by more than {threshold:g}: the lowest score is"
+            f" {lowest[0]:.4g}, for {lowest[1]} and {lowest[2]}; choose a threshold of at least"
             f" {_up(lowest[0])}."
         )
     return _select(matrix, threshold)
@@ -134,7 +134,7 @@ def select_at_every_threshold(
 ) -> tuple[ThresholdRange[str], ...] | tuple[ThresholdRange[int], ...]:
     """Return all selections with their ranges of thresholds, lowest first.
 
-    Below the first range no pair of corruptions is allowed.
+    At thresholds below the first range, no pair of corruptions is allowed.
     """
     scores = as_matrix(matrix)
     steps = _all_steps(scores)
@@ -166,18 +166,18 @@ def _all_steps(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
 
 
 def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
-    """Return the matrix, or one made from an array of scores; raise a UsageError if invalid."""
+    """Return the matrix, converting an array of scores; raise a UsageError if it is invalid."""
     checked = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
     check_scores(checked.scores, checked.names, "matrix")
     return checked
 
 
 def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
-    """Raise a UsageError if scores are negative, infinite, asymmetric, or not 1 on the diagonal."""
+    """Raise a UsageError if scores are negative, infinite, asymmetric or not 1 on the diagonal."""
     known = np.where(np.isnan(scores), 0.0, scores)
     for pair in np.argwhere((known < 0) | np.isinf(known)):
         raise UsageError(
-            f"{source} must contain overlap scores of 0 or more, got {scores[tuple(pair)]:g} for "
+            f"{source} must contain overlap scores of at least 0, got {scores[tuple(pair)]:g} for "
             f"{names[pair[0]]} and {names[pair[1]]}."
         )
     for one, two in np.argwhere(
@@ -185,13 +185,13 @@ def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
     ):
         raise UsageError(
             f"{source} must be symmetric, got {scores[one, two]:g} for {names[one]} and"
-            f" {names[two]} and {scores[two, one]:g} the other way round."
+            f" {names[two]}, but {scores[two, one]:g} for {names[two]} and {names[one]}."
         )
     diagonal = np.diag(scores)
     for (number,) in np.argwhere(np.abs(diagonal - 1) > SYMMETRIC):
         raise UsageError(
-            f"{source} must be 1 for a corruption with itself, got {diagonal[number]:g} for "
-            f"{names[number]}."
+            f"{source} must be 1 on the diagonal, because a corruption fully overlaps itself, got "
+            f"{diagonal[number]:g} for {names[number]}."
         )
 
 
@@ -209,21 +209,21 @@ def _lowest(matrix: OverlapMatrix) -> tuple[float, str, str]:
     known = [pair for pair in matrix.pairs() if not np.isnan(pair[0])]
     if not known:
         raise UsageError(
-            "A selection needs at least two corruptions whose overlap is determined, got none"
-            f" among {len(matrix)}."
+            "A selection needs at least two corruptions whose overlap is determined, but all"
+            f" overlaps of the {len(matrix)} corruptions are undetermined."
         )
     return min(known)
 
 
 def _up(score: float) -> str:
-    """Return a score in few digits, rounded up, so that it is valid as a threshold."""
+    """Return a score rounded up to a few digits, so that it is valid as a threshold."""
     return f"{np.ceil(score * 1000) / 1000:g}"
 
 
 def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection[str]:
     together = _together(matrix, threshold)
     allowed = [sum(1 << int(column) for column in np.flatnonzero(row)) for row in together]
-    # NaN pairs are not allowed together, so that their cost of 0 is never used.
+    # Pairs with NaN are not allowed together, so their cost of 0 is never used.
     cheapest = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
     # Sets are sorted, so that the choice among ties is reproducible.
     first, *ties = cheapest.sets
@@ -239,7 +239,7 @@ def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None)
 
 def _together(matrix: OverlapMatrix, threshold: float) -> NDArray[np.bool_]:
     """Return which pairs may be selected together."""
-    # NaN compares as false: undetermined pairs are never allowed.
+    # Comparisons with NaN are false: undetermined pairs are never allowed.
     together: NDArray[np.bool_] = matrix.scores <= threshold
     return together & ~np.eye(len(matrix), dtype=bool)
 
@@ -255,7 +255,7 @@ def _mean(matrix: OverlapMatrix, places: Sequence[int]) -> float:
 
 def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -> tuple[str, ...]:
     unknown = np.isnan(matrix.scores[:, members])
-    # Would fit if every undetermined overlap were small enough.
+    # These would fit if every undetermined overlap were small enough.
     unsure = unknown | (matrix.scores[:, members] <= threshold)
     return tuple(
         name
@@ -270,7 +270,7 @@ def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
 
 
 def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:
-    """Return a selection as that of another threshold for which it is valid."""
+    """Return the same selection with another threshold, at which it is also valid."""
     places = [matrix.place(name) for name in selection.members]
     left_out = _left_out(matrix, places, threshold)
     return replace(selection, threshold=threshold, left_out=left_out)

@@ -1,7 +1,7 @@
-"""One number for the strength of a corruption: 0 is clean, 1 and 5 the published range.
+"""One number for the strength of a corruption: 0 is clean, and 1 to 5 is the published range.
 
-Beyond 5, parameters are extrapolated up to their limits. Values are those that an image of this
-size can actually have, so that strengths with the same images count as one.
+Beyond 5, parameters are extrapolated up to their limits. Parameters are rounded to values that have
+an effect at the image's size, so that strengths that yield the same images count as one.
 """
 
 from dataclasses import dataclass, replace
@@ -15,42 +15,42 @@ from eyechart.suites.strength import Strengths
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
 SettledValues = tuple[float, ...]
-"""Rounded values of the varied parameters, or the severity: what distinguishes images."""
+"""Rounded values of the varied parameters, or the severity; equal values yield equal images."""
 
 MILD, STRONG = 1.0, STRONGEST
 """Strengths at the ends of the published range."""
 
 DIGITS = 4
-"""Significant digits of real numbers, in the search and in files."""
+"""Number of significant digits of real numbers, in the search and in files."""
 
 NARROWEST = 0.01
 """Minimum width of a range of severities."""
 
 FARTHEST = {"thickness": 0.5}
-"""Share of the image side at which a length has its maximum effect; 1 for others."""
+"""Fraction of the image side at which a length has its maximum effect; 1 for other lengths."""
 
 
 @dataclass(frozen=True)
 class StrengthScale:
-    """Strengths of one corruption on images with a `side` in pixels."""
+    """Strengths of one corruption for images whose shorter side has `side` pixels."""
 
     entry: Entry
     side: int
 
     @property
     def by_severity(self) -> bool:
-        """Whether strength is the severity, instead of the parameters varied along the path."""
+        """Whether strength sets the severity instead of varying parameters along the path."""
         return bool(self.entry.levels) or DRAWN in self.entry.path.values()
 
     @property
     def moved(self) -> tuple[Parameter, ...]:
-        """Parameters that strength varies, if it is not the severity."""
+        """Parameters that vary with strength, if strength is not the severity."""
         # Parameters with equal ends are constant along the path.
         names = [name for name, ends in self.entry.path.items() if ends[0] != ends[1]]
         return tuple(self.entry.corruption.parameter(name) for name in names)
 
     def check(self) -> None:
-        """Raise a UsageError if the corruption has no strength to vary."""
+        """Raise a UsageError if the corruption has no strength that can be varied."""
         ends = [] if self.by_severity else self.moved
         if not self.by_severity and (not ends or any(parameter.choices for parameter in ends)):
             raise UsageError(
@@ -59,7 +59,7 @@ class StrengthScale:
 
     @property
     def farthest(self) -> float:
-        """Maximum strength: severity 5, or where every parameter is at its limit."""
+        """Maximum strength: severity 5, or the strength at which all parameters are at a limit."""
         if self.by_severity:
             return STRONGEST
         return max(self._strength_at(parameter, self._limit(parameter)) for parameter in self.moved)
@@ -67,7 +67,7 @@ class StrengthScale:
     def values(self, strength: float) -> dict[str, float]:
         """Return the varied parameters at a strength, in the entry's units; {} for severities.
 
-        Integer parameters are integers in these units.
+        Integer parameters have integer values in these units.
         """
         if self.by_severity:
             return {}
@@ -81,7 +81,7 @@ class StrengthScale:
         return tuple(self._settled(parameter, values[parameter.name]) for parameter in self.moved)
 
     def is_clean(self, strength: float) -> bool:
-        """Whether images are unchanged at this strength."""
+        """Return whether images are unchanged at this strength."""
         if strength == 0:
             return True
         if self.by_severity:
@@ -92,7 +92,7 @@ class StrengthScale:
         )
 
     def strengths(self, strength: float, count: int) -> Strengths:
-        """Return this strength for `count` images, as input of `corrupt_batch`."""
+        """Return this strength for `count` images, as input for `corrupt_batch`."""
         if self.by_severity:
             return Strengths(np.full(count, _rounded(strength)))
         values = {name: np.full(count, value) for name, value in self.values(strength).items()}
@@ -122,10 +122,10 @@ class StrengthScale:
         )
 
     def _ends(self, parameter: Parameter, low: float, high: float) -> tuple[float, float]:
-        """Return the values that a parameter is drawn between, mild end first.
+        """Return the values between which a parameter is drawn, mild end first.
 
-        Of the integers that are the same length on images of this side the outermost are used, so
-        that all lengths between the ends are drawn equally often.
+        If several integers correspond to the same length on images of this size, the outermost is
+        used, so that all lengths between the ends are drawn equally often.
         """
         mild, strong = self._value(parameter, low), self._value(parameter, high)
         if not parameter.integer:
@@ -136,7 +136,7 @@ class StrengthScale:
         )
 
     def _outermost(self, parameter: Parameter, value: float, largest: bool) -> float:
-        # Integers within this distance may settle to the same length after scaling.
+        # Integers within this distance may correspond to the same length after scaling.
         wide = np.ceil(2 / self._stretch(parameter)) + 2
         near = np.arange(value - 2 * wide, value + 2 * wide + 1, 2 if parameter.odd else 1)
         near = near[(near >= parameter.low) & (near <= parameter.high)]
@@ -148,7 +148,7 @@ class StrengthScale:
         """Return a valid value of a parameter at a strength, in the entry's units."""
         mild, strong = map(float, self.entry.path[parameter.name])
         clean = mild if parameter.clean is None else parameter.clean
-        # Strengths 0 to 1 lead from the clean value to the mild end, 1 to 5 along the published
+        # Strengths 0 to 1 lead from the clean value to the mild end, and 1 to 5 cover the published
         # range.
         start, end, share = clean, mild, min(strength, MILD)
         rule = parameter
@@ -186,7 +186,7 @@ class StrengthScale:
         return max(strong, min(parameter.high, share * side))
 
     def _strength_at(self, parameter: Parameter, value: float) -> float:
-        """Return the strength at which a parameter beyond its strong end has a value."""
+        """Return the strength, beyond the strong end, at which a parameter has this value."""
         mild, strong = map(float, self.entry.path[parameter.name])
         rule = self._rule(parameter).between
         if rule == "log":

@@ -1,4 +1,4 @@
-"""Run an overlap study: its folder, the jobs on one or several devices, and the results."""
+"""Run an overlap study: create its folder, run its jobs on one or more devices, write results."""
 
 import os
 import sys
@@ -48,14 +48,14 @@ def run_study(
 ) -> AccuracyTable:
     """Run all trainings and tests that are missing in `out`, and return the accuracy table.
 
-    Several devices share the jobs, with one process on each.
+    Jobs are distributed over the devices, with one process on each.
     """
     study.check()
     # Under torchrun every process would run the whole study.
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            "An overlap study cannot run under torchrun: start it without, with --device "
-            "cuda:0,cuda:1 for several devices."
+            "An overlap study cannot run under torchrun: start it without torchrun, and pass "
+            "--device cuda:0,cuda:1 to use several devices."
         )
     for name in devices:
         find_device(name)
@@ -84,9 +84,9 @@ def _load(sources: TrainingSources, progress: Progress) -> tuple[LabeledImages, 
     test_data = training_data(test, train_data.class_names, min_per_class=1)
     if train_data.size != test_data.size:
         raise UsageError(
-            f"Images to train on are {train_data.size[1]} × {train_data.size[0]} px, those to"
-            f" test on {test_data.size[1]} × {test_data.size[0]}: give --stimulus 224, or another"
-            " side."
+            f"Training images are {train_data.size[1]} × {train_data.size[0]} px, but test images"
+            f" are {test_data.size[1]} × {test_data.size[0]} px: pass --stimulus 224, or another"
+            " size."
         )
     return train_data, test_data
 
@@ -94,7 +94,7 @@ def _load(sources: TrainingSources, progress: Progress) -> tuple[LabeledImages, 
 def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStudy:
     """Create the folder of a study, or check that it contains the same study.
 
-    The returned study also has the benchmarks that were trained on as a whole before.
+    The returned study also includes benchmarks that an earlier command added.
     """
     record = out / RECORD
     before = read_settings(record).get("together") if record.is_file() else None
@@ -117,13 +117,13 @@ def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStu
 
 
 def _suite_of(study: OverlapStudy) -> Suite:
-    """Return the corruptions with their strengths as a suite, the input of a selection."""
+    """Return the corruptions with their strengths as a suite, from which to select later."""
     entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
     return Suite(STUDY, "The corruptions of an overlap study", "eyechart overlap run", entries)
 
 
 def _check_finished(trainer: Trainer) -> None:
-    """Raise a UsageError for checkpoints of another configuration before any work is done."""
+    """Raise a UsageError, before any work is done, if a checkpoint has another configuration."""
     for job in trainer.study.jobs():
         if job.path(trainer.out).exists():
             trainer.check(job)
@@ -131,7 +131,7 @@ def _check_finished(trainer: Trainer) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _OpenStudy:
-    """A study with its loaded data, and its folder."""
+    """A study with its loaded data and its folder."""
 
     study: OverlapStudy
     train_data: LabeledImages
@@ -140,7 +140,7 @@ class _OpenStudy:
 
 
 class _Worker:
-    """Runs the jobs that no other process has claimed, first trainings, then tests."""
+    """Runs jobs that no other process has claimed, first trainings, then tests."""
 
     def __init__(self, opened: _OpenStudy, device: torch.device, progress: Progress) -> None:
         self.study, self.out, self.progress = opened.study, opened.out, progress
@@ -169,7 +169,7 @@ class _Worker:
 
 
 def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> None:
-    """Run one process per device; files on disk show their progress.
+    """Run one process per device, and report progress from the files that they write.
 
     Images in memory are shared between processes, not copied.
     """
@@ -201,7 +201,7 @@ def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> No
             worker.join(timeout=60)
             if worker.is_alive():
                 worker.terminate()
-    # A process may have failed after the last look at the queue.
+    # A process may have failed after the queue was last checked.
     if not errors.empty():
         raise UsageError(errors.get())
     missing = [path for path in paths if not path.exists()]
@@ -223,13 +223,13 @@ def _work(opened: _OpenStudy, device: str, errors: "Queue[str]") -> None:
 
 
 def collect(study: OverlapStudy, out: Path) -> AccuracyTable:
-    """Return the accuracies of a finished study, and write them to its table."""
+    """Return the accuracies of a finished study, and write them to `accuracies.csv`."""
     shares = []
     for test in study.tests():
         hits = read_parquet(test.path(out))
         shares.append([hits[model].to_numpy().mean() for model in study.models])
     shape = (len(study.seeds), 1 + len(study.entries), len(study.models))
-    # Tests come seed by seed, then test by test; the table wants models before tests.
+    # Tests come seed by seed, then test by test; in the table, models come before tests.
     values = np.array(shares).reshape(shape).swapaxes(1, 2)
     seeds = tuple(map(str, study.seeds)) if len(study.seeds) > 1 else ("",)
     table = make_table(study.names, study.models, values, seeds)
