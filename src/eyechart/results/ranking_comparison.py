@@ -29,7 +29,7 @@ def shared_corruptions() -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """Models ranked in several ways, under one corruption or over all corruptions.
+    """Models ranked by several methods, under one corruption or over all corruptions.
 
     Attributes:
         subject: The corruption, or the score that was averaged.

@@ -209,7 +209,7 @@ class Board:
         Empty if the score is missing for a corruption, unless the score is human-relative: not all
         corruptions have human data.
         """
-        # Only corruptions for which every model has the score, so that means are over the same
+        # Only corruptions for which every model has the score, so that all means cover the same
         # ones.
         by_corruption = self.each(space, score)
         declared = SCORES[score]

@@ -370,7 +370,7 @@ def _version_of(content: bytes, path: Path) -> int:
     try:
         return _Version.model_validate_json(content, strict=True).schema_version
     except ValidationError as error:
-        # Tell a damaged file from a valid JSON file of another program.
+        # Distinguish a damaged file from a valid JSON file of another program.
         if error.errors()[0]["type"] == "json_invalid":
             raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
         raise UsageError(

@@ -76,7 +76,7 @@ class Browser:
         self.recorded = {index: RecordedPredictions(run) for index, run in enumerate(report.runs)}
         self._clean_images = images
         # One per run, so that none is ever dropped: each keeps the list of clean images, which
-        # takes long to search for.
+        # is slow to collect.
         self._makers: LastUsed[int, ImageMaker] = LastUsed(self._maker, max(1, len(report.runs)))
         self._images: LastUsed[tuple[int, int, bool], bytes] = LastUsed(self._draw, KEPT)
         self._lock = Lock()

@@ -72,7 +72,7 @@ class PublishedImages:
     @cached_property
     def _published(self) -> Published:
         # --images may name the clean images; then the corrupted ones are still at the recorded
-        # place.
+        # location.
         for source in (self.images, Path(self.run.results.images.source)):
             published = None if source is None else find_published(source)
             if published is not None:

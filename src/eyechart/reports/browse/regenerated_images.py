@@ -50,7 +50,7 @@ class CleanImageSource:
 
     @cached_property
     def images(self) -> Mapping[str, ListedImage]:
-        """All clean images by name; searched for once."""
+        """All clean images by name; they are listed only once."""
         is_demo = self.source == SOURCE
         images = demo_images() if is_demo else find_images(Path(self.source), self.leave_out)
         return {image.name: image for image in images}
@@ -113,6 +113,6 @@ def checked(image: Tensor, row: pa.Table) -> Tensor:
         raise UsageError(
             f"Row {row['row'][0].as_py()} ({row['corruption'][0].as_py()}) cannot be regenerated"
             " with the pixels that the models saw, because the run used another version of"
-            " eyechart or another kind of device, so it is not shown."
+            " eyechart or another type of device, so it is not shown."
         )
     return image

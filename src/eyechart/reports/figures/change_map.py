@@ -12,7 +12,7 @@ SMALLEST, LARGEST, NARROWEST = 320, 640, 240
 """Minimum and maximum of an image's longer side, and minimum width of its caption, in px."""
 
 BRIGHTEST = 1.5
-"""Upper end of the color scale: 1.5 times the image's mean information per pixel."""
+"""Upper limit of the color scale: 1.5 times the image's mean information per pixel."""
 
 
 def draw_map(

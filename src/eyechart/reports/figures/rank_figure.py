@@ -83,7 +83,7 @@ def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
         places = [index for index, model in enumerate(panel.models) if model.name in names]
         if places:
             axes.plot(
-                # x in shares of the axis, y in data: left of the bars, whatever their scale.
+                # x in axis fractions, y in data: left of the bars, regardless of their scale.
                 [-0.045] * len(places), places, transform=axes.get_yaxis_transform(),
                 clip_on=False, **look,
             )  # fmt: skip

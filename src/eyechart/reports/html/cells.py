@@ -33,7 +33,7 @@ def style_of(score: Score, is_short: bool = False) -> Style:
 
 
 def delta(value: float) -> str:
-    """Return a visual change, or another number with the same decimals."""
+    """Return a visual change, or another number with as many decimals."""
     return _typeset(delta_v_text(value))
 
 
@@ -99,7 +99,7 @@ class Estimated:
 
     @property
     def interval(self) -> Markup:
-        """The interval alone, in brackets."""
+        """Only the interval, in brackets."""
         if self.low.value is None or self.high.value is None:
             return Markup("[{}]").format(UNDETERMINED)
         return Markup("[{}, {}]").format(self.low, self.high)

@@ -257,7 +257,7 @@ def _confusions(
     confused = [(score.name, confusion) for score in scores for confusion in score.confusions]
     if not confused:
         return None
-    # By the number of confused images: a share alone would favor classes with few images.
+    # By the number of confused images: a percentage would favor classes with few images.
     confused.sort(key=lambda pair: -pair[1].share * pair[1].n_images)
     columns = (
         *text_columns("True class", "Predicted class", whose),

@@ -39,7 +39,7 @@ BADGES = {
     (False, True): ("ahead", "ahead of humans"),
     (True, True): ("mixed", "partly behind and partly ahead of humans"),
 }
-"""Tone and badge, by whether humans and whether the model lead significantly anywhere."""
+"""Tone and badge. Keys: whether humans lead significantly anywhere, whether the model does."""
 
 MIN_ERROR = 0.01
 """Minimum error rate for a corruption to be mentioned."""

@@ -231,7 +231,7 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
     # Where the curves touch, neither is above the other.
     apart = [(at, gap) for at, gap in points if abs(gap) > 1e-9]
     return [
-        # Zero of the straight line through both differences.
+        # Root of the straight line through both differences.
         at + (to - at) * gap / (gap - later)
         for (at, gap), (to, later) in pairwise(apart)
         if gap * later < 0

@@ -75,7 +75,7 @@ class HumanIndex:
         text = f"{first.model.short} comes closest to human {PROPERTIES[self.letter]}, HMRI"
         text += f" {first.text}; {last.model.short} is farthest, {last.text}"
         ahead = max(self.mrsi, key=lambda bar: bar.value or 0.0)
-        more = "none is ahead of humans"
+        more = "no model is ahead of humans"
         if ahead.value:
             more = f"{ahead.model.short} is farthest ahead of humans, MRSI {ahead.text}"
         return f"Compared with humans, {where}: {text}; {more}."

@@ -62,7 +62,7 @@ def clustered(overlap: OverlapPanel) -> OverlapPanel:
 
 
 def in_order(overlap: OverlapPanel, names: Sequence[str]) -> OverlapPanel:
-    """Return the scores of these corruptions alone, in this order; all must have scores."""
+    """Return the scores of only these corruptions, in this order; all must have scores."""
     at = {name: index for index, name in enumerate(overlap.names)}
     order = [at[name] for name in names]
     return replace(

@@ -71,7 +71,7 @@ SUITE_COLORS: Mapping[str, tuple[str, str]] = {
 """Color and hatch of a suite's bars where two suites are side by side."""
 
 WAYS = ((VERMILION, "/"), (BLUE, ""), (ORANGE, "."))
-"""Color and hatch of three ways to rank models: ImageNet-C's accuracy, R_a, R_p."""
+"""Color and hatch of three ranking methods: ImageNet-C's accuracy, R_a, R_p."""
 
 CHANGE = RED
 """Color of the triangles beside models that change ranks."""

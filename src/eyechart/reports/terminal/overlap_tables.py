@@ -47,7 +47,7 @@ def nearest_table(
     sure += [] if seed_deviation is None else ["SD over seeds"]
     rows: Rows = []
     for index, name in enumerate(matrix.names):
-        # Without the overlap with itself, which would be the highest.
+        # Without the overlap of a corruption with itself, which would be the highest.
         row = np.where(np.arange(len(matrix)) == index, np.nan, matrix.scores[index])
         cells = [MISSING] * (3 + len(sure))
         if not np.isnan(row).all():

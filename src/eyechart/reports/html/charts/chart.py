@@ -181,5 +181,5 @@ def shortened(text: str) -> str:
     """Return a text with its middle omitted if it is long."""
     if len(text) <= LONGEST:
         return text
-    # 13 letters, the ellipsis and 12 letters are LONGEST.
+    # 13 characters, the ellipsis and 12 characters make LONGEST.
     return f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 + 1 :]}"

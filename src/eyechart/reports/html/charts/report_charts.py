@@ -19,7 +19,7 @@ from eyechart.reports.series.report import Report
 
 
 def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
-    """Return the charts of a report with unique ids; `overlap` is of a benchmark, if known."""
+    """Return the charts of a report with unique ids; `overlap` belongs to a benchmark, if known."""
     return tuple(_with_own_ids(_charts(report, overlap)))
 
 
