@@ -4,7 +4,7 @@
     .venv/bin/python tools/lock.py --upgrade   # use the newest versions
     .venv/bin/python tools/lock.py --licenses  # list licenses, after make install
 
-Run it with the Python that the lock is for. `constraints.txt` has the versions for all machines,
+Run it with the Python version to lock for. `constraints.txt` has the versions for all machines,
 `requirements.lock` has hashes of the files that pip may install on this machine, and
 `docs/licenses.md` has the licenses. torch is only in `constraints.txt`: its CPU and GPU builds
 share a version but have different hashes, and each machine needs a different build.

@@ -232,7 +232,7 @@ def _of_accuracies(
 
 
 def _of_curves(file: str) -> Iterator[PublishedModel]:
-    """Yield VCR's scores, each under one corruption, with the human areas they imply."""
+    """Yield VCR's scores by model and corruption, with the human areas they imply."""
     for row in _lines(file):
         scores = {score.name: float(row[score.name]) for score in CURVE_SCORES}
         for letter in "ap":

@@ -46,7 +46,7 @@ class Rankings:
     verdict: str = ""
 
     def is_sure(self, swap: Swap) -> bool:
-        """Whether the change of order is significant."""
+        """Whether the change in order is significant."""
         return swap.significant and not self.verdict
 
 

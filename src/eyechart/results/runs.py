@@ -49,7 +49,7 @@ class Run:
 
     @property
     def baseline(self) -> str:
-        """Baseline of CE, "" for none."""
+        """Baseline used for CE; "" for none."""
         return self.config.baseline
 
     @property
@@ -155,7 +155,7 @@ class Board:
 
     @property
     def baseline(self) -> str:
-        """Baseline of CE."""
+        """Baseline used for CE."""
         return self.runs[0].baseline
 
     @property

@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield a table of classes for each model and label space that has any."""
+    """Yield a table of classes for each model and label space with results by class."""
     most = MOST if len(part.models) <= MANY else FEWER
     for space in reversed(part.spaces):
         for model in part.models:

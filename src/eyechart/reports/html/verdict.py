@@ -287,7 +287,7 @@ def _which(compared: Compared) -> Markup:
 
 
 def _details(compared: Compared) -> Markup:
-    """Return further findings: where either is significantly ahead, and unobserved ranges."""
+    """Return further findings: where humans or the model lead, and unobserved ranges."""
     text = Markup("")
     humans, model = (_n_ahead(compared, side) for side in ("humans", "model"))
     if humans or model:

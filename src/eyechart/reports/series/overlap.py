@@ -94,7 +94,7 @@ def overlap_labels(names: Sequence[str]) -> list[str]:
 
 
 def overlap_in_words(overlap: OverlapPanel) -> str:
-    """Return which corruptions overlap most, and how much the selected ones do."""
+    """Return which corruptions overlap most, and how much the selected ones overlap."""
     highest = _highest(overlap, overlap.names)
     if highest is None:
         text = "all scores are undetermined"

@@ -39,7 +39,7 @@ class Spread(OfCorruption):
         return [100 * count / max(1, self.coverage.rows) for count in self.coverage.histogram]
 
     def pointer(self, name: str) -> str:
-        """Return the location of a value of its coverage in the report's results."""
+        """Return the location of a coverage value in the report's results."""
         return pointer(self.run, "coverage", self.corruption, name)
 
     def in_words(self) -> str:

@@ -134,7 +134,7 @@ BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "cor
 
 
 def coverage_table(coverage: "BenchmarkCoverage") -> Table:
-    """Return each corruption of a benchmark with the one of the other benchmark that covers it."""
+    """Return each corruption of one benchmark and what covers it in the other benchmark."""
     rows: Rows = []
     for test in coverage.covers:
         verdict = "yes" if test.corruption in coverage.covered else "no"
