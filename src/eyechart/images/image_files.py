@@ -169,9 +169,9 @@ def read_image(path: Path) -> Image.Image:
 
 
 def image_size(path: Path) -> tuple[int, int] | None:
-    """Return the height and width of an image file in px, None if it cannot be read.
+    """Return the height and width of an image file in px, or None if it cannot be read.
 
-    Nothing is decoded. An image that its file says to rotate may have them the other way round.
+    Nothing is decoded. If the file's metadata rotates the image, height and width may be swapped.
     """
     try:
         with Image.open(path) as image:

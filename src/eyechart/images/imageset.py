@@ -203,7 +203,7 @@ def load_listed(
     Args:
         listed: The image files.
         source: Name of the source, for messages and results.
-        stimulus: See `find_stimulus`; "auto" for the one that follows from the images.
+        stimulus: See `find_stimulus`; "auto" chooses it from the sizes of the images.
         advance: Called for every image.
         notes: Notes about the source, stored with the image set.
     """

@@ -75,10 +75,10 @@ FILES = "files"
 """Name of the stimulus for corrupted images that are read from files and used unchanged."""
 
 AUTO = "auto"
-"""Stands for the stimulus that follows from the images: see `usual_stimulus`."""
+"""Stands for the stimulus that is chosen from the sizes of the images: see `usual_stimulus`."""
 
 USUAL = "224"
-"""The stimulus for photographs."""
+"""The default stimulus, used unless all images are small and have the same size."""
 
 SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
 """Minimum and maximum height or width in px: visual change is undefined for smaller images, and no
@@ -124,10 +124,10 @@ def find_stimulus(name: str) -> Stimulus:
 
 
 def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
-    """Return the name of the stimulus that follows from the sizes of a dataset's images.
+    """Return the name of the stimulus that suits the image sizes of a dataset.
 
-    It is "native" if all images have the same small size, as those of CIFAR do: enlarging them
-    would add no information. Otherwise it is "224". Only as many sizes are taken as are needed.
+    It is "native" if all images have the same small size, as in CIFAR, because enlarging them would
+    add no information. Otherwise it is "224". Only as many sizes are read as are needed.
 
     Args:
         sizes: Height and width of each image in px; None for an image that cannot be read.
@@ -149,7 +149,7 @@ def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
 
 
 def is_much_smaller(size: tuple[int, int], stimulus: tuple[int, int]) -> bool:
-    """Return whether an image was enlarged a lot to become the stimulus; both sizes in px."""
+    """Return whether an image is much smaller than its stimulus; both sizes are in px."""
     return min(size) < MUCH_SMALLER * min(stimulus)
 
 

@@ -21,8 +21,8 @@ SIZE_SIGNS = (
     *("invalid for input of size", "invalid dimensions", "feature map", "expected height"),
     *("kernel size can't be greater", "padding size should be less", "image size"),
 )
-"""Parts of the messages of torch, timm, transformers and onnxruntime, in lower case, if images have
-a size that a network cannot take.
+"""Lower-case phrases in errors of torch, timm, transformers and onnxruntime about images whose size
+a network does not accept.
 """
 
 Forward = Callable[[Tensor], object]
@@ -32,11 +32,13 @@ Forward = Callable[[Tensor], object]
 class Model:
     """An image classifier with its name and preprocessing.
 
-    `identity`: a SHA-256 of its weights, equal for equal models; "" if it is unknown (a plain
-    function). `classes`: the number of classes, None until the first call. `published_accuracy`:
-    the published top-1 accuracy on ImageNet's validation set, 0…1. `class_names`: the classes of
-    its outputs, None if they are ImageNet's. `fixed_side`: whether it only accepts the input size
-    of its preprocessing. `trained_on`: names of the corruptions that it is known to be trained on.
+    `identity`: a SHA-256 of its weights, equal for equal models; "" if it has none (a function
+    without a network). `is_code`: whether its scores depend on more than `identity` covers, as
+    those of a function do. `classes`: the number of classes, None until the first call.
+    `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
+    `class_names`: the classes of its outputs, None if they are ImageNet's. `fixed_side`: whether it
+    only accepts the input size of its preprocessing. `trained_on`: names of the corruptions that it
+    is known to be trained on.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Model:
         published_accuracy: float | None = None,
         class_names: tuple[str, ...] | None = None,
         fixed_side: bool = False,
+        is_code: bool = False,
     ) -> None:
         self.name = name
         self.published_accuracy = published_accuracy
@@ -59,6 +62,7 @@ class Model:
         self.identity = identity
         self.classes = classes
         self.fixed_side = fixed_side
+        self.is_code = is_code
         self.trained_on: tuple[str, ...] = ()
         self.label_map: LabelMap | None = None
         self._offered: tuple[LabelMap, ...] = ()
@@ -156,10 +160,10 @@ class Model:
             half = self.dtype != torch.float32
             reason = in_one_line(error)
             hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
-            # A model with a fixed side gets images of this size, whatever they were before.
+            # A model with a fixed side always gets images of this size.
             if self.side is None and _is_about_size(error):
                 reason = reason.replace(". ", "; ")
-                hint = "; give images of the size that it needs with --stimulus"
+                hint = "; use --stimulus to give images of the size that it needs"
             raise UsageError(
                 f"Model '{self.name}' failed on a {self.dtype} batch {tuple(ready.shape)}:"
                 f" {reason}{hint}."

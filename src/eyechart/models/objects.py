@@ -6,6 +6,7 @@ from torch import nn
 
 from eyechart.core.errors import UsageError
 from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
+from eyechart.models.reachable_state import function_identity, module_identity
 from eyechart.models.request import Request
 
 
@@ -19,7 +20,8 @@ def from_object(target: object, name: str, request: Request, is_new: bool) -> Mo
         raise UsageError(
             f"Model '{name}' must be a torch.nn.Module or a function on batches, got {kind}."
         )
-    return Model(name, target, request.device)
+    identity = function_identity(target)
+    return Model(name, target, request.device, identity=identity, is_code=True)
 
 
 def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -> Model:
@@ -27,8 +29,10 @@ def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -
     try:
         # A module that the user keeps using must not be moved or converted.
         module = target if is_new else deepcopy(target)
-        identity = identity_of(module)
-        return Model(name, prepared(module, device, dtype), device, identity=identity, dtype=dtype)
+        identity = module_identity(module)
+        is_code = identity != identity_of(module)
+        ready = prepared(module, device, dtype)
+        return Model(name, ready, device, identity=identity, dtype=dtype, is_code=is_code)
     except Exception as error:
         if is_out_of_memory(error):
             raise

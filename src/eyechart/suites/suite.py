@@ -79,12 +79,12 @@ class Entry:
 
     @property
     def fingerprint(self) -> str:
-        """A string that is equal for entries with the same declaration, whatever their notes."""
+        """A string that is equal for entries with the same declaration, regardless of notes."""
         variants = {
             name: {key: value for key, value in fields.items() if key != "note"}
             for name, fields in self.variants.items()
         }
-        # a note changes no pixel, so that a reworded one must not invalidate test sets
+        # notes do not affect pixels, so rewording one must not invalidate test sets
         text = repr(replace(self, note="", variants=variants))
         # omitted if None, so that test sets from versions without this field stay valid
         return text.replace(", severity=None", "", 1)

@@ -27,9 +27,9 @@ KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
 class Mixture:
     """The corruptions that training images get; images stay clean if there are no entries.
 
-    Each image is corrupted by one of the entries, drawn anew every time. By default the strength is
-    drawn as the suite defines (from its domain, or among its levels). If a range of `severity` is
-    given, it is drawn uniformly from that range. If a range of `delta_v` is given, strengths are
+    Each image is corrupted by one of the entries, drawn again every time. By default the strength
+    is drawn as the suite defines (from its domain, or among its levels). If a range of `severity`
+    is given, it is drawn uniformly from that range. If a range of `delta_v` is given, strengths are
     chosen such that, on average over images, visual change is uniform over that range, or over the
     part that the corruption reaches. `tables`: mean visual change of each entry at severities
     0 … 5, once measured.
