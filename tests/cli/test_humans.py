@@ -57,7 +57,7 @@ def test_list_names_experiments_humans_predictions_and_what_they_speak_for(run, 
     assert "lowpass: 6 humans, 7,680 responses, Δv 0.00 to 0.99, accuracy" in result.out
     assert "frost: 4 humans, 1,500 responses" in result.out
     noise = next(line for line in result.out.splitlines() if "noise: 5 humans" in line)
-    assert "accuracy on clean images 0.866 (of other participants)" in noise
+    assert "accuracy on clean images 0.866 (from other participants)" in noise
     assert "shot_noise" in noise
 
 

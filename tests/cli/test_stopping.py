@@ -116,7 +116,7 @@ def test_termination_waits_for_the_step_of_a_training(run, tmp_path):
     wait_for(process, (tmp_path / "at-work").exists)
     process.send_signal(signal.SIGTERM)
     said = process.communicate()[1]
-    assert process.returncode == 143 and "the training state is beside" in said
+    assert process.returncode == 143 and "the training state is next to" in said
     assert (tmp_path / "net.state").is_file()
 
 

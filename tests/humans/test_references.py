@@ -110,7 +110,7 @@ def test_import_says_what_it_matched(run, tmp_path):
     assert lines["frost"].endswith("direct for frost, vcr/frost")
     assert "direct for vcr/uniform_noise; transferred to gaussian_noise" in lines["uniform_noise"]
     assert lines["uniform_noise"].endswith("(noise class, published)")
-    assert "matches no corruption of a suite" in lines["my_own"]
+    assert "matches no corruption in a suite" in lines["my_own"]
 
 
 # Precedence

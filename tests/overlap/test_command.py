@@ -162,7 +162,7 @@ def test_a_selection_becomes_a_suite_that_runs(run, table):
     assert told.status == 0, told.err
     assert "2 corruptions overlap by 0.1 or less" in told.out
     assert "Equally good (1):\n  shot_noise, defocus_blur" in told.out
-    assert "Not selectable, overlaps undetermined: noc/hue." in told.out
+    assert "Not selectable, because overlaps are undetermined: noc/hue." in told.out
     suite = load_suite("my-benchmark.yaml")
     assert [entry.name for entry in suite] == ["gaussian_noise", "defocus_blur"]
     assert suite.name == "my-benchmark"
@@ -263,7 +263,7 @@ def test_coverage_of_a_matrix_has_no_direct_test(run, both, tmp_path):
         (("select", "accuracies.csv", "--threshold", "-1"), "at least 0, got -1"),
         (("select", "high.csv", "--threshold", "0.1"), "the lowest score is 0.4, for fog and rain"),
         (("select", "nothing.csv", "--threshold", "0.1"), "whose overlap is determined"),
-        (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "give its --threshold"),
+        (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "give a --threshold"),
         (("select", "accuracies.csv", "--all", "--suite", "vcr"), "--suite needs --out"),
         (("select", "accuracies.csv", "--threshold", "1", "--out", "x.txt"), ".yaml"),
         (("select", "accuracies.csv", "--threshold", "1", "--out", "x.yaml", "--suite", "nocc"),

@@ -107,8 +107,8 @@ def test_the_papers_own_tables_are_printed_by_the_same_commands(run, tmp_path):
     ]  # fmt: skip
     told = run("overlap", "balance", "published", "--latex", tmp_path / "t2.tex")
     assert told.status == 0, told.err
-    assert "standard deviation 12.1 (of the population), range 40" in told.out
-    assert "standard deviation 3.7 (of the population), range 11" in told.out
+    assert "population standard deviation 12.1, range 40" in told.out
+    assert "population standard deviation 3.7, range 11" in told.out
     means = [cells for name, cells in latex_rows(tmp_path / "t2.tex") if name == "Rel. mCE"]
     assert [[float(cell) for cell in row] for row in means] == [
         published.NOC_TABLE_2A,

@@ -580,7 +580,10 @@ UNLIKE = f'<path fill="#202080" d="M0 0h16L0 16z"/>{circle("#c00000", 12, 12, 3)
 def test_a_drawing_that_two_styles_share_is_kept_in_the_first(run, source, out, other):
     told, kept = build_shared(run, source, out, {"noto": TREE, "twemoji": other})
     assert kept == ["noto"]
-    assert "Drawings shared by two styles, kept in one: 1 of twemoji as of noto." in told.out
+    assert (
+        "Drawings shared by two styles, kept in one style only: 1 of twemoji as of noto."
+        in told.out
+    )
     assert "13 icons" in told.out
     assert len(rows_of(out)) == 13
 
@@ -616,7 +619,9 @@ def test_shared_drawings_are_counted_by_pairs_of_styles(run, source, out):
     write_archive(source, PACKAGES["openmoji"], usual_style("openmoji", man_s_shoe=TREE))
     write_archive(source, PACKAGES["fluent"], usual_style("fluent", man_s_shoe=TREE))
     told = build(run, source, out, *two("noto", "twemoji", "openmoji", "fluent"))
-    assert "kept in one: 4 of twemoji as of noto, 1 of fluent as of openmoji." in told.out
+    assert (
+        "kept in one style only: 4 of twemoji as of noto, 1 of fluent as of openmoji." in told.out
+    )
     counts = {style: 0 for style in ("noto", "twemoji", "openmoji", "fluent")}
     for row in rows_of(out):
         counts[row["style"]] += 1

@@ -46,7 +46,7 @@ class CompareSettings:
         Option(
             help="Also show published results: a suite (imagenet-c, imagenet-noc, "
             "imagenet-3dcc,"
-            " vcr), a table of eyechart list published, or a CSV file of accuracies by severity;"
+            " vcr), a table from eyechart list published, or a CSV file of accuracies by severity;"
             " repeatable.",
             group="Data",
             metavar="NAME",
@@ -84,7 +84,7 @@ class CompareSettings:
     latex: Latex = None
 
     def check(self) -> None:
-        """Raise a UsageError unless there is something to compare and it can be written."""
+        """Raise a UsageError unless there is something to compare and the output can be written."""
         from eyechart.results.standings import check_rankable
 
         if not self.runs and not self.published:
@@ -108,9 +108,9 @@ class CompareSettings:
 def compare(settings: CompareSettings) -> None:
     """Rank the models of finished runs, with paired tests.
 
-    Runs on the same test set are ranked together. Runs of ImageNet-C and VCR also compare rankings
-    by fixed and by continuous severities; runs of ImageNet-C and ImageNet-NOC compare both
-    benchmarks. Published results are ranked together with runs on the same images.
+    Runs on the same test set are ranked together. With runs on ImageNet-C and VCR, rankings by
+    fixed and by continuous severities are compared; with runs on ImageNet-C and ImageNet-NOC,
+    rankings by both benchmarks. Published results are ranked together with runs on the same images.
     """
     from eyechart.cli.shared.console import wide_console
     from eyechart.results.published_rows import check_baseline, choose_published
@@ -143,7 +143,7 @@ def _print_runs(
 ) -> "tuple[dict[str, str], list[Rankings]]":
     """Print the leaderboards and how rankings differ.
 
-    Returns the texts of the files by name, and the rankings of both benchmarks, if there are two.
+    Returns the texts of the files by name, and the rankings by both benchmarks, if there are two.
     """
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.ranking_comparison import (
@@ -175,7 +175,7 @@ def _print_published(
     tables: "Sequence[PublishedTable]",
     markdown: bool,
 ) -> dict[str, str]:
-    """Print published results, ranked with runs or apart; return the texts of the files by name."""
+    """Print published results, ranked with runs or separately; return the file texts by name."""
     from eyechart.core.csv_table import csv_text
     from eyechart.reports.terminal.published_tables import (
         error_lines,
@@ -207,7 +207,7 @@ def _print_published(
         _print_note(table.note)
         if any(board.board.suite == table.suite for board in boards):
             _print_note(
-                "not comparable with the runs (other images or another baseline), so not ranked."
+                "not comparable with the runs (different images or baseline), so not ranked."
             )
         print()
     return {
@@ -217,7 +217,7 @@ def _print_published(
 
 
 def _or_say(compare: "Callable[[], Result]") -> "Result | None":
-    """Return a further comparison, or print why there is none; boards are useful without it."""
+    """Return an optional comparison, or print why it is not possible."""
     try:
         return compare()
     except UsageError as error:

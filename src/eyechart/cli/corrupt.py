@@ -1,6 +1,6 @@
-"""`eyechart corrupt`: write corrupted copies of images, with progress and resuming.
+"""`eyechart corrupt`: write corrupted copies of images, with a progress bar; resumable.
 
-One corruption at one strength, or a whole benchmark in a published layout.
+It applies one corruption at one strength, or writes a whole benchmark in a published layout.
 """
 
 import sys
@@ -28,7 +28,7 @@ LAYOUT_INSTEAD = {
     "--variant": "the published corruptions are written",
     "--overwrite": "delete the files to regenerate",
 }
-"""The options that apply to one corruption only, and why they do not apply to a whole benchmark."""
+"""Options that apply to a single corruption only, with the reason why --layout rejects them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +117,12 @@ class CorruptSettings:
     jpeg_quality: Annotated[
         int | None,
         Option(
-            help="JPEG quality, 1 to 100; 85 (as ImageNet-C) if omitted.",
+            help="JPEG quality, 1 to 100; 85 (as in ImageNet-C) if omitted.",
             group="Output",
         ),
     ] = None
     overwrite: Annotated[
-        bool, Option(help="Overwrite results of other settings.", group="Output")
+        bool, Option(help="Overwrite images made with different settings.", group="Output")
     ] = False
 
     @property
@@ -150,7 +150,9 @@ class CorruptSettings:
         }
         for option, is_given in for_one_corruption.items():
             if is_given:
-                raise UsageError(f"{option} is not for --layout: {LAYOUT_INSTEAD[option]}.")
+                raise UsageError(
+                    f"{option} does not apply with --layout: {LAYOUT_INSTEAD[option]}."
+                )
         for_files = {
             "--format": self.format not in (None, "png"),
             "--jpeg-quality": self.jpeg_quality is not None,
@@ -171,7 +173,7 @@ class CorruptSettings:
 def corrupt(options: CorruptSettings) -> None:
     """Corrupt image files or folders of images.
 
-    With --layout, write a whole benchmark that loaders of ImageNet-C or CIFAR-10-C read.
+    With --layout, write a whole benchmark that loaders for ImageNet-C or CIFAR-10-C can read.
     """
     from eyechart.core.devices import find_device
     from eyechart.suites.folder import Settings

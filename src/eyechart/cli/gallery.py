@@ -1,4 +1,4 @@
-"""`eyechart gallery`: one image under every corruption of a suite, as an image or a page."""
+"""`eyechart gallery`: one image under every corruption of a suite, as a PNG or an HTML page."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ GALLERY_SUFFIXES = (".png", ".html")
 
 @dataclass(frozen=True, kw_only=True)
 class GallerySettings:
-    """The image, the corruptions and the files of a gallery."""
+    """The image, the corruptions and the output files of a gallery."""
 
     image: Annotated[
         Path, Option(help="An image file.", group="Data", metavar="IMAGE", is_argument=True)

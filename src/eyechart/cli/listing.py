@@ -1,4 +1,4 @@
-"""`eyechart list`: a table on a terminal, one name per line in a pipe."""
+"""`eyechart list`: print a table on a terminal, or one name per line in a pipe."""
 
 import sys
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def corruptions(
         str | None, typer.Option(help="Family or group: noise, blur, weather, …")
     ] = None,
 ) -> None:
-    """List corruptions; in a pipe only their names, one per line."""
+    """List corruptions; in a pipe, print only their names, one per line."""
     from eyechart.suites.catalogue import select
 
     entries = select(suite, family)

@@ -1,4 +1,4 @@
-"""`eyechart models`: checks of a model's preprocessing and accuracy."""
+"""`eyechart models`: check a model's preprocessing and accuracy."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -72,7 +72,7 @@ class CheckedModels(LoadingSettings):
 def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     """Check a model's preprocessing and accuracy before an evaluation.
 
-    Exit with status 1 if top-1 accuracy is below the published accuracy, or if another
+    Exit with status 1 if top-1 accuracy is below the published accuracy, or if a different
     preprocessing is significantly better.
     """
     from eyechart.cli.shared.progress import ProgressBars
@@ -90,7 +90,7 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     failures: list[str] = []
     with ProgressBars() as bars:
         images = _images(chosen.images, bars)
-        # the first call counts the outputs, by which a label map is chosen
+        # the first call counts the outputs, and a label map is chosen by their number
         for model in loaded:
             model(images.batch([0]))
         reject_unused(maps, loaded)
@@ -106,7 +106,7 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
 
 
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
-    """Return the labeled images, or the demo images; unlabeled ones are not read."""
+    """Return the labeled images, or the demo images; unlabeled images are not read."""
     from eyechart.images.demo import SOURCE, demo_images
     from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_listed
@@ -171,7 +171,7 @@ def _kept(checked: "ModelCheck", published_accuracy: float) -> str:
         return "not reached"
     if low > published_accuracy:
         return "exceeded; these images may be easier"
-    return "reached" if high >= published_accuracy else "reached within one point"
+    return "reached" if high >= published_accuracy else "reached within one percentage point"
 
 
 def _failures(checked: "ModelCheck") -> list[str]:

@@ -26,7 +26,7 @@ FORMATS = {"html": ".html", "md": ".md"}
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """The runs of a report, its other contents, and its format."""
+    """The runs in a report, its additional contents, and its format."""
 
     runs: Runs
     category: Annotated[
@@ -102,7 +102,7 @@ class ReportSettings:
     port: Annotated[int, Option(help="With --serve: port; 0 for any free one.", group="Output")] = 0
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together."""
+        """Raise a UsageError unless the settings are compatible with each other."""
         if self.serve and self.hide:
             raise UsageError("--hide applies to written reports only: omit it with --serve.")
         hidden_kinds(self.hide)
@@ -125,7 +125,7 @@ class ReportSettings:
 
     @property
     def kind(self) -> str:
-        """The format: as requested, or by the suffix of the file."""
+        """The requested format, or the format that the file's suffix implies."""
         ending = None if self.out is None else self.out.suffix.lower()
         if self.format is None:
             by_ending = {suffix: name for name, suffix in FORMATS.items()}
@@ -174,8 +174,8 @@ class ReportSettings:
 def report(settings: ReportSettings) -> None:
     """Write an HTML report, figures or a model card on finished runs.
 
-    Runs on the same test set are reported together; runs of ImageNet-C and VCR also compare the
-    rankings of both.
+    Runs on the same test set are reported together. With runs on ImageNet-C and VCR, the report
+    also compares the rankings by both suites.
     """
     report_runs(settings)
 

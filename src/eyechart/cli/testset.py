@@ -1,4 +1,4 @@
-"""`eyechart testset`: drawing, describing and rendering test sets."""
+"""`eyechart testset`: make, describe and render test sets."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +158,7 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
     console = console if console.is_terminal else Console(width=120)
     console.print(table)
     print(
-        f"A bin is covered by at least {min_per_bin} samples. 39 bins: as in the published"
+        f"A bin is covered if it has at least {min_per_bin} samples. 39 bins: as in the published"
         " tables; 40: as"
         " in the text of the paper; reached: bins with at least one sample."
     )
@@ -174,7 +174,7 @@ def _bars(histogram: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RenderSettings:
-    """A test set, the images that it was drawn from, and the output folder."""
+    """A test set, the images that it was sampled from, and the output folder."""
 
     testset: Annotated[
         Path,
@@ -189,7 +189,7 @@ class RenderSettings:
     images: Annotated[
         Path | None,
         Option(
-            help="Images that it was drawn from; 20 demo images if omitted.",
+            help="Images that the test set was sampled from; 20 demo images if omitted.",
             group="Data",
             metavar="PATH",
             path="folder or file",
@@ -235,4 +235,4 @@ def render(settings: RenderSettings) -> None:
             raise Stop(
                 f"Stopped: finished images are in {out}; run the same command again to resume."
             ) from None
-    print(f"{count} images in {out}, identical to those of the test set.")
+    print(f"{count} images in {out}, identical to the images of the test set.")

@@ -1,4 +1,4 @@
-"""`eyechart visual-change`: the visual change of an image or of a folder of images."""
+"""`eyechart visual-change`: measure the visual change of an image or of a folder of images."""
 
 import sys
 from contextlib import ExitStack, closing
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eyechart.visual_change.table import Row
 
 MOST_LINES = 40
-"""Longer lists are summarized on the terminal."""
+"""Maximum number of images listed on the terminal; longer lists are summarized."""
 
 WIDEST_NAME = 40
 MAP_NOTE = "map of visual change"
@@ -149,7 +149,7 @@ def _work(
 
 
 def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[ImagePair, Path]":
-    """Return the file of each pair's map; only maps are overwritten."""
+    """Return the file for each pair's map; existing files are overwritten only if they are maps."""
     from eyechart.images.image_files import read_note
 
     maps = {pair: map_to for pair in pairs}
@@ -203,12 +203,12 @@ def _print(rows: "list[Row]") -> None:
         return
     used = sorted({row.scales for row in rows})
     for scales in used:
-        # values of other scales are not comparable
+        # values with different numbers of scales are not comparable
         changes = [row.delta_v for row in rows if row.measurable and row.scales == scales]
         _print_summary(changes, f" of {scales} scales" if len(used) > 1 else "")
     lacking = sum(not row.measurable for row in rows)
     if lacking:
-        print(f"{_count(lacking)} with too little contrast for Δv, not counted.")
+        print(f"{_count(lacking)} with too little contrast for Δv, not included in the summary.")
 
 
 def _print_summary(values: list[float], of_scales: str) -> None:
@@ -222,7 +222,7 @@ def _print_summary(values: list[float], of_scales: str) -> None:
 
 
 def _kinds(row: "Row") -> list[str]:
-    """Return how the row's ruler differs from the default."""
+    """Return how the measurement in the row differs from the default."""
     from eyechart.visual_change.registry import DEFAULT_RULER
     from eyechart.visual_change.vif.pyramid import MOST_SCALES
 
@@ -235,7 +235,7 @@ def _kinds(row: "Row") -> list[str]:
 def _notes(row: "Row") -> str:
     notes = _kinds(row)
     if not row.measurable:
-        notes.append("the clean image is nearly constant, or a pure grating: no Δv")
+        notes.append("no Δv, because the clean image is nearly constant or a pure grating")
     if row.ill_conditioned and row.measurable:
         notes.append("ill-conditioned, computed in float64")
     return f"  ({'; '.join(notes)})" if notes else ""

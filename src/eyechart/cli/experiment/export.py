@@ -1,4 +1,4 @@
-"""`eyechart experiment export`: a study's database as files that other commands read."""
+"""`eyechart experiment export`: write a study's database as files that other commands read."""
 
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +38,7 @@ def export(
     done = write(folder, out, rules, include_excluded)
     noun = "participant" if done.n_participants == 1 else "participants"
     print(
-        f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses included, of"
+        f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses included, from"
         f" {done.n_participants:,} {noun}."
     )
     if done.reused:
@@ -47,7 +47,7 @@ def export(
         how = "are included as requested" if include_excluded else "are excluded"
         print(f"  {done.excluded:,} sessions violate a rule and {how}: see exclusions.csv.")
     if done.left_out:
-        print(f"  {done.left_out:,} single trials are excluded: see trial_left_out in trials.csv.")
+        print(f"  {done.left_out:,} trials are excluded: see trial_left_out in trials.csv.")
     if not done.counted:
         print("  No responses are included yet, so there is no human reference.")
     elif folder.config.kind == "same-different":

@@ -1,4 +1,4 @@
-"""`eyechart experiment new`: from a test set to a study that can be served."""
+"""`eyechart experiment new`: turn a test set into a study that can be served."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def config_fields() -> list[Field]:
-    """Return the settings of a study that are options, and those of recruiting sites."""
+    """Return the study settings that are command-line options, and those of the platforms."""
     chosen = Only(
         "kind", "name", "title", "k", "clean_k", "trials", "practice", "qualification", "catch",
         "contact", "payment",

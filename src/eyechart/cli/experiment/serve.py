@@ -18,7 +18,7 @@ StudyPath = Annotated[Path, typer.Argument(metavar="STUDY", parser=folder, help=
 
 
 def need_experiment() -> None:
-    """Raise a UsageError with the packages to install if some are missing."""
+    """Raise a UsageError that names the packages to install if any are missing."""
     from importlib.util import find_spec
 
     needed = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "cachetools", "itsdangerous")
@@ -31,7 +31,7 @@ def need_experiment() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """Where a study is served."""
+    """The address and port at which a study is served."""
 
     host: Annotated[str, Option(help="Address to listen on.", group=GROUP)] = "127.0.0.1"
     port: Annotated[
@@ -136,7 +136,7 @@ def withdraw(
     "eyechart experiment forget runs/study",
 )
 def forget(study: StudyPath) -> None:
-    """Delete the recruiting platforms' ids of all participants; keep responses."""
+    """Delete the platform ids of all participants; keep their responses."""
     need_experiment()
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
     from eyechart.experiment.storage.withdrawal import forget_identities

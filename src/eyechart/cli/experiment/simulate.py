@@ -14,7 +14,7 @@ from eyechart.experiment.simulate.psychometric import GROUP, Psychometric
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSettings:
-    """The number of simulated participants, and where they take part."""
+    """The number of simulated participants, and the folder for the copy of the study."""
 
     out: Annotated[
         Path,
@@ -29,7 +29,7 @@ class SimulationSettings:
         int, Option(help="Number of simulated participants.", group=GROUP, minimum=1)
     ] = 3
     spammers: Annotated[
-        int, Option(help="Number of them that respond at random.", group=GROUP, minimum=0)
+        int, Option(help="Number of participants that respond at random.", group=GROUP, minimum=0)
     ] = 0
     fast: Annotated[
         bool, Option(help="Simulate without a browser and without waiting.", group=GROUP)
@@ -82,5 +82,6 @@ def simulate(
         ends[outcome.state] = ends.get(outcome.state, 0) + 1
     print(f"{out}: {len(outcomes)} robots, {', '.join(f'{n} {name}' for name, n in ends.items())}.")
     if len(outcomes) < len(kinds):
-        print(f"The study was complete before the other {len(kinds) - len(outcomes)} took part.")
+        n_unused = len(kinds) - len(outcomes)
+        print(f"The study was complete before the other {n_unused} robots took part.")
     print(f"Next: eyechart experiment status {out}, or export.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eyechart.experiment.storage.experiment_folder import StudyFolder
 
 MOST_ROWS = 24
-"""Corruptions or pairs that fit on a screen."""
+"""Maximum number of corruptions or pairs shown on a screen."""
 
 
 @examples(
@@ -90,7 +90,7 @@ def _head(state: "StudyStatus") -> list[str]:
         reasons = ", ".join(f"{rule} {count:,}" for rule, count in state.reasons.items())
         lines.append(f"Excluded: {state.excluded:,} sessions ({reasons}).")
     if state.left_out:
-        lines.append(f"Excluded single trials: {state.left_out:,}.")
+        lines.append(f"Excluded individual trials: {state.left_out:,}.")
     if state.clean is not None:
         lines.append(
             f"Accuracy on clean images: {_rate(state.clean)}. Rates with 95 % confidence intervals."

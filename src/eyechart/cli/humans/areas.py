@@ -1,4 +1,4 @@
-"""`eyechart humans areas`: the robustness of humans."""
+"""`eyechart humans areas`: the robustness of humans, as areas under their curves."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,8 +56,8 @@ def areas(
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
     print(
         f"area: area under the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %:"
-        " bootstrap confidence intervals over images or participants. bounds: smallest and largest "
-        "possible area, for any curve in the ranges without responses."
+        " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
+        " possible area, for any curve in the ranges without responses."
     )
 
 

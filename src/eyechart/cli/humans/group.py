@@ -1,4 +1,4 @@
-"""`eyechart humans`: human references to compare models with; list, import, plot, compare."""
+"""`eyechart humans`: list, import, plot and compare the human references for models."""
 
 from eyechart.cli.humans import areas, place, plot, references, similar
 from eyechart.cli.shared.help import CommandLine

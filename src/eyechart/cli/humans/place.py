@@ -1,4 +1,4 @@
-"""`eyechart humans place`: the visual change of the published conditions on custom images."""
+"""`eyechart humans place`: measure the visual change of the published conditions on your images."""
 
 from pathlib import Path
 from typing import Annotated

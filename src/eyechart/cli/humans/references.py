@@ -70,7 +70,7 @@ def merge_references(
     ],
     out: ParquetOut,
 ) -> None:
-    """Merge human references into one file; pool responses to the same corruption."""
+    """Merge human references into one file, pooling responses to the same corruption."""
     from eyechart.humans.combined import merge
     from eyechart.humans.reference import find_reference
 
@@ -79,7 +79,7 @@ def merge_references(
         raise UsageError("Give at least two references to merge.")
     parts = [find_reference(name) for name in references]
     reference = _write(out, merge(parts))
-    print(f"{out}: {_choices(reference)}, of {', '.join(part.name for part in parts)}")
+    print(f"{out}: {_choices(reference)}, from {', '.join(part.name for part in parts)}")
     _print_experiments(reference)
 
 
@@ -109,7 +109,7 @@ def _print_experiments(reference: "Reference") -> None:
 
 
 def _line(reference: "Reference", experiment: str) -> str:
-    """Return the size of an experiment and the corruptions that it is a reference for."""
+    """Return a line with an experiment's size and the corruptions it is a reference for."""
     import numpy as np
 
     responses = reference.responses.only(reference.responses.corruption == experiment)
@@ -129,7 +129,7 @@ def _line(reference: "Reference", experiment: str) -> str:
     clean = ""
     if start is not None:
         clean = f", accuracy on clean images {start.rate:.3f}"
-        clean += "" if start.is_own else " (of other participants)"
+        clean += "" if start.is_own else " (from other participants)"
     return (
         f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
         f"{clean}; {_matched(reference, experiment)}"
@@ -137,7 +137,7 @@ def _line(reference: "Reference", experiment: str) -> str:
 
 
 def _matched(reference: "Reference", experiment: str) -> str:
-    """Return the corruptions of the suites that an experiment is a reference for, and how."""
+    """Return for which corruptions an experiment is a direct or a transferred reference."""
     from eyechart.humans.transfer import direct_names
     from eyechart.suites.suite import all_entries
 
@@ -154,5 +154,5 @@ def _matched(reference: "Reference", experiment: str) -> str:
             f"transferred to {', '.join(transferred)} ({alike.name} class, {alike.evidence})"
         )
     if not words:
-        return f"matches no corruption of a suite; used for a custom corruption named {experiment}"
+        return f"matches no corruption in a suite; used for a custom corruption named {experiment}"
     return "; ".join(words)

@@ -99,7 +99,7 @@ def balance(settings: BalanceSettings) -> None:
     """Print whether a benchmark weights robustness to its corruptions equally.
 
     Prints the mean corruption error (mCE) of every model that was trained on one corruption; the
-    closer these means, the more balanced the benchmark.
+    closer these means are to each other, the more balanced the benchmark is.
     """
     settings.check()
     drawn: StudyErrors | None = None
@@ -203,7 +203,7 @@ def _print_balance(name: str, errors: "Balance", drawn: "StudyErrors | None") ->
             for text, ends in zip((deviation, width), sure, strict=True)
         )
     print(
-        f"{name}, {errors.title}: standard deviation {deviation} (of the population), range"
+        f"{name}, {errors.title}: population standard deviation {deviation}, range"
         f" {width}, mean {100 * errors.spread.mean:.1f} over {len(errors.benchmark)} models."
         f" {errors.note}"
     )

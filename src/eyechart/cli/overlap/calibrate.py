@@ -1,4 +1,4 @@
-"""`eyechart overlap calibrate`: strengths at which a model keeps 95 % and 50 % of its accuracy."""
+"""`eyechart overlap calibrate`: find strengths that leave 95 % and 50 % of a model's accuracy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,8 +99,8 @@ class CalibrationSource(LoadingSettings):
 def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
     """Calibrate the strengths of corruptions for a model; write them as a suite.
 
-    Finds for every corruption the strengths at which R (accuracy divided by clean accuracy) is 0.95
-    and 0.5.
+    For every corruption, finds the strengths at which R (accuracy divided by clean accuracy) is
+    0.95 and 0.5.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -131,7 +131,7 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
 
 
 def _chosen(source: CalibrationSource) -> "Suite":
-    """Return the corruptions of all suites, or those named, as one suite."""
+    """Return the corruptions of all suites, or only the named ones, as one suite."""
     from eyechart.suites.suite import load_suite
     from eyechart.suites.suite_file import choose_entries
 
@@ -145,7 +145,7 @@ def _chosen(source: CalibrationSource) -> "Suite":
 def _load(
     source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
-    """Return the labeled images that are used; others are not read."""
+    """Return the labeled images that are used; other images are not read."""
     from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_listed
     from eyechart.pipeline.image_source import find_source

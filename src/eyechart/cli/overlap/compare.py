@@ -1,4 +1,4 @@
-"""`eyechart overlap compare`: agreement of two overlap matrices."""
+"""`eyechart overlap compare`: how well two overlap matrices agree."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def compare(
     *,
     settings: Annotated[MatrixSettings, Only("min_gain")],
 ) -> None:
-    """Compare two overlap matrices and the corruptions that they select."""
+    """Compare two overlap matrices and the corruptions selected from them."""
     from eyechart.overlap.matrix_comparison import compare_matrices
     from eyechart.overlap.matrix_file import find_matrix
 

@@ -1,4 +1,4 @@
-"""`eyechart overlap coverage`: corruptions of a benchmark that another one covers."""
+"""`eyechart overlap coverage`: which corruptions of a benchmark another benchmark covers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,10 +80,10 @@ class CoverageSettings:
 def coverage(
     settings: CoverageSettings, matrix_settings: Annotated[MatrixSettings, Only("min_gain")]
 ) -> None:
-    """Print which corruptions of one benchmark another one covers.
+    """Print which corruptions of one benchmark another benchmark covers.
 
     Uses the highest overlap and, if the table has models trained on all corruptions of a benchmark
-    (rows all:SUITE), their errors compared with those of the standard model.
+    (rows all:SUITE), compares their errors with the errors of the standard model.
     """
     check_latex(settings.latex)
     # compute everything before printing, so that an error does not follow half a result
@@ -157,7 +157,7 @@ class _Study:
     baseline: str | None
 
     def direct_tests(self, by: str, of: "Benchmark") -> "tuple[list[Direct], list[str]]":
-        """Return the tests of the model trained on all of a benchmark, and why some are missing."""
+        """Return the tests of the model trained on a whole benchmark, and why some are missing."""
         from eyechart.overlap.benchmark_coverage import direct_test
         from eyechart.overlap.error_intervals import direct_intervals
 

@@ -1,4 +1,4 @@
-"""Shared by the overlap commands: options, tables on the terminal, checks of output files."""
+"""Code shared by the overlap commands: options, terminal tables, checks of output files."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ BaselineName = Annotated[
 ]
 
 OURS = (",", "one,two,", "benchmark,form,")
-"""First characters of the tables that these commands write."""
+"""First characters of the tables that the overlap commands write."""
 
 
 def print_table(
@@ -50,7 +50,7 @@ def print_table(
     left: Collection[int] = (0,),
     last_apart: bool = False,
 ) -> None:
-    """Print a table as wide as the terminal; columns that do not fit follow below."""
+    """Print a table as wide as the terminal; columns that do not fit are printed below it."""
     from rich.markup import escape
 
     from eyechart.cli.shared.console import wide_console
@@ -69,7 +69,7 @@ def print_table(
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print each note on a line."""
+    """Print each note on its own line."""
     for note in notes:
         print(f"Note: {note}")
 
@@ -149,7 +149,7 @@ def write_latex(path: Path, text: str) -> None:
 
 
 def is_published(source: Path) -> bool:
-    """Whether the tables of the paper are requested; an existing path takes precedence."""
+    """Return whether the paper's tables are requested; an existing path takes precedence."""
     from eyechart.overlap.published_benchmarks import PUBLISHED
 
     return str(source) == PUBLISHED and not source.exists()

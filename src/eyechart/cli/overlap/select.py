@@ -1,4 +1,4 @@
-"""`eyechart overlap select`: the largest benchmark without overlap, as a list and as a suite."""
+"""`eyechart overlap select`: find the largest benchmark without overlap, as a suite."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,12 +98,12 @@ class SelectSettings:
     figure: FigureFile = None
 
     def check(self) -> None:
-        """Raise a UsageError unless the settings make sense together and files can be written."""
+        """Raise a UsageError unless the settings are compatible and the files can be written."""
         out = self.out
         if self.threshold is None and not self.every:
             raise UsageError("Give --threshold, such as 0.1, or --all.")
         if self.threshold is None and (out is not None or self.marked is not None):
-            raise UsageError("--out and --marked write one selection: give its --threshold.")
+            raise UsageError("--out and --marked write one selection: give a --threshold.")
         if out is not None and any(Path(name).resolve() == out.resolve() for name in self.suites):
             raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another.")
         if self.suites and out is None:
@@ -148,7 +148,7 @@ def select(
         _print_selection(selection)
     print_notes(matrix.notes)
     if suites and not settings.suites and not _has_suite(source):
-        print_notes(["Strengths are the published ones: give --suite if others were used."])
+        print_notes(["Published strengths are written: give --suite if others were used."])
     if selection is not None and out is not None:
         _write_benchmark(selection, suites, out, source)
     if selection is not None and marked is not None:
@@ -180,7 +180,8 @@ def _print_selection(selection: "Selection[str]") -> None:
         if len(selection.ties) > TIES:
             print(f"  … and {len(selection.ties) - TIES:,} more")
     if selection.left_out:
-        print(f"Not selectable, overlaps undetermined: {', '.join(selection.left_out)}.")
+        names = ", ".join(selection.left_out)
+        print(f"Not selectable, because overlaps are undetermined: {names}.")
 
 
 def _has_suite(matrix: Path) -> bool:
@@ -190,7 +191,7 @@ def _has_suite(matrix: Path) -> bool:
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
-    """Return the suites that define the corruptions: as given, the study's, or published."""
+    """Return the suites that define the corruptions: the given ones, the study's, or published."""
     from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite
@@ -208,7 +209,7 @@ def _write_benchmark(
 
     known = {entry.name for suite in suites for entry in suite}
     for name in selection.members:
-        # the same name in another suite is another corruption
+        # the same name in a different suite is a different corruption
         if name not in known:
             raise unknown_name("corruption in these suites:", name, known)
 

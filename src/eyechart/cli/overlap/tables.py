@@ -29,7 +29,7 @@ FEW = 12
 
 TESTS = "tests"
 INTERVALS, FIGURE = "overlap-intervals.csv", "overlap.png"
-"""Files of a study folder beside its matrix."""
+"""Names of the files in a study folder that are written with its matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)

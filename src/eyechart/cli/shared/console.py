@@ -24,7 +24,7 @@ def wide_console(markdown: bool = False) -> "Console":
 
 
 def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
-    """Return a fraction with its interval in percent: "61.5 (50.3–71.6)"; "–" for none."""
+    """Return a fraction with its interval in percent: "61.5 (50.3–71.6)"; "–" for None."""
     if share is None:
         return "–"
     low, high = share.interval if isinstance(share.interval, tuple) else share.interval()

@@ -1,4 +1,4 @@
-"""Options of commands that are derived from records of settings, see `eyechart.core.options`.
+"""Command options that are derived from settings records, see `eyechart.core.options`.
 
 A command takes the record as one argument; the command line shows the record's fields.
 """
@@ -18,13 +18,13 @@ from eyechart.core.options import GROUPS, Field, fields_of, has_options
 
 PATHS = {"folder": folder, "folder or file": folder_or_file}
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-"""The argument by which a command asks for Typer's context."""
+"""The parameter through which a command receives Typer's context."""
 
 
 class Only:
-    """The fields of a record that a command has options for.
+    """The fields of a record for which a command has options.
 
-    `usual`: a record with other defaults, also for fields without an option; as in
+    `usual` is a record with different defaults, also for fields without an option. Example:
     `Annotated[Recipe, Only("batch_size", "epochs", usual=RETRAINING)]`.
     """
 
@@ -41,10 +41,10 @@ class Only:
 
 
 class Typed:
-    """Options that a command gets as a mapping of the values that were typed.
+    """Options that a command receives as a mapping that contains only the values typed by the user.
 
-    For settings that can also be in a file: typed values override the file, which overrides the
-    defaults.
+    It is used for settings that can also come from a file: typed values override the file, and the
+    file overrides the defaults.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:
@@ -53,7 +53,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class _Derived:
-    """The options of a command's argument, and the function that builds its value from theirs."""
+    """The options for a command's argument, and the function that builds its value from them."""
 
     make: Callable[..., object]
     fields: list[Field]
@@ -69,7 +69,7 @@ class _Derived:
 
 
 def derived_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command for Typer: arguments that are records become an option for each field."""
+    """Return a command for Typer in which each record argument becomes one option per field."""
     signature = inspect.signature(command)
     takes_context = CONTEXT.name in signature.parameters
     parameters: list[inspect.Parameter] = [] if takes_context else [CONTEXT]
@@ -105,7 +105,7 @@ def _is_typed(context: typer.Context, name: str) -> bool:
 
 
 def _place_in_help(field: Field) -> tuple[bool, int, bool]:
-    """Return the sort key of an option; positional arguments keep the order of their record.
+    """Return the sort key of an option in help; positional arguments keep their record's order.
 
     In each group, the record's own options come before inherited ones.
     """
@@ -129,7 +129,7 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
 
 
 def _derived_from(annotation: object) -> _Derived | None:
-    """Return the options of an argument with this annotation; None if it has none."""
+    """Return the options for an argument with this annotation, or None if there are none."""
     extras: list[object] = []
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
@@ -178,7 +178,7 @@ def _parameter(field: Field) -> inspect.Parameter:
 
 
 def _typed_kind(field: Field) -> object:
-    """Return the type of an option; a tuple of any length is an option to be repeated."""
+    """Return the type of an option; a tuple of any length becomes a repeatable option."""
     if field.option.typed is not None:
         return field.option.typed
     arguments = get_args(field.type)

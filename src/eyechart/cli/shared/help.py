@@ -1,7 +1,7 @@
-"""Help of commands: plain aligned lines that fit the terminal, with examples at the end.
+"""Help texts of commands: plain aligned lines that fit the terminal, with examples at the end.
 
-Typer's boxes take a third of the width; here a group is a title and a line for each option. Long
-commands show their main options with --help and all of them with --help-all.
+Typer's boxes take a third of the width, so a group is shown as a title and a line for each option.
+Long commands show their main options with --help and all of them with --help-all.
 """
 
 import inspect
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 HELP_ALL = "--help-all"
 MANY_OPTIONS = 20
-"""Commands with more options than this hide the advanced ones until --help-all."""
+"""Commands with more options than this show the advanced ones only with --help-all."""
 
 MAX_WIDTH, MIN_WIDTH = 100, 40
 MAX_NAME_WIDTH = 22
-"""A longer option gets a line to itself, so that it does not squeeze the texts of the others."""
+"""Maximum width of an option name; a longer one gets its own line, above its text."""
 
 METAVARS = {int: "INT", float: "FLOAT", str: "NAME", Path: "PATH", bool: ""}
 OTHER_OPTIONS = "Options"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., None])
 Entry = tuple[str, str]
-"""A name and its text, which become a line or several."""
+"""A name and its text, which are printed on one or more lines."""
 
 
 def examples(*lines: str) -> Callable[[Decorated], Decorated]:
@@ -49,7 +49,7 @@ def examples(*lines: str) -> Callable[[Decorated], Decorated]:
 
 
 class HelpCommand(TyperCommand):
-    """A command that draws its own help."""
+    """A command that formats its own help."""
 
     @property
     def examples(self) -> tuple[str, ...]:
@@ -63,11 +63,11 @@ class HelpCommand(TyperCommand):
         return set(getattr(self.callback, "advanced", ()))
 
     def get_help_option_names(self, ctx: "Context") -> list[str]:
-        """Return the options that show help; short commands accept --help-all, too."""
+        """Return the options that show help; short commands also accept --help-all."""
         return [*super().get_help_option_names(ctx), HELP_ALL]
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
-        """Parse the command line; both kinds of help are one option, so note which was typed."""
+        """Parse the command line, and record which of --help and --help-all was typed."""
         ctx.meta[HELP_ALL] = HELP_ALL in args
         return super().parse_args(ctx, args)
 
@@ -87,7 +87,7 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """A group of commands that draws its own help: commands under headings."""
+    """A group of commands that formats its own help, with commands under headings."""
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Write the help text."""
@@ -108,13 +108,13 @@ class HelpGroup(TyperGroup):
 
 
 class CommandLine(typer.Typer):
-    """A group of commands, all of which draw their own help."""
+    """A group of commands, all of which format their own help."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(cls=HelpGroup, no_args_is_help=True, **options)
 
     def command(self, *arguments: Any, **options: Any) -> Callable[[Decorated], Decorated]:
-        """Return a decorator that adds a command, as Typer's does."""
+        """Return a decorator that adds a command, like Typer's own `command`."""
         return super().command(*arguments, **{"cls": HelpCommand, **options})
 
 
@@ -149,7 +149,7 @@ def _arguments(params: "Iterable[Parameter]") -> "list[Parameter]":
 
 
 def _usage(argument: "Parameter") -> str:
-    """Return an argument as it is typed: FILE, [FILE], FILE... or [FILE]..."""
+    """Return an argument as shown in the usage line: FILE, [FILE], FILE... or [FILE]..."""
     # metavars may have brackets and dots, which are added again in one style
     name = (argument.metavar or str(argument.name).upper()).strip("[]….")
     name = name if argument.required else f"[{name}]"
@@ -157,7 +157,7 @@ def _usage(argument: "Parameter") -> str:
 
 
 def _option_name(option: "Parameter", annotation: object) -> str:
-    """Return an option as it is typed: flags, short ones first, and a placeholder for the value."""
+    """Return an option as shown in help: flags, short ones first, and a value placeholder."""
     short = [flag for flag in option.opts if not flag.startswith("--")]
     # further long ones are former names, which still work
     long = [flag for flag in option.opts if flag.startswith("--")][:1]
@@ -168,7 +168,7 @@ def _option_name(option: "Parameter", annotation: object) -> str:
 
 
 def _metavar(annotation: object) -> str:
-    """Return the placeholder for a value of this type; for a list, that of one of its values."""
+    """Return the placeholder for a value of this type; for a list, for a single item."""
     if get_origin(annotation) in (Annotated, list, Union, UnionType):
         kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
         return _metavar(kinds[0])
@@ -186,7 +186,7 @@ def _text(param: "Parameter") -> str:
     """Return the help of an argument or option, with its default if there is one to show."""
     text = str(getattr(param, "help", None) or "")
     if param.required:
-        # a usage line shows already which arguments are required
+        # the usage line already shows which arguments are required
         return text if param.param_type_name == "argument" else f"{text} [required]".strip()
     default = _default(param)
     # non-breaking spaces keep a short default on one line
@@ -211,7 +211,7 @@ def _first_sentence(text: str | None) -> str:
 
 
 def _section_lines(sections: dict[str, list[Entry]]) -> Iterator[str]:
-    """Yield the lines of all sections, whose texts begin in one column."""
+    """Yield the lines of all sections, with all texts starting in the same column."""
     limit = min(MAX_NAME_WIDTH, _width() // 3)
     names = [name for entries in sections.values() for name, _ in entries if len(name) <= limit]
     column = max(map(len, names), default=limit) + 4
@@ -233,7 +233,7 @@ def _entry_lines(name: str, text: str, column: int) -> list[str]:
 
 
 def _example_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Yield examples; one that does not fit is continued after a backslash."""
+    """Yield the lines of the examples; a long example is continued after a backslash."""
     for example in lines:
         parts = wrap(
             example,

@@ -1,4 +1,4 @@
-"""Notes on images that were found, such as files that are skipped, for every command."""
+"""Notes on image files, such as skipped files, printed by every command."""
 
 import logging
 import sys
@@ -27,7 +27,7 @@ class _Printer(logging.Handler):
 
 @contextmanager
 def print_image_notes() -> Iterator[None]:
-    """Print what is logged about images while a command runs."""
+    """Print log messages about images while a command runs."""
     log, printer = logging.getLogger(NAME), _Printer()
     level, propagates = log.level, log.propagate
     log.addHandler(printer)

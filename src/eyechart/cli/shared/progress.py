@@ -14,7 +14,7 @@ INTERVAL_S = 10.0
 
 
 class ProgressBars:
-    """One bar after the other, for work that has several parts."""
+    """One progress bar after the other, for tasks that have several parts."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
@@ -31,7 +31,7 @@ class ProgressBars:
         self._open.close()
 
     def begin(self, title: str, total: int) -> Advance:
-        """End the current bar and return the callback of the next one."""
+        """End the current bar, start the next one and return its callback."""
         self._open.close()
         return self._open.enter_context(progress_bar(title, total))
 
@@ -124,7 +124,7 @@ class ProgressLines:
             _print_line(message)
 
     def line(self) -> str:
-        """Return what is done, and the rate and the time left once they are known."""
+        """Return the number of finished steps, with the rate and the time left once known."""
         with self._lock:
             text = f"{self._title}: {self._counts()}"
             start, n_before = self._first or (self._latest, self._n_done)
@@ -145,7 +145,7 @@ class ProgressLines:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in words of two units at most.
+    """Return a duration as text, with at most two units.
 
     Example:
         >>> _duration(42.4), _duration(200), _duration(7_300)

@@ -1,4 +1,4 @@
-"""How a subcommand ends early: with a sentence for the user and one of these exit statuses."""
+"""Ending a subcommand early, with a sentence for the user and one of these exit statuses."""
 
 from pathlib import Path
 
@@ -8,16 +8,16 @@ FAILED = 1
 """Exit status if a requested check fails: `--fail-under`, `models check`."""
 
 USAGE = 2
-"""Exit status of bad input."""
+"""Exit status for invalid input."""
 
 BUG = 70
-"""Exit status of an internal error (EX_SOFTWARE of sysexits.h)."""
+"""Exit status for an internal error (EX_SOFTWARE in sysexits.h)."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in shells: 128 plus the number of the signal."""
+"""Exit status after Ctrl-C, as in shells: 128 plus the signal number."""
 
 BROKEN_PIPE = 141
-"""Exit status if the reader of a pipe has gone."""
+"""Exit status if the program that reads the output pipe has ended."""
 
 
 class Stop(Exception):
@@ -29,7 +29,7 @@ class Stop(Exception):
 
 
 def stopped(where: Path, result: str) -> Stop:
-    """Return the exception that ends a command after Ctrl-C; `result`: the output that was kept."""
+    """Return the exception that ends a command after Ctrl-C; `result` names the output kept."""
     # a folder that contains only this command's lock is removed with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():

@@ -43,7 +43,7 @@ def style(
     """Train without a style and test on it.
 
     Also tests on familiar styles of the same classes (images held out of training). The defaults
-    are those of ICONS-50. Run the same command again to resume.
+    are the settings used for ICONS-50. Run the same command again to resume.
     """
     from eyechart.structure.folds import style_folds
     from eyechart.structure.holdout_study import HoldoutStudy
@@ -79,8 +79,8 @@ def subclass(
 ) -> None:  # fmt: skip
     """Train without some subclasses and test on them.
 
-    Also tests on familiar subclasses. The defaults are those of the published experiments. Run the
-    same command again to resume.
+    Also tests on familiar subclasses. The defaults are the settings of the published experiments.
+    Run the same command again to resume.
     """
     from eyechart.structure.cifar100 import load_cifar100
     from eyechart.structure.held_out_names import read_names
@@ -116,7 +116,7 @@ def subclass(
 def _subclass_folds(
     kinds: "HoldoutImages", settings: SubclassSettings, names: list[str]
 ) -> "tuple[list[Fold], tuple[str, ...]]":
-    """Return what is held out, with notes; `names`: the requested subclasses."""
+    """Return the folds to hold out, and notes; `names` are the requested subclasses."""
     from eyechart.structure.cifar100 import published_order
     from eyechart.structure.folds import named_fold, subclass_folds
     from eyechart.structure.held_out_names import hold_named, hold_published
@@ -199,7 +199,7 @@ def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
 
 
 def show_results(results: "HoldoutResults") -> None:
-    """Print the accuracies of a study, a line for each fold and one for their mean."""
+    """Print the accuracies of a study: a line for each fold, and a line for their mean."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""`eyechart structure icons`: datasets of icons, drawn from freely licensed packages or read."""
+"""`eyechart structure icons`: build icon datasets from free packages or the original ICONS-50."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from eyechart.structure.icons.icon_builder import Built
 
-app = CommandLine(help="Build datasets of icons of 50 classes in several styles.")
+app = CommandLine(help="Build icon datasets with 50 classes in several styles.")
 
 
 @app.command("build")
@@ -42,7 +42,7 @@ def build(
         list[str] | None, typer.Option(help="Only this style; repeatable; all eight if omitted.")
     ] = None,
 ) -> None:
-    """Draw icons of the 50 classes of ICONS-50 in eight styles.
+    """Draw icons for the 50 classes of ICONS-50 in eight styles.
 
     Without --from, npm downloads nine packages (27 MB) into FOLDER.npm, where the next run finds
     them. Run the same command again to resume.
@@ -59,7 +59,7 @@ def build(
     named = out if out.name not in ("", "..") else out.resolve()
     packages = source or named.parent / f"{named.name}.npm"
     if source is None:
-        print(f"Packages come from npm, into {packages}.")
+        print(f"Packages are downloaded with npm into {packages}.")
     with ProgressBars() as bars:
         try:
             built = build_icons(
@@ -118,7 +118,7 @@ def _tell(built: "Built") -> None:
             f"{count} of {second} as of {first}"
             for (first, second), count in built.repeated.most_common()
         )
-        print(f"Drawings shared by two styles, kept in one: {pairs}.")
+        print(f"Drawings shared by two styles, kept in one style only: {pairs}.")
     else:
         print("No two styles share a drawing.")
     if built.broken:

@@ -1,4 +1,4 @@
-"""`eyechart structure report`: structure studies as an HTML report."""
+"""`eyechart structure report`: write an HTML report on structure studies."""
 
 from pathlib import Path
 from typing import Annotated

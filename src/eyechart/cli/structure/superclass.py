@@ -1,4 +1,4 @@
-"""`eyechart structure superclass`: pretrained networks on unseen subclasses of superclasses."""
+"""`eyechart structure superclass`: test pretrained networks on unseen subclasses."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -35,10 +35,10 @@ def superclass(
     ],
     loading: LoadingSettings,
 ) -> None:  # fmt: skip
-    """Tune models on familiar subclasses of superclasses and test on unseen ones.
+    """Fine-tune models on familiar subclasses of superclasses and test on unseen ones.
 
-    Subclasses in ImageNet-1K are seen, others unseen. The defaults are those of the published
-    experiment. Run the same command again to resume, or with more models to add them.
+    Subclasses in ImageNet-1K are seen, all others unseen. The defaults are the settings of the
+    published experiment. Run the same command again to resume, or with more models to add them.
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
@@ -60,7 +60,7 @@ def superclass(
 
 
 def _sort(settings: SuperclassSettings) -> "Sorted":
-    """Return the images by superclass, and by whether the models have seen their subclass."""
+    """Return the images grouped by superclass, and by whether their subclass is seen or unseen."""
     from eyechart.images.image_list import find_images
     from eyechart.structure.hypernyms import read_hypernyms
     from eyechart.structure.superclasses import (
@@ -95,7 +95,7 @@ def _run(
     load: "Load",
     device: "torch.device",
 ) -> "SuperclassResults":
-    """Tune and test the models."""
+    """Fine-tune and test the models."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.superclass_images import load_split
     from eyechart.structure.superclass_scores import score_superclasses
@@ -129,7 +129,7 @@ MOST_SHOWN = 4
 
 
 def _show_superclasses(results: "SuperclassResults") -> None:
-    """Print a line for each model, and one for each superclass if there is room."""
+    """Print a line for each model, and if there is room, a line for each superclass."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table

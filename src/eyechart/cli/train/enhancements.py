@@ -1,4 +1,4 @@
-"""`eyechart train enhancements`: ways to make a network more robust, compared."""
+"""`eyechart train enhancements`: compare ways to make a network more robust."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,10 +35,10 @@ def enhancements(
     ],
     loading: LoadingSettings,
 ) -> None:  # fmt: skip
-    """Enhance a network as the ImageNet-C paper does and compare the errors.
+    """Apply the enhancements of the ImageNet-C paper to a network and compare the errors.
 
-    CLAHE, denoising, stability training, ten-crop and other networks. The network is trained first
-    unless --pretrained is given. Run the same command again to resume.
+    Tests CLAHE, denoising, stability training, ten-crop and other networks. The network is trained
+    first unless --pretrained is given. Run the same command again to resume.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device

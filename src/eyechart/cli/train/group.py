@@ -1,4 +1,4 @@
-"""`eyechart train`: training of networks on clean and corrupted images."""
+"""`eyechart train`: train networks on clean and corrupted images."""
 
 from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.train import enhancements, network, retrain, style, table

@@ -60,7 +60,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
             train(Training(start, data, recipe, mixture), where, out, progress)
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: the training state is beside {out}; run the same command again to"
+                f"Stopped: the training state is next to {out}; run the same command again to"
                 " resume."
             ) from None
     if not is_first_process():

@@ -42,7 +42,7 @@ def retrain(
 ) -> None:  # fmt: skip
     """Retrain a model on corruptions; print its scores before and after.
 
-    The defaults are those of the VCR paper: 12,000 images, five epochs, all parameters. Run
+    The defaults are the settings of the VCR paper: 12,000 images, five epochs, all parameters. Run
     the same command again to resume.
     """
     from eyechart.core.devices import find_device

@@ -1,4 +1,4 @@
-"""`eyechart train style-transfer`: the network behind the corruption style_transfer."""
+"""`eyechart train style-transfer`: train the network for the corruption style_transfer."""
 
 from typing import Annotated
 
@@ -24,9 +24,9 @@ def style_transfer(
     ],
     loading: LoadingSettings,
 ) -> None:
-    """Train the style transfer network of the corruption style_transfer.
+    """Train the network for the corruption style_transfer.
 
-    For the suite imagenet-c-extra. Run the same command again to resume.
+    The corruption is part of the suite imagenet-c-extra. Run the same command again to resume.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -64,7 +64,7 @@ def style_transfer(
             )
         except KeyboardInterrupt:
             raise Stop(
-                f"Stopped: the training state is beside {out}; run the same command again to"
+                f"Stopped: the training state is next to {out}; run the same command again to"
                 " resume."
             ) from None
         write_styles(styles, out)

@@ -1,4 +1,4 @@
-"""`eyechart train table`: scores of several retrained models, also as LaTeX."""
+"""`eyechart train table`: print the scores of several retrained models, also as LaTeX."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ def table(
         typer.Option(metavar="FILE.tex", parser=folder_or_file, help="Also write a LaTeX table."),
     ] = None,
 ) -> None:
-    """Print the scores of retrained models, before and after."""
+    """Print the scores of retrained models before and after retraining."""
     from rich.markup import escape
 
     from eyechart.cli.shared.console import wide_console
