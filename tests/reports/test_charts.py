@@ -187,7 +187,7 @@ def test_humans_corrected_for_chance_are_not_on_the_axes_of_plain_rates(report):
     charts = charts_of(replace(report, parts=(replace(part, models=tuple(models)),)))
     curves = of_kind(charts, "curves")
     assert not [t for _, t in traces(curves) if t["meta"]["model"] == "humans"]
-    assert any("another scale" in chart.alt for chart in curves)
+    assert any("different scale" in chart.alt for chart in curves)
     layouts = [chart.spec["layout"] for chart in of_kind(charts, "areas")]
     assert layouts and all(
         "corrected for chance" in own["yaxis"]["title"]["text"] for own in layouts
@@ -537,7 +537,7 @@ def test_empty_cells_are_undetermined_and_scores_may_exceed_one(tmp_path, report
     assert "fog and rain overlap most, 1.25; gray cells are undetermined" in chart.alt
     none = OverlapPanel(("fog", "rain"), ((np.nan, np.nan), (np.nan, np.nan)), ("fog", "rain"))
     (chart,) = of_kind(charts_of(report, none), "overlap")
-    assert "none of them is determined" in chart.alt
+    assert "all scores are undetermined" in chart.alt
 
 
 def test_clustering_puts_corruptions_that_overlap_beside_each_other():
@@ -562,7 +562,7 @@ def test_clustering_puts_corruptions_that_overlap_beside_each_other():
         ("", "at least two corruptions"),
         ("name,fog\nfog,1\n", "at least two corruptions"),
         (GOOD.replace("fog,1,0.25", "snow,1,0.25"), "fog across and snow down"),
-        (GOOD.removesuffix("blur,0.5,0,1,yes\n"), "3 across and 2 down"),
+        (GOOD.removesuffix("blur,0.5,0,1,yes\n"), "3 names across and 2 down"),
         (GOOD.replace("0.25,0.5,yes", "0.25,yes"), "5 cells in every row, got 4"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "of at least 0, or empty cells"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,-0.5,no"), "got '-0.5' in the row of rain"),

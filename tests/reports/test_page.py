@@ -268,7 +268,7 @@ def test_two_tests_are_compared_by_their_ranks(made):
     assert report.discrete is not None
     assert page.table("ranks-discrete").rows
     heads = [text for tag, text in page.headings if tag == "h3"]
-    assert any("order of models" in text for text in heads)
+    assert any("ranking of models" in text for text in heads)
 
 
 # What may run, what may not

@@ -227,8 +227,8 @@ ONE = {"fog": 0.4}
     ("words", "call"),
     [
         ("fog' must be between 0 and 1, got 76.7: divide percent", lambda: share({"fog": 76.7})),
-        ("share between 0 and 1, got nan", lambda: share({"fog": float("nan")})),
-        ("share between 0 and 1, got -0.1", lambda: share({"fog": -0.1})),
+        ("must be between 0 and 1, got nan", lambda: share({"fog": float("nan")})),
+        ("must be between 0 and 1, got -0.1", lambda: share({"fog": -0.1})),
         ("must be a number, got 'x'", lambda: share({"fog": "x"})),
         ("must be one number or five", lambda: share({"fog": [0.1, 0.2]})),
         ("given for severities 1…5, got", lambda: share({"fog": {1: 0.1, 6: 0.2}})),
