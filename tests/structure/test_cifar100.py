@@ -298,7 +298,7 @@ def test_a_pickle_that_asks_for_a_command_runs_nothing(tmp_path, run):
 def test_a_pickle_that_asks_for_anything_else_is_rejected(tmp_path, asked):
     folder = write_archive(tmp_path / "c")
     (folder / "train").write_bytes(f"c{asked}\n(S'1'\ntR.".encode())
-    with pytest.raises(UsageError, match=f"it asks for {asked.replace(chr(10), '.')}"):
+    with pytest.raises(UsageError, match=f"it refers to {asked.replace(chr(10), '.')}"):
         load_cifar100(folder, NoProgress())
 
 

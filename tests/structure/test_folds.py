@@ -420,7 +420,7 @@ def test_a_class_whose_other_images_are_one_drawing_is_rejected():
 def test_a_class_with_one_style_is_rejected_unless_another_style_is_held_out():
     rows = [Row("a", style, "x") for style in "pppqqq"] + [Row("b", "q", "x")] * 4
     kinds = in_memory([replace(row, drawing=number) for number, row in enumerate(rows)])
-    with pytest.raises(UsageError, match="'b' has images of one style only, 'q'"):
+    with pytest.raises(UsageError, match="'b' has images of only one style, 'q'"):
         style_folds(kinds)
     (fold,) = style_folds(kinds, ["p"])
     assert fold.held == ("p",) and len(fold.held_out) == 3

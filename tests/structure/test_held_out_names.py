@@ -86,7 +86,7 @@ def test_other_names_of_the_same_emoji_are_found_and_said():
     held = hold_published(in_memory(numbered(icons(given))))
     assert set(held.subclasses) == {f"Thing/{name}" for name in given}
     renamed, missing = held.notes
-    assert "Closest match for 14 of the 50" in renamed
+    assert "14 of the 50 published subclasses have other names" in renamed
     assert "face_throwing_a_kiss is face_blowing_a_kiss" in renamed
     assert "chequered_flag is checkered_flag" in renamed
     assert "rabbit_face (1 of the 50" in missing
@@ -160,4 +160,4 @@ def test_the_command_says_and_records_what_stands_for_published_names(run, tmp_p
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == "32x32"
     for note in results["notes"]:
         assert f"Note: {note}" in told.out
-    assert "Closest match for" in results["notes"][0] and "(10 of the 50" in results["notes"][1]
+    assert "matched with the closest ones" in results["notes"][0] and "(10 of the 50" in results["notes"][1]

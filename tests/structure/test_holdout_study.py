@@ -202,7 +202,7 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
         read_holdout_results(tmp_path)
     for content in ("[]", "{", "{}", '{"kind": 3}'):
         (tmp_path / "results.json").write_text(content)
-        with pytest.raises(UsageError, match=r"cannot be read .* eyechart structure wrote"):
+        with pytest.raises(UsageError, match=r"cannot be read .* written by eyechart structure"):
             read_holdout_results(tmp_path)
 
 
@@ -216,7 +216,7 @@ def test_results_of_schema_1_are_of_another_version_and_not_damaged(study, tmp_p
         read_holdout_results(tmp_path)
     # results of an evaluation are of no study, whatever their schema
     (tmp_path / "results.json").write_text('{"schema": 5, "models": []}')
-    with pytest.raises(UsageError, match=r"cannot be read .* eyechart structure wrote"):
+    with pytest.raises(UsageError, match=r"cannot be read .* written by eyechart structure"):
         read_holdout_results(tmp_path)
 
 
@@ -427,7 +427,7 @@ def rejected(run, tmp_path, *given, words=()):
 def test_a_class_with_one_style_is_one_sentence(run, tmp_path):
     rows = [row for row in colors(2) if row.label != "red" or row.style == "pale"]
     where = write_rows(tmp_path, rows, tinted)
-    words = "'red' has images of one style only, 'pale'", "remove the class"
+    words = "'red' has images of only one style, 'pale'", "remove the class"
     rejected(run, tmp_path, "style", "--images", where, words=words)
 
 
@@ -483,7 +483,7 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
         ("subclass", ("--hold", "calm"), ("in one fold: omit",)),
         ("subclass", ("--hold", "clam", "--folds", 1), ("Unknown subclass 'clam'", "'calm'")),
         ("subclass", ("--hold", "no.txt", "--folds", 1), ("No such file: no.txt",)),
-        ("subclass", ("--hold", "calm", "--hold", "calm", "--folds", 1), ("named once",)),
+        ("subclass", ("--hold", "calm", "--hold", "calm", "--folds", 1), ("named only once",)),
         (
             "subclass",
             ("--hold", "calm", "--order", "published", "--folds", 1),
@@ -510,7 +510,7 @@ def test_options_that_cannot_be_are_one_sentence(home, run, tmp_path, kind, more
 
 
 def test_neither_images_nor_cifar_100_is_one_sentence(run, tmp_path):
-    rejected(run, tmp_path, "subclass", words=["Give either --images or --cifar100."])
+    rejected(run, tmp_path, "subclass", words=["Pass either --images or --cifar100."])
     rejected(run, tmp_path, "style", words=["--images"])
 
 
@@ -574,7 +574,7 @@ def test_a_study_needs_seeds_each_once(home, tmp_path):
     folds = tuple(style_folds(kinds, ["pale"]))
     for seeds in ((), (1, 1)):
         own = HoldoutStudy("style", folds, "textures:network", Recipe(epochs=1), seeds)
-        with pytest.raises(UsageError, match="Seeds must be whole numbers, each once"):
+        with pytest.raises(UsageError, match="Seeds must be different whole numbers"):
             run_study(own, kinds, CPU, tmp_path / "out", NoProgress())
     assert not (tmp_path / "out").exists()
 

@@ -743,7 +743,7 @@ def test_an_npm_that_does_not_prediction_is_one_sentence(run, out, npm, monkeypa
     monkeypatch.setattr(npm_packages, "PATIENCE", 0.2)
     npm("exec sleep 20")
     told = run("structure", "icons", "build", "--out", out, *two())
-    assert_rejected(told, "Cannot download unicode-emoji-json", "nothing came", "--from")
+    assert_rejected(told, "Cannot download unicode-emoji-json", "no reply", "--from")
 
 
 def test_an_npm_that_brings_nothing_is_one_sentence(run, out, npm):

@@ -1,4 +1,4 @@
-"""Held-out styles, subclasses and superclasses; `icons` builds the dataset of icons.
+"""Studies of held-out styles, subclasses and superclasses; `icons` builds the dataset of icons.
 
-Training and prediction loops are those of `training` and `predictions`.
+The training and prediction loops come from the packages `training` and `predictions`.
 """

@@ -8,7 +8,7 @@ ALLOWED = frozenset(
     {
         ("numpy", "ndarray"),
         ("numpy", "dtype"),
-        # NumPy 2 renamed numpy.core to numpy._core; there are files of both.
+        # NumPy 2 renamed numpy.core to numpy._core; files with either name exist.
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy.core.multiarray", "scalar"),
@@ -18,15 +18,15 @@ ALLOWED = frozenset(
         ("_codecs", "encode"),
     }
 )
-"""Classes and functions that arrays are unpickled with; anything else could run code."""
+"""Classes and functions needed to unpickle arrays; anything else could run code."""
 
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return one of the few things that arrays are made with."""
-        # Unpickling runs whatever a file names, so only the constructors of arrays are allowed.
+        """Return one of the allowed classes and functions; raise for any other."""
+        # Unpickling runs any code that a file names, so only constructors of arrays are allowed.
         if (module, name) not in ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise pickle.UnpicklingError(f"it refers to {module}.{name}")
         return super().find_class(module, name)
 
 
@@ -34,6 +34,6 @@ def read_pickle(content: bytes, encoding: str = "bytes") -> Any:
     """Return the content of a pickle; raise a ValueError if it cannot be read safely."""
     try:
         return _Plain(io.BytesIO(content), encoding=encoding).load()
-    # Damaged pickles raise almost any exception; callers get one kind.
+    # Damaged pickles can raise almost any exception; callers get a ValueError.
     except Exception as error:
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None

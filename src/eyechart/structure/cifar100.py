@@ -1,4 +1,4 @@
-"""CIFAR-100 as published by its authors: 100 fine classes in 20 coarse ones, as pickles."""
+"""Read CIFAR-100 as published by its authors: pickles with 100 fine classes in 20 coarse ones."""
 
 import hashlib
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ PUBLISHED = (
     (75, 63, 66, 64, 34), (77, 26, 45, 99, 79), (11, 2, 35, 46, 98), (29, 93, 27, 78, 44),
     (65, 50, 74, 36, 80), (56, 52, 47, 59, 96), (8, 58, 90, 13, 48), (81, 69, 41, 89, 85),
 )  # fmt: skip
-"""Fine classes of each coarse class, in the order in which the published experiment holds them out
-(Hendrycks & Dietterich): the first one, two or three of each.
+"""Fine classes of each coarse class, in the order in which the published experiment (Hendrycks &
+Dietterich) holds them out: the first one, two or three fine classes of each coarse class.
 """
 
 
 def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
-    """Return CIFAR-100 with coarse classes and fine subclasses; its test set is never trained on.
+    """Return CIFAR-100 with coarse classes and fine subclasses; its test set is for testing only.
 
-    `folder` contains the files train, test and meta, or is the folder above.
+    `folder` contains the files train, test and meta, or a subfolder with these files.
     """
     # The archive unpacks into a subfolder; either level is accepted.
     where = folder if (folder / "train").is_file() else folder / FOLDER
@@ -51,7 +51,7 @@ def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
         step = progress.begin(f"CIFAR-100, {part}", len(pixels))
         for number, (image, kind, group) in enumerate(zip(pixels, kinds, groups, strict=True)):
             kept[len(listed)] = torch.from_numpy(image.copy())
-            # There are no files per image, so that an image is identified by its pixels.
+            # Images are not separate files, so an image is identified by its pixels.
             digests.append(hashlib.sha256(image.tobytes()).hexdigest())
             name = f"{part}/{number}"
             listed.append(ListedImage(path, name, coarse[group], subclass=fine[kind]))
@@ -72,14 +72,14 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
                     (b"fine_label_names", b"coarse_label_names"))  # fmt: skip
     if (len(fine), len(coarse)) != (100, len(PUBLISHED)):
         raise UsageError(
-            f"The published order applies to CIFAR-100's 20 classes, but {where} has {len(coarse)} "
-            f"of {len(fine)}: use --order random."
+            f"The published order applies to CIFAR-100's 20 classes with 100 subclasses, but "
+            f"{where} has {len(coarse)} with {len(fine)}: use --order random."
         )
     order = {
         label: [subclass_of(label, fine[number]) for number in numbers]
         for label, numbers in zip(coarse, PUBLISHED, strict=True)
     }
-    # Other groupings of the 100 classes exist; the published order is of the original one.
+    # Other groupings of the 100 classes exist; the published order is for the original one.
     if set(kinds.names("subclass")) != {name for names in order.values() for name in names}:
         raise UsageError(
             f"The published order applies to CIFAR-100, but {where} groups its classes "
@@ -93,7 +93,7 @@ def _read(path: Path) -> Mapping[bytes, object]:
         content = read_pickle(path.read_bytes())
     except OSError as error:
         raise UsageError(
-            f"Cannot read {path}: {error.strerror}; give the folder of CIFAR-100's python version,"
+            f"Cannot read {path}: {error.strerror}; pass the folder of CIFAR-100's python version,"
             " with the files train, test and meta."
         ) from None
     except ValueError as error:
@@ -102,7 +102,7 @@ def _read(path: Path) -> Mapping[bytes, object]:
         ) from None
     if not isinstance(content, dict):
         raise UsageError(f"{path} is not a file of CIFAR-100's python version: download it again.")
-    # Pickles of Python 2 have bytes as keys, those of Python 3 strings.
+    # Pickles written by Python 2 have bytes as keys, those written by Python 3 have strings.
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 
 
@@ -123,7 +123,7 @@ def _part(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     content = _read(path)
     try:
-        # A row of the file has all red values of an image, then the green and the blue ones.
+        # A row of the file has all red values of an image, then all green and all blue values.
         pixels = np.asarray(content[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
         kinds = np.asarray(content[b"fine_labels"], dtype=np.int64)
         groups = np.asarray(content[b"coarse_labels"], dtype=np.int64)

@@ -10,25 +10,25 @@ from scipy.fft import dctn
 from eyechart.core.progress import Advance, no_advance
 
 SIDE, KEPT = 32, 8
-"""Side in pixels of the image that is hashed, and number of lowest DCT frequencies per axis."""
+"""Side in pixels of the image that is hashed, and number of DCT frequencies used per axis."""
 
 FARTHEST = 16
-"""Maximum Hamming distance (of 63 bits) between hashes of near-duplicates."""
+"""Maximum Hamming distance between the 63-bit hashes of near-duplicates."""
 
 MOST_APART = 0.03
-"""Maximum mean color difference, relative to full scale, of near-duplicates."""
+"""Maximum mean color difference between near-duplicates, relative to full scale."""
 
 REPORT_EVERY = 200
 """Number of images between progress updates."""
 
 WHITE = 0.98
-"""Color values from here on count as white background."""
+"""Color values of at least this count as white background."""
 
 Pixels = NDArray[np.uint8]
 
 
 def as_small(image: Pixels) -> Pixels:
-    """Return an image (H, W, 3) at the size that is hashed, to save memory."""
+    """Return an image (H, W, 3) at the size used for hashing, to save memory."""
     return np.asarray(Image.fromarray(image).resize((SIDE, SIDE), Image.Resampling.BOX))
 
 
@@ -40,12 +40,12 @@ def small(image: Pixels) -> NDArray[np.float32]:
 def perceptual_hash(image: Pixels) -> int:
     """Return a 63-bit hash that barely changes under scaling and compression.
 
-    Each bit is whether a low DCT frequency of the gray values is above the median.
+    Each bit says whether a low-frequency DCT coefficient of the gray values exceeds the median.
     """
     gray = small(image) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     # The first coefficient is the mean brightness, which does not depend on shape.
     waves = dctn(gray, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
-    # Compared with the median, half of the bits are set whatever the contrast.
+    # With the median as threshold, half of the bits are set at any contrast.
     bits = waves > np.median(waves)
     return sum(1 << bit for bit in np.flatnonzero(bits).tolist())
 
@@ -53,7 +53,7 @@ def perceptual_hash(image: Pixels) -> int:
 def near_duplicates(
     images: Sequence[Pixels], mirrored: bool = False, advance: Advance = no_advance
 ) -> NDArray[np.int64]:
-    """Return all pairs of indices of near-duplicates, (M, 2), smaller index first.
+    """Return the index pairs (M, 2) of all near-duplicates, smaller index first.
 
     Args:
         images: Images (H, W, 3).
@@ -85,7 +85,7 @@ def near_duplicates(
 
 
 def _apart(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
-    """Return the mean color difference of two images, without common white background."""
-    # Icons are mostly white background, which would hide differences in the mean.
+    """Return the mean color difference of two images, ignoring their common white background."""
+    # Icons are mostly white background, which would make every mean difference small.
     is_drawn = (one.min(axis=2) < WHITE) | (two.min(axis=2) < WHITE)
     return float(np.abs(one - two)[is_drawn].mean()) if is_drawn.any() else 0.0

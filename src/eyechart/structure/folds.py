@@ -1,4 +1,4 @@
-"""Folds of hold-out studies: what is held out, trained on, and tested as familiar."""
+"""Folds of hold-out studies: which images are held out, trained on, and tested as familiar."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from eyechart.structure.holdout_images import HoldoutImages
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One training and its two tests, as indices of images.
+    """Image indices for one training and its two tests.
 
     Attributes:
         name: Name of the fold.
         held: Styles or subclasses that are held out.
         train: Images to train on, without near-duplicates of test images.
         held_out: Test images of held-out styles or subclasses.
-        familiar: Other test images, as many per class as held-out ones if there are enough.
+        familiar: Other test images, as many per class as are held out, if there are enough.
         copies: Number of near-duplicates removed from training.
     """
 
@@ -36,12 +36,12 @@ class Fold:
 
 
 def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
-    """Return one fold per style, or per named style, with all its images held out."""
+    """Return one fold for each style (or each style in `only`), which holds out all its images."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
     if len(known) < 2:
         raise UsageError(
-            f"All images of {kinds.data.images.source} have the same style, {known[0]!r}: give "
+            f"All images in {kinds.data.images.source} have the same style, {known[0]!r}: use "
             "images of at least two styles."
         )
     for name in only:
@@ -51,10 +51,10 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
     names = kinds.data.class_names
     for number, label in enumerate(names):
         class_styles = set(styles[kinds.labels == number].tolist())
-        # A class in a single style would be missing from the training set of that fold.
+        # A class with a single style would be missing from the training set of that fold.
         if len(class_styles) == 1 and class_styles <= set(chosen):
             raise UsageError(
-                f"The class {label!r} has images of one style only, {class_styles.pop()!r}, so no "
+                f"The class {label!r} has images of only one style, {class_styles.pop()!r}, so no "
                 "training images would be left: add other styles, or remove the class."
             )
     return [_fold(kinds, name, (name,), styles == name, seed) for name in chosen]
@@ -69,9 +69,9 @@ def subclass_folds(
     order: Sequence[Sequence[str]] | None = None,
     seed: int = 0,
 ) -> list[Fold]:
-    """Return folds that hold out subclasses, a number per class or over all classes.
+    """Return folds that hold out a number of subclasses per class, or over all classes.
 
-    The choice is random; subclasses that no earlier fold held out come first.
+    Subclasses are chosen at random; those that no earlier fold has held out are preferred.
 
     Args:
         kinds: Images.
@@ -79,25 +79,25 @@ def subclass_folds(
         in_all: Number of subclasses over all classes, instead of `per_class`.
         folds: Number of folds.
         order: Published order in which the subclasses of each class are held out.
-        seed: Seed of the choice.
+        seed: Seed of the random choice.
     """
     subclasses = np.array(kinds.names("subclass"))
     of_class = _subclasses(kinds, subclasses)
     if folds < 1:
         raise UsageError(f"folds must be a whole number of at least 1, got {folds}.")
     if order is not None and in_all is not None:
-        raise UsageError("A published order is defined per class: give --per-class, not --in-all.")
+        raise UsageError("A published order is defined per class: pass --per-class, not --in-all.")
     if order is not None and folds != 1:
         raise UsageError(
-            f"The published hold-out is one fold, got {folds}: omit --folds, or use --order"
-            " random for a mean over several."
+            f"The published hold-out has one fold, got {folds}: omit --folds, or use --order"
+            " random for a mean over several folds."
         )
     if order is not None:
         of_class = {label: list(names) for label, names in zip(of_class, order, strict=True)}
     else:
         of_class = {
-            # Ordered by a hash instead of shuffled: other subclasses do not change the order of
-            # these.
+            # Ordered by a hash instead of shuffled: adding other subclasses does not change the
+            # order of these.
             label: sorted(names, key=lambda name: hash64("subclass", seed, name))
             for label, names in of_class.items()
         }
@@ -108,7 +108,7 @@ def subclass_folds(
     differ = len(set(held))
     if differ < len(held):
         raise UsageError(
-            f"Only {differ} folds differ, because there are no other subclasses to hold out: give"
+            f"Only {differ} folds differ, because there are no other subclasses to hold out: pass"
             f" --folds {differ}."
         )
     return [
@@ -139,13 +139,13 @@ def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list
             subclasses = "1 subclass" if len(names) == 1 else f"{len(names)} subclasses"
             raise UsageError(
                 f"The class {label!r} has {subclasses}, so {per_class} cannot be held out: hold "
-                "out fewer, add images of others, or remove the class."
+                "out fewer, add images of other subclasses, or remove the class."
             )
     return [
         tuple(
             sorted(
-                # Folds walk through the shuffled subclasses in turn and start over when all were
-                # held out.
+                # Folds take the shuffled subclasses in turn and start over once all have been held
+                # out.
                 names[(fold * per_class + turn) % len(names)]
                 for names in of_class.values()
                 for turn in range(per_class)
@@ -158,12 +158,12 @@ def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list
 def _over_all(
     of_class: dict[str, list[str]], count: int, folds: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Return the subclasses of each fold; every class keeps at least one to train on."""
+    """Return the subclasses held out in each fold; every class keeps at least one for training."""
     room = sum(len(names) - 1 for names in of_class.values())
     if not 1 <= count <= room:
         raise UsageError(
-            f"Between 1 and {room:,} subclasses can be held out, since every class keeps one, got"
-            f" {count}."
+            f"Between 1 and {room:,} subclasses can be held out, because every class must keep"
+            f" one, got {count}."
         )
     held_out: list[tuple[str, ...]] = []
     used: Counter[str] = Counter()
@@ -188,23 +188,23 @@ def _fold(
     kinds: HoldoutImages, name: str, held: tuple[str, ...], is_held: NDArray[np.bool_], seed: int
 ) -> Fold:
     split = bool(kinds.to_test.any())
-    # Held-out images outside a dataset's test set are neither trained on nor tested.
+    # Held-out images outside a dataset's test set are used neither for training nor for testing.
     held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
     copies = np.zeros(len(is_held), dtype=bool)
     # Training must not contain near-duplicates of any test image.
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
     is_other = ~is_held & ~copies
     if not len(held_out):
-        raise UsageError(f"There are no test images of the parts held out by {name!r}.")
+        raise UsageError(f"There are no test images of what {name!r} holds out.")
     familiar = _familiar(
         kinds, held_out, is_other & kinds.to_test if split else is_other, name, seed
     )
     if not len(familiar):
         raise UsageError(
             f"There are no familiar images to test on when {name!r} is held out: every class"
-            " needs at least two images of other kinds."
+            " needs at least two images that are not held out."
         )
-    # Near-duplicates of familiar test images are removed from training like those of held-out ones.
+    # Near-duplicates of familiar test images are also removed from training.
     is_tested = np.zeros(len(is_held), dtype=bool)
     is_tested[familiar] = True
     copies[kinds.with_copies(familiar)] = True
@@ -218,7 +218,7 @@ def _fold(
 def _familiar(
     kinds: HoldoutImages, held_out: IntArray, is_other: NDArray[np.bool_], name: str, seed: int
 ) -> IntArray:
-    """Return other images, as many per class as are held out, but at most half of them."""
+    """Return familiar images, as many per class as are held out, but at most half of the class."""
     digests = kinds.data.images.digests
     wanted = np.bincount(kinds.labels[held_out], minlength=len(kinds.data.class_names))
     chosen: list[int] = []
@@ -227,8 +227,8 @@ def _familiar(
         # Ordered by a hash of the content, so that the choice does not depend on file names or
         # order.
         candidates.sort(key=lambda index: hash64("familiar", seed, name, digests[index]))
-        # A dataset's own test images are not trained on anyway; otherwise half is left for
-        # training.
+        # A dataset's own test images are never used for training; without them, half of the images
+        # are left for training.
         most = len(candidates) if kinds.to_test.any() else len(candidates) // 2
         chosen += candidates[: min(count, most)]
     return np.array(sorted(chosen), dtype=np.int64)
@@ -242,5 +242,5 @@ def _check(kinds: HoldoutImages, name: str, train: IntArray) -> None:
     if empty:
         raise UsageError(
             f"No training images of the class {empty[0]!r} are left when {name!r} is held out: add "
-            "images of other kinds, or remove the class."
+            "images that are not held out, or remove the class."
         )

@@ -1,4 +1,4 @@
-"""Subclasses held out by name: given by a user, or the 50 of the ICONS-50 authors.
+"""Subclasses held out by name: named by the user, or the 50 chosen by the ICONS-50 authors.
 
 Whole names are compared, never parts of a path.
 """
@@ -16,16 +16,16 @@ from eyechart.core.registry import unknown_name
 from eyechart.structure.holdout_images import HoldoutImages
 
 TABLE = "icons50_held_out.csv"
-"""Names that the published code of ICONS-50 holds out, in its order, with the present Unicode name
-of the same emoji if it has changed. The published cartwheel has one skin tone, which present
-names do not distinguish.
+"""Names that the published code of ICONS-50 holds out, in its order, with the current Unicode name
+of the same emoji if it has changed. The published cartwheel has a skin tone, which current names
+do not distinguish.
 """
 
 MIN_SIMILARITY = 0.85
-"""Minimum similarity ratio (difflib) for a name to match another."""
+"""Minimum similarity ratio (difflib) at which two names match."""
 
 MIN_SHARE = 0.5
-"""Minimum share of the published subclasses that data must have for the published order."""
+"""Minimum fraction of the published subclasses that a dataset needs for the published order."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class HeldOut:
 
 
 def read_names(entries: Sequence[str]) -> list[str]:
-    """Return the names of subclasses; each entry is a name, or a file of names.
+    """Return the names of subclasses; each entry is a name, or a file that contains names.
 
     Names in files are separated by spaces, commas or line breaks; # starts a comment.
     """
@@ -46,14 +46,14 @@ def read_names(entries: Sequence[str]) -> list[str]:
         path = Path(text)
         if path.is_file():
             names += _names_in(path)
-        # A missing file must not be taken for the name of a subclass.
+        # A missing file must not be mistaken for the name of a subclass.
         elif path.suffix == ".txt":
             raise UsageError(f"No such file: {text}.")
         else:
             names.append(text)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise UsageError(f"Every subclass must be named once, got {twice[0]!r} twice.")
+        raise UsageError(f"Every subclass must be named only once, got {twice[0]!r} twice.")
     return names
 
 
@@ -71,8 +71,8 @@ def _names_in(path: Path) -> list[str]:
 def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
     """Return the subclasses with these names; raise a UsageError for unknown names.
 
-    A name is that of a subclass, or class/subclass if two classes share it. Case, spaces and
-    hyphens are ignored.
+    A name is a subclass, or class/subclass if two classes have a subclass with that name. Case,
+    spaces and hyphens are ignored.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -85,9 +85,9 @@ def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
 
 
 def hold_published(kinds: HoldoutImages) -> HeldOut:
-    """Return the 50 subclasses of the ICONS-50 authors, as far as the data has them.
+    """Return those of the 50 subclasses held out by the ICONS-50 authors that the images have.
 
-    Notes list those found under another name, and those that are missing.
+    Notes list the subclasses found under another name, and the missing ones.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -102,7 +102,7 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
         if match != name:
             renamed.append(f"{name} is {match}")
     total = len(published_names())
-    # With fewer matches it is another dataset, to which the published figure does not apply.
+    # With fewer matches it is a different dataset, to which the published result does not apply.
     if total - len(missing) < MIN_SHARE * total:
         raise UsageError(
             f"--order published applies to ICONS-50 and CIFAR-100, but {kinds.data.images.source} "
@@ -113,8 +113,8 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
     notes = []
     if renamed:
         notes.append(
-            f"Closest match for {len(renamed)} of the {total} published subclasses, which have"
-            f" other names here: {', '.join(renamed)}."
+            f"{len(renamed)} of the {total} published subclasses have other names here and were"
+            f" matched with the closest ones: {', '.join(renamed)}."
         )
     if missing:
         notes.append(
@@ -126,13 +126,13 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
 
 @cache
 def published_names() -> Mapping[str, str]:
-    """Return the 50 published names, each with the present name of the same emoji, or ""."""
+    """Return the 50 published names, each with the current name of the same emoji, or ""."""
     rows = packaged_rows("eyechart.structure", TABLE)
     return {row["published"]: row["present"] for row in rows}
 
 
 def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str | None:
-    # The table of renamed emoji goes first; fuzzy matching is the last resort and always reported.
+    # The table of renamed emoji comes first; fuzzy matching is a last resort and always reported.
     for candidate in (name, present):
         if candidate in known:
             return candidate
@@ -143,7 +143,7 @@ def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str
 
 
 def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
-    """Return the subclasses by name, with and without their class."""
+    """Return the subclasses by name, both with and without their class."""
     full = kinds.names("subclass")
     bare = [str(key.subclass) for key in kinds.data.images.listed]
     by_name: dict[str, dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""Labeled images with known style or subclass."""
+"""Labeled images whose style or subclass is known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ AT_ONCE = 2048
 class HoldoutImages:
     """Images for hold-out studies.
 
-    `to_test` is a mask (N,) of images that are never trained on, if the dataset defines a test set.
+    `to_test` is a mask (N,) of the dataset's own test images, which are never used for training.
     `progress` receives the progress of the search for near-duplicates.
     """
 
@@ -52,9 +52,9 @@ class HoldoutImages:
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
-        """Pairs of indices of near-duplicates, (M, 2).
+        """Index pairs (M, 2) of near-duplicates.
 
-        Mirror images count, since training flips images.
+        Mirror images count as near-duplicates, because training flips images.
         """
         pixels: list[NDArray[np.uint8]] = []
         for start in range(0, len(self.data), AT_ONCE):
@@ -64,11 +64,11 @@ class HoldoutImages:
                 as_small(image)
                 for image in self.data.batch(places).permute(0, 2, 3, 1).numpy()
             ]
-        step = self.progress.begin("searching near-duplicates", len(pixels))
+        step = self.progress.begin("searching for near-duplicates", len(pixels))
         return near_duplicates(pixels, mirrored=True, advance=step)
 
     def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return these indices and those of all near-duplicates."""
+        """Return these indices and the indices of all their near-duplicates."""
         chosen = np.zeros(len(self.data), dtype=bool)
         chosen[places] = True
         one, two = self.copies.T
@@ -87,13 +87,13 @@ def check_trait(images: Sequence[ListedImage], trait: Trait, source: str) -> Non
         if trait == "subclass":
             how = "a list (CSV) with a column named subclass, or folders class/subclass/"
         raise UsageError(
-            f"{images_have(len(bare), source)} no {trait}, such as {bare[0]}: give {how}, filled"
+            f"{images_have(len(bare), source)} no {trait}, such as {bare[0]}: pass {how}, filled"
             " in for every image."
         )
 
 
 def subclass_of(label: str, subclass: str) -> str:
-    """Return the name of a subclass with its class; a slash within either is doubled."""
+    """Return the name class/subclass, with slashes inside either name doubled."""
     # Doubling slashes keeps "a/b" + "c" and "a" + "b/c" apart.
     return "/".join(name.replace("/", "//") for name in (label, subclass))
 
@@ -101,9 +101,9 @@ def subclass_of(label: str, subclass: str) -> str:
 def load_holdout_images(
     where: Path, trait: Trait, stimulus: str, progress: Progress, leave_out: Path | None = None
 ) -> HoldoutImages:
-    """Return the images of a list or of class folders, all with a style or subclass.
+    """Return the images in a list or in class folders, all of which have a style or subclass.
 
-    `leave_out`: a folder of results, which may be inside the image folder.
+    `leave_out`: a folder of results to ignore, which may be inside the image folder.
     """
     listed = find_images(where, leave_out)
     check_trait(listed, trait, str(where))

@@ -1,6 +1,6 @@
 """Accuracy on held-out and familiar images and the gap between them, with intervals.
 
-Records are in `study_results`, training and prediction in `holdout_study`.
+The records are defined in `study_results`; `holdout_study` trains and predicts.
 """
 
 from collections import Counter
@@ -30,10 +30,10 @@ from eyechart.structure.study_results import (
 )
 
 N_BOOTSTRAP = 2000
-"""More than the default of curves, because rates cost little to resample."""
+"""More bootstrap replicates than the default for curves, because resampling rates is cheap."""
 
 MAX_CONFUSIONS = 20
-"""Number of confusions stored per fold, most frequent first."""
+"""Maximum number of confusions stored per fold, most frequent first."""
 
 MAX_EXAMPLES, EXAMPLES_FOLDER = 20, "examples"
 """Number of example images per fold, and their folder."""
@@ -43,9 +43,9 @@ HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
 
 
 def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> HoldoutResults:
-    """Return the scores of the predictions in `out`, and write them to results.json."""
+    """Score the predictions in `out`, write the scores to results.json, and return them."""
     tables = read_predictions(study, out)
-    # Images of one subclass resemble each other, so whole subclasses are resampled.
+    # Images of the same subclass resemble each other, so whole subclasses are resampled.
     resampled = "subclasses"
     try:
         groups = np.unique(np.array(kinds.names("subclass")), return_inverse=True)[1]
@@ -119,7 +119,8 @@ def _score(
 def notes_on(results: HoldoutResults) -> list[str]:
     """Return notes on the validity of the results, one sentence each."""
     notes = list(results.notes)
-    # A network at the level of the most frequent class has learned nothing: its gap is meaningless.
+    # A network no better than predicting the most frequent class has learned nothing, so its gap is
+    # meaningless.
     blind = [fold for fold in results.folds if fold.familiar.interval[0] <= fold.guessing]
     if blind:
         more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
@@ -132,7 +133,7 @@ def notes_on(results: HoldoutResults) -> list[str]:
     repeated = [name for name, count in held.items() if count > 1]
     if repeated:
         notes.append(
-            f"Held out in more than one fold, because there are no others: {len(repeated):,} of"
+            f"Held out in more than one fold, because too few are available: {len(repeated):,} of"
             f" {len(held):,} {'styles' if results.kind == 'style' else 'subclasses'}, such as"
             f" {repeated[0]}."
         )
@@ -140,12 +141,12 @@ def notes_on(results: HoldoutResults) -> list[str]:
 
 
 def estimate_accuracy(correct: FloatArray, groups: IntArray, seed: Seed) -> Estimate:
-    """Return the accuracy over images, with groups of images resampled.
+    """Return the accuracy over images, with an interval from resampling groups of images.
 
-    The interval is never narrower than that of the same number of independent images.
+    The interval is never narrower than for the same number of independent images.
 
     Args:
-        correct: Share of networks whose prediction is correct, for each image.
+        correct: Fraction of networks whose prediction is correct, for each image.
         groups: Group of each image, such as its subclass.
         seed: Seed of the bootstrap.
     """
@@ -160,7 +161,7 @@ def _with_floor(value: float, replicates: FloatArray, n_images: int) -> Estimate
 
 
 def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
-    """Return the difference of two accuracies, with an interval at least as wide as Newcombe's."""
+    """Return the difference of two accuracies, with an interval no narrower than Newcombe's."""
     # A few images that are all correct (or all incorrect) would have a bootstrap interval of width
     # 0.
     replicates = familiar.replicates - held_out.replicates
@@ -175,7 +176,7 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
 
 
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
-    """Return the mean over folds; folds are resampled too, equally for all means."""
+    """Return the mean over folds, which are also resampled, in the same way for all means."""
     n_folds = len(estimates)
     # The same draw of folds for held-out and familiar images keeps their difference paired.
     folds = draw_units(n_folds, n_folds, N_BOOTSTRAP, (n_folds, FOLDS))
@@ -205,7 +206,7 @@ def count_confusions(
                     label=names[label],
                     prediction=names[prediction],
                     share=float(table[label, prediction] / counts[label]),
-                    # The counts have every image once for each network.
+                    # The counts include every image once for each network.
                     n_images=int(counts[label] // len(predictions)),
                 )
             )
@@ -215,9 +216,9 @@ def count_confusions(
 def keep_examples(
     fold: Fold, table: pa.Table, by_class: Mapping[str, float], kinds: HoldoutImages, out: Path
 ) -> tuple[HeldOutExample, ...]:
-    """Write held-out example images, of classes from the hardest to the easiest.
+    """Write examples of held-out images, from the hardest class to the easiest.
 
-    The example of a class has a typical prediction: incorrect if most are.
+    A class's example has a typical prediction: an incorrect one if most are incorrect.
     """
     names = kinds.data.class_names
     held = table["held_out"].to_numpy(zero_copy_only=False)

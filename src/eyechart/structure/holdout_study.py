@@ -1,7 +1,7 @@
 """Hold-out studies: one network per fold and seed, tested on held-out and familiar images.
 
 Every training and test has a separate file, so that a study can be stopped and resumed, and several
-processes with the same command share it.
+processes started with the same command share the work.
 """
 
 from dataclasses import dataclass, replace
@@ -31,9 +31,9 @@ from eyechart.training.training_loop import Training, new_network, train
 class HoldoutStudy:
     """Definition of a hold-out study.
 
-    `kind` is "style" or "subclass", `network` the architecture. `seeds`: one network for each, in
-    every fold; the recipe's seed is ignored. `normalize`: whether images are standardized to mean 0
-    and standard deviation 1. `notes`: sentences for readers of the results.
+    `kind` is "style" or "subclass", `network` is the architecture. `seeds`: one network is trained
+    with each in every fold; the recipe's seed is ignored. `normalize`: whether images are
+    standardized to mean 0 and standard deviation 1. `notes`: sentences for readers of the results.
     """
 
     kind: Trait
@@ -45,7 +45,7 @@ class HoldoutStudy:
     notes: tuple[str, ...] = ()
 
     def settings(self, kinds: HoldoutImages) -> dict[str, object]:
-        """Return everything that determines the study, as plain values."""
+        """Return all settings on which the results depend, as plain values."""
         # The seeds of a study replace the recipe's seed and are listed separately.
         recipe = {name: value for name, value in self.recipe.settings().items() if name != "seed"}
         digests = kinds.data.images.digests
@@ -81,16 +81,16 @@ class HoldoutJob:
     seed: int
 
     def model(self, out: Path) -> Path:
-        """Return the path of its checkpoint."""
+        """Return the path of the network's checkpoint."""
         return out / MODELS / str(self.seed) / f"{file_of(self.fold.name)}.pt"
 
     def test(self, out: Path) -> Path:
-        """Return the path of its predictions."""
+        """Return the path of the network's predictions."""
         return out / TESTS / str(self.seed) / f"{file_of(self.fold.name)}.parquet"
 
 
 def file_of(name: str) -> str:
-    """Return the name of a fold as a file name that stays in its folder."""
+    """Return a safe file name for a fold, which cannot point outside its folder."""
     return file_name(name).lstrip(".") or "fold"
 
 
@@ -107,8 +107,7 @@ def run_study(
 
     def work(job: HoldoutJob) -> None:
         with counted_to(totals[job.model(out)], advance) as count:
-            # The predictions are written last, so that their file means that training is complete,
-            # too.
+            # The predictions are written last, so if their file exists, training is complete.
             if not job.test(out).exists():
                 _train_and_test(
                     study, kinds, job, device=device, out=out, progress=JointProgress(count)
@@ -118,16 +117,16 @@ def run_study(
 
 
 def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
-    """Raise a UsageError if the study is not possible, before anything is written."""
+    """Raise a UsageError if the study is invalid, before anything is written."""
     if not study.seeds or len(set(study.seeds)) < len(study.seeds):
-        raise UsageError("Seeds must be whole numbers, each once.")
+        raise UsageError("Seeds must be different whole numbers.")
     for seed in study.seeds:
         replace(study.recipe, seed=seed).check()
     files = [file_of(fold.name) for fold in study.folds]
     for name in files:
         if files.count(name) > 1:
             raise UsageError(
-                f"Two {study.kind}s would be written to the same file, {name}: rename one."
+                f"Two {study.kind}s would be written to the same file {name}: rename one of them."
             )
     # Creating a network once shows early whether the architecture fits the data.
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
@@ -148,7 +147,7 @@ def _train_and_test(
     data = kinds.data.take(job.fold.train.tolist())
     preprocessing = Preprocessing()
     if study.normalize:
-        # Statistics of the training images only: held-out images must not leak into them.
+        # Use statistics of training images only: held-out images must not leak into them.
         preprocessing = Preprocessing(None, *mean_and_deviation(data))
     start = new_network(study.network, data, job.seed, preprocessing)
     recipe = replace(study.recipe, seed=job.seed)
@@ -157,8 +156,8 @@ def _train_and_test(
 
 
 def _predictions(path: Path, fold: Fold, data: LabeledImages, device: torch.device) -> pa.Table:
-    """Return the predictions of a network for both tests of a fold."""
-    # Trained by this study, so its code has been run before.
+    """Return a network's predictions for both tests of a fold."""
+    # Trained by this study, so its code has already been run.
     model = load_model(str(path), device, trust=True)
     places = np.concatenate([fold.held_out, fold.familiar])
     tested = data.take(places.tolist())

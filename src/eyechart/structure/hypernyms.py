@@ -1,4 +1,4 @@
-"""WordNet's hypernyms: which synset is a kind of which, from a file of pairs of ids.
+"""WordNet's hypernyms, read from a file with pairs of ids: a synset and one of its hyponyms.
 
 Images of synsets are handled in `superclasses`.
 """
@@ -16,7 +16,7 @@ ID = re.compile(r"n[0-9]{8}")
 """WordNet id of a noun, such as n01440764, as in the names of ImageNet's folders."""
 
 MAX_NAMED = 5
-"""Number of synsets of a cycle that are named in messages."""
+"""Maximum number of synsets in a cycle that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class Hypernyms:
         return synset in self.graph
 
     def below(self, synset: str) -> dict[str, int]:
-        """Return all hyponyms of a synset with their distance; its own distance is 0."""
-        # Shortest, because a synset may be below another along several paths.
+        """Return the distance of each hyponym from a synset; the synset itself has distance 0."""
+        # The shortest distance, because several paths may lead from one synset to another.
         return dict(nx.single_source_shortest_path_length(self.graph, synset))
 
 
 def read_hypernyms(path: Path) -> Hypernyms:
-    """Return the pairs in a file, "parent child" per line, as in wordnet.is_a.txt."""
+    """Return the pairs in a file with "parent child" on each line, such as wordnet.is_a.txt."""
     graph = nx.DiGraph()
     for number, line in enumerate(read_lines(path), start=1):
         pair = line.split()
@@ -44,12 +44,12 @@ def read_hypernyms(path: Path) -> Hypernyms:
             continue
         if len(pair) != 2 or not all(map(ID.fullmatch, pair)):
             raise UsageError(
-                f"{path}, line {number}: a line must be two WordNet ids, that of a synset and that"
-                f" of a hyponym, such as 'n02084071 n02085374', got {line.strip()[:60]!r}."
+                f"{path}, line {number}: a line must be two WordNet ids, of a synset and of one of"
+                f" its hyponyms, such as 'n02084071 n02085374', got {line.strip()[:60]!r}."
             )
         graph.add_edge(*pair)
     if not graph:
-        raise UsageError(f"{path} has no pairs of WordNet ids: give wordnet.is_a.txt.")
+        raise UsageError(f"{path} has no pairs of WordNet ids: use wordnet.is_a.txt.")
     # In a cycle every synset would be below every other.
     cycle = find_cycle(graph)
     if cycle:
@@ -73,7 +73,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def find_cycle(graph: nx.DiGraph) -> list[str]:
-    """Return the synsets of a cycle, each the parent of the next, or [] if there is none."""
+    """Return the synsets in a cycle, each the parent of the next, or [] if there is none."""
     try:
         cycle = [parent for parent, _ in nx.find_cycle(graph)]
     except nx.NetworkXNoCycle:
@@ -86,9 +86,9 @@ def find_cycle(graph: nx.DiGraph) -> list[str]:
 def nearest(
     hypernyms: Hypernyms, tops: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return the nearest top above each synset, and the ties.
+    """Return, for each synset, the nearest of the hypernyms `tops`, and the ties.
 
-    Ties are synsets with the same distance to several tops; they belong to none.
+    Ties are synsets at the same distance from several of them; they belong to none.
     """
     tops_of: dict[str, tuple[int, list[str]]] = {}
     for top in tops:

@@ -1,6 +1,6 @@
 """Options of structure studies, each declared once, and the published training recipes.
 
-Imports nothing slow, because the command line is built from these records.
+This module imports nothing slow, because the command line is built from these records.
 """
 
 import math
@@ -18,7 +18,7 @@ from eyechart.training.training_settings import OutFolder, Stimulus, check_seeds
 # As in the authors' code: 50 epochs, batch 128, Nesterov momentum, cosine schedule, crop with 4 px
 # padding.
 HOLDOUT_RECIPE = Recipe(epochs=50, batch_size=128, nesterov=True, schedule="cosine", crop=4)
-"""Recipe of ICONS-50."""
+"""Training recipe published with ICONS-50."""
 
 CIFAR100_RECIPE = replace(HOLDOUT_RECIPE, epochs=100, weight_decay=5e-4, mixup=1.0)
 SUPERCLASS_RECIPE = Recipe(
@@ -26,14 +26,14 @@ SUPERCLASS_RECIPE = Recipe(
 )
 HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
 PUBLISHED_STIMULUS = "32x32"
-"""Stimulus of ICONS-50, whose authors resize every icon to this size."""
+"""Stimulus for ICONS-50, whose authors resize every icon to this size."""
 
 HoldoutStimulus = Annotated[
     str | None,
     Option(
-        help="Of --images: 224 (shorter side 256, center crop 224) or another side, 32x32 (resize"
-        f" only) or another WIDTHxHEIGHT, or native; default: {PUBLISHED_STIMULUS} for the original"
-        " ICONS-50 and its published hold-out, native otherwise.",
+        help="How --images are resized: 224 (shorter side 256, center crop 224) or another size,"
+        " 32x32 (without cropping) or another WIDTHxHEIGHT, or native; by default"
+        f" {PUBLISHED_STIMULUS} for the original ICONS-50 and its published hold-out, else native.",
         group="Data",
         metavar="SIZE",
         is_advanced=True,
@@ -47,8 +47,8 @@ ORDERS = ("random", "published")
 class HoldoutSettings:
     """Options of studies of held-out styles and of held-out subclasses."""
 
-    seeds: Annotated[int, Option(help="Networks of each fold.", group=GROUP)] = 1
-    seed: Annotated[int, Option(help="The first network's.", group="Compute")] = 0
+    seeds: Annotated[int, Option(help="Number of networks trained per fold.", group=GROUP)] = 1
+    seed: Annotated[int, Option(help="Seed of the first network.", group="Compute")] = 0
     device: Device = "cpu"
 
     def check(self) -> None:
@@ -57,7 +57,7 @@ class HoldoutSettings:
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """Seeds of the networks of each fold."""
+        """Seeds of the networks trained in each fold."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
 
@@ -68,15 +68,15 @@ class StyleSettings(HoldoutSettings):
     images: Annotated[
         Path,
         images_option(
-            "A CSV or Parquet file with the columns path, label and style, as structure icons"
-            " build writes."
+            "A CSV or Parquet file with the columns path, label and style, as written by structure"
+            " icons build."
         ),
     ]
     stimulus: HoldoutStimulus = None
     hold: Annotated[
         tuple[str, ...],
         Option(
-            help="Only this style; repeatable; each in turn if omitted.",
+            help="Hold out only this style; repeatable; by default, each style in turn.",
             group="Data",
             metavar="STYLE",
         ),
@@ -102,7 +102,7 @@ class SubclassSettings(HoldoutSettings):
     cifar100: Annotated[
         Path | None,
         Option(
-            help="CIFAR-100's python version (train, test, meta) instead.",
+            help="CIFAR-100's python version (train, test, meta), instead of --images.",
             group="Data",
             metavar="FOLDER",
             path="folder",
@@ -115,7 +115,7 @@ class SubclassSettings(HoldoutSettings):
     in_all: Annotated[
         int | None,
         Option(
-            help="Number of subclasses held out over all classes instead, such as 50.",
+            help="Number of subclasses to hold out over all classes, instead of --per-class.",
             group="Data",
             is_advanced=True,
         ),
@@ -123,16 +123,16 @@ class SubclassSettings(HoldoutSettings):
     folds: Annotated[
         int | None,
         Option(
-            help="Number of folds, with different subclasses as long as there are any; 3, or 1 if "
-            "the subclasses are given.",
+            help="Number of folds, with different subclasses as long as there are enough; by "
+            "default 3, or 1 if the subclasses are named or published.",
             group="Data",
         ),
     ] = None
     order: Annotated[
         str,
         Option(
-            help="Choice of subclasses: random, or published (that of the authors of CIFAR-100 or "
-            "ICONS-50).",
+            help="Subclasses to hold out: random, or published (as in the paper's experiments on "
+            "CIFAR-100 or ICONS-50).",
             group="Data",
             is_advanced=True,
         ),
@@ -140,7 +140,7 @@ class SubclassSettings(HoldoutSettings):
     hold: Annotated[
         tuple[str, ...],
         Option(
-            help="Hold out this subclass, or those listed in a text file; repeatable.",
+            help="Hold out this subclass, or the subclasses in a text file; repeatable.",
             group="Data",
             metavar="NAME|FILE",
         ),
@@ -148,23 +148,24 @@ class SubclassSettings(HoldoutSettings):
     arch: Annotated[
         str | None,
         Option(
-            help=f"As for structure style; {HOLDOUT_NETWORK}, for CIFAR-100 {CIFAR100_NETWORK}.",
+            help=f"As for structure style; by default {HOLDOUT_NETWORK}, or {CIFAR100_NETWORK} for"
+            " CIFAR-100.",
             group="Models",
         ),
     ] = None
     epochs: Annotated[
         int | None,
         Option(
-            help=f"Number of epochs; {HOLDOUT_RECIPE.epochs}, for CIFAR-100"
-            f" {CIFAR100_RECIPE.epochs}.",
+            help=f"Number of epochs; by default {HOLDOUT_RECIPE.epochs}, or"
+            f" {CIFAR100_RECIPE.epochs} for CIFAR-100.",
             group=GROUP,
         ),
     ] = None
     weight_decay: Annotated[
         float | None,
         Option(
-            help=f"Of SGD; {HOLDOUT_RECIPE.weight_decay:g}, for CIFAR-100"
-            f" {CIFAR100_RECIPE.weight_decay:g}.",
+            help=f"Weight decay of SGD; by default {HOLDOUT_RECIPE.weight_decay:g}, or"
+            f" {CIFAR100_RECIPE.weight_decay:g} for CIFAR-100.",
             group=GROUP,
             is_advanced=True,
         ),
@@ -172,8 +173,8 @@ class SubclassSettings(HoldoutSettings):
     mixup: Annotated[
         float | None,
         Option(
-            help=f"The a of mixup's Beta(a, a); {HOLDOUT_RECIPE.mixup:g}, for CIFAR-100"
-            f" {CIFAR100_RECIPE.mixup:g}.",
+            help=f"Parameter a of mixup's Beta(a, a); by default {HOLDOUT_RECIPE.mixup:g}, or"
+            f" {CIFAR100_RECIPE.mixup:g} for CIFAR-100.",
             group=GROUP,
             is_advanced=True,
         ),
@@ -187,7 +188,7 @@ class SubclassSettings(HoldoutSettings):
 
     @property
     def is_listed(self) -> bool:
-        """Whether the subclasses to hold out are given by name."""
+        """Whether the subclasses to hold out are named, or are those published for ICONS-50."""
         return bool(self.hold) or (self.is_published and self.cifar100 is None)
 
     @property
@@ -196,31 +197,30 @@ class SubclassSettings(HoldoutSettings):
         return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
 
     def complete(self, recipe: Recipe) -> Recipe:
-        """Return a recipe with the given values, or the defaults for these images."""
+        """Return a recipe with the values set here, or the defaults for these images."""
         usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
         for name in ("epochs", "weight_decay", "mixup"):
             typed = getattr(self, name)
             recipe = replace(recipe, **{name: getattr(usual, name) if typed is None else typed})
-        # as the published code does; elsewhere one weight for a batch, as in the paper on mixup
+        # As in the published code; elsewhere one weight per batch, as in the paper on mixup.
         return replace(recipe, mixup_per_image=self.is_published and recipe.mixup > 0)
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
         if (self.images is None) == (self.cifar100 is None):
-            raise UsageError("Give either --images or --cifar100.")
+            raise UsageError("Pass either --images or --cifar100.")
         if self.order not in ORDERS:
             raise unknown_name("order", self.order, ORDERS)
         if self.stimulus is not None and self.cifar100 is not None:
             raise UsageError("CIFAR-100's images are not resized: omit --stimulus.")
         is_counted = self.in_all is not None or self.per_class != 1
         if self.in_all is not None and self.per_class != 1:
-            raise UsageError("Give --per-class or --in-all, not both.")
+            raise UsageError("Pass --per-class or --in-all, not both.")
         if self.hold and self.is_published:
-            raise UsageError("Give --hold or --order published, not both.")
+            raise UsageError("Pass --hold or --order published, not both.")
         if self.is_listed and (is_counted or self.folds not in (None, 1)):
             raise UsageError(
-                "The subclasses to hold out are given by name, in one fold: omit --per-class, "
-                "--in-all and --folds."
+                "Named subclasses are held out in one fold: omit --per-class, --in-all and --folds."
             )
         if self.folds is not None and self.folds < 1:
             raise UsageError(f"folds must be a whole number of at least 1, got {self.folds}.")
@@ -235,19 +235,17 @@ class SuperclassSettings:
         tuple[str, ...],
         Option(
             help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for evaluate; "
-            "each must be a torch module that was trained on ImageNet-1K.",
+            "each must be a torch module trained on ImageNet-1K.",
             group="Models",
             metavar="MODEL…",
             is_argument=True,
         ),
     ]
-    images: Annotated[
-        Path, images_option("Folders named by WordNet ids, as ImageNet-22K has them.")
-    ]
+    images: Annotated[Path, images_option("Folders named after WordNet ids, as in ImageNet-22K.")]
     hypernyms: Annotated[
         Path,
         Option(
-            help="WordNet's hypernyms, 'parent child' per line: wordnet.is_a.txt.",
+            help="WordNet's hypernyms, with 'parent child' on each line: wordnet.is_a.txt.",
             group="Data",
             metavar="FILE",
             path="folder or file",
@@ -256,14 +254,14 @@ class SuperclassSettings:
     seen_images: Annotated[
         Path | None,
         images_option(
-            "Test images of seen subclasses, labeled by WordNet ids, such as ImageNet-1K's"
-            " validation set; without it a fifth of --images, possibly training images."
+            "Test images of seen subclasses, labeled with WordNet ids, such as ImageNet-1K's"
+            " validation set; by default a fifth of --images, which may be training images."
         ),
     ] = None
     imagenet_1k: Annotated[
         Path | None,
         Option(
-            help="File with WordNet ids of seen subclasses; ImageNet-1K's if omitted.",
+            help="File with the WordNet ids of seen subclasses; by default ImageNet-1K's classes.",
             group="Data",
             is_advanced=True,
             metavar="FILE",
@@ -273,8 +271,8 @@ class SuperclassSettings:
     superclasses: Annotated[
         Path | None,
         Option(
-            help="File of superclasses, a WordNet id and a name per line; the 25 published ones if "
-            "omitted.",
+            help="File of superclasses, with a WordNet id and a name on each line; by default the "
+            "25 published ones.",
             group="Data",
             is_advanced=True,
             metavar="FILE",
@@ -286,13 +284,13 @@ class SuperclassSettings:
     ] = None
     stimulus: Stimulus = "224"
     tune: Annotated[
-        str, Option(help="last: the last layer alone; all: everything.", group=GROUP)
+        str, Option(help="Layers to tune: last (only the last layer) or all.", group=GROUP)
     ] = SUPERCLASS_RECIPE.tune
     imagenet_accuracy: Annotated[
         tuple[str, ...],
         Option(
             help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable; "
-            "the published accuracy of the model if omitted.",
+            "by default the model's published accuracy.",
             group="Models",
             is_advanced=True,
             metavar="MODEL=SHARE",
@@ -303,7 +301,7 @@ class SuperclassSettings:
 
     @property
     def accuracies(self) -> dict[str, float]:
-        """Given accuracies on ImageNet-1K by model."""
+        """The accuracy on ImageNet-1K set for each model."""
         by_model: dict[str, float] = {}
         for text in self.imagenet_accuracy:
             # At the last "=", because the name of a model may contain one.
@@ -314,7 +312,7 @@ class SuperclassSettings:
                 accuracy = math.nan
             if not 0 <= accuracy <= 1:
                 raise UsageError(
-                    f"imagenet-accuracy must be MODEL=SHARE with a share from 0 to 1, such as"
+                    f"imagenet-accuracy must be MODEL=SHARE with an accuracy from 0 to 1, such as"
                     f" timm:resnet50=0.77, got {text!r}."
                 )
             if name not in self.models:
@@ -324,7 +322,7 @@ class SuperclassSettings:
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
-        # Evaluated for its errors only.
+        # Evaluated only for the errors that it raises.
         _ = self.accuracies
         for path in (self.images, self.seen_images):
             if path is not None and self.out.exists() and self.out.resolve() == path.resolve():

@@ -1,6 +1,6 @@
-"""Folder of a study of structural robustness, and the records of its results.json.
+"""The folder of a structure study, and the records in its results.json.
 
-The numbers are computed in `holdout_scores` and `superclass_scores`.
+The scores are computed by `holdout_scores` and `superclass_scores`.
 """
 
 import json
@@ -23,7 +23,7 @@ SUPERCLASS: Literal["superclass"] = "superclass"
 
 
 class AccuracyEstimate(Record):
-    """An accuracy, or a difference of two, with its intervals."""
+    """An accuracy, or a difference between two accuracies, with its intervals."""
 
     value: float
     """Value as a ratio."""
@@ -34,7 +34,7 @@ class AccuracyEstimate(Record):
 
     @classmethod
     def of(cls, estimate: Estimate) -> Self:
-        """Return the stored part of an estimate: everything except its replicates."""
+        """Return the estimate as stored, without its bootstrap replicates."""
         return cls(
             value=estimate.value,
             interval=estimate.interval95,
@@ -55,7 +55,7 @@ class HeldOutExample(Record):
     """A held-out image and its prediction."""
 
     image: str
-    """File within the study's folder."""
+    """Path of the file within the study's folder."""
     label: str
     prediction: str
     is_right: bool
@@ -72,7 +72,7 @@ class FoldScore(Record):
     n_images: tuple[int, int, int]
     """Numbers of held-out, familiar and training images."""
     copies: int
-    """Number of images removed from training as near-duplicates of test images."""
+    """Number of near-duplicates of test images that were removed from training."""
     missing: tuple[str, ...]
     """Classes without held-out images."""
     by_class: Mapping[str, float]
@@ -80,11 +80,11 @@ class FoldScore(Record):
     confusions: tuple[Confusion, ...]
     examples: tuple[HeldOutExample, ...] = ()
     guessing: float = 0.0
-    """Accuracy on the familiar images of always predicting their most frequent class."""
+    """Accuracy on the familiar images if their most frequent class is always predicted."""
 
 
 class HoldoutResults(Record):
-    """All folds, and their means with intervals over folds and images."""
+    """Scores of all folds, and means over folds with intervals over folds and images."""
 
     kind: str
     network: str
@@ -96,16 +96,17 @@ class HoldoutResults(Record):
     familiar: AccuracyEstimate
     gap: AccuracyEstimate
     resampled: str = "subclasses"
-    """Unit of resampling: subclasses with all their images, or images if subclasses are unknown."""
+    """What the bootstrap resamples: subclasses, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()
-    """Sentences on what was held out."""
+    """Sentences about what was held out."""
     schema_version: Literal[2] = Field(default=SCHEMA, alias="schema")
 
 
 class SuperclassScore(Record):
-    """Accuracy on the subclasses of one superclass; null without unseen ones.
+    """Accuracy on the seen and unseen subclasses of one superclass.
 
-    The interval of a single synset is over its images only.
+    `unseen` and `gap` are null if there are no unseen subclasses. If there is only one subclass,
+    the interval is over its images.
     """
 
     name: str
@@ -114,16 +115,16 @@ class SuperclassScore(Record):
     unseen: AccuracyEstimate | None
     gap: AccuracyEstimate | None
     synsets: tuple[int, int]
-    """Numbers of seen and unseen subclasses in the test."""
+    """Numbers of seen and unseen subclasses tested."""
     n_images: tuple[int, int]
     """Numbers of test images of seen and unseen subclasses."""
 
 
 class SuperclassModelScore(Record):
-    """Accuracy of one model: over all images, and as a mean over superclasses.
+    """Accuracy of one model over all images, and its mean over superclasses.
 
-    The gap is seen minus unseen. `mean_…` is over superclasses that have both, since seen and
-    unseen images are distributed differently over superclasses.
+    The gap is the seen minus the unseen accuracy. `mean_…` are means over superclasses that have
+    both seen and unseen subclasses, whose images are distributed differently over superclasses.
     """
 
     name: str
@@ -137,11 +138,11 @@ class SuperclassModelScore(Record):
     mean_gap: AccuracyEstimate
     superclasses: tuple[SuperclassScore, ...]
     confusions: tuple[Confusion, ...]
-    """Confusions of unseen subclasses."""
+    """Confusions on images of unseen subclasses."""
 
 
 class SuperclassResults(Record):
-    """All models of a study of superclasses."""
+    """Results of all models in a superclass study."""
 
     tune: str
     """Which parameters were trained."""
@@ -181,7 +182,7 @@ def read_holdout_results(folder: Path) -> HoldoutResults:
 
 
 def read_superclass_results(folder: Path) -> SuperclassResults:
-    """Return the results of a finished study of superclasses."""
+    """Return the results of a finished superclass study."""
     return _read(SuperclassResults, folder)
 
 
@@ -194,15 +195,15 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
             return record.model_validate_json(text)
     except FileNotFoundError:
         raise UsageError(
-            f"{folder} has no finished study ({RESULTS} is missing): run the command that started "
-            "it again."
+            f"{folder} has no finished study ({RESULTS} is missing): re-run the command that "
+            "started the study."
         ) from None
     # A `ValidationError` and a `UnicodeDecodeError` are both a `ValueError`.
     except (OSError, ValueError) as error:
         problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(
-            f"{path} cannot be read ({' '.join(problem.split())}): give a folder that eyechart "
-            "structure wrote, or run the study again."
+            f"{path} cannot be read ({' '.join(problem.split())}): pass a folder written by "
+            "eyechart structure, or run the study again."
         ) from None
     raise UsageError(
         f"{folder} was written by another version of eyechart (schema {version}, not {SCHEMA}): run"

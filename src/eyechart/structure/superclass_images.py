@@ -1,4 +1,4 @@
-"""Images of superclasses: seen subclasses to train on and test, unseen ones to test."""
+"""Load images of seen subclasses, for training and testing, and unseen ones, for testing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from eyechart.structure.superclasses import Sorted, Superclass
 from eyechart.training.data import LabeledImages, split, training_data
 
 HELD_OUT = 0.2
-"""Share of the images of every seen synset kept for testing, if no others are given."""
+"""Fraction of each seen synset's images kept for testing, if there are no separate test images."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images of seen subclasses to train on and test, and of unseen subclasses to test.
+    """Images of seen subclasses for training and for testing, and of unseen ones for testing.
 
-    Classes are the superclasses; the `subclass` of an image is its synset.
+    The classes are the superclasses; an image's `subclass` is its synset.
     """
 
     superclasses: tuple[Superclass, ...]
@@ -28,7 +28,7 @@ class Split:
 
     @property
     def synsets(self) -> tuple[str, ...]:
-        """Synset of each test image, seen ones first."""
+        """Synset of each test image, seen synsets first."""
         listed = (*self.seen.images.listed, *self.unseen.images.listed)
         return tuple(str(image.subclass) for image in listed)
 
@@ -38,7 +38,7 @@ def load_split(
 ) -> Split:
     """Return the decoded images; no training image is among the test images.
 
-    Without `chosen.seen_test`, a fifth of the seen images is kept for testing, with a note.
+    Without `chosen.seen_test`, a fifth of the seen images is kept for testing, and a note says so.
 
     Args:
         chosen: Images sorted by superclass.
@@ -50,7 +50,7 @@ def load_split(
     listed = (*chosen.seen, *chosen.unseen)
     is_seen = {item.name for item in chosen.seen}
     images = load_listed(listed, source, stimulus, progress.begin("images", len(listed)))
-    # By name: damaged images were left out, so that positions have shifted.
+    # By name: damaged images were left out, so positions have shifted.
     seen, unseen = (
         images.take(
             [p for p, item in enumerate(images.listed) if (item.name in is_seen) == is_wanted]
@@ -70,15 +70,16 @@ def load_split(
                 f"{_counted(copies)} of seen subclasses."
             )
     else:
-        # A seen synset may have a single image; only its superclass needs images on both sides.
+        # A seen synset may have a single image; only its superclass needs images for training and
+        # for testing.
         learnt, tested = split(seen, HELD_OUT, lone=True)
         notes.append(
             f"Seen accuracy is measured on a fifth of the images of seen subclasses in {source}. "
             "Networks"
-            " pretrained on ImageNet-1K may have been trained on them, so it may be too high,"
-            " and the gap with it: give --seen-images, such as ImageNet-1K's validation images."
+            " pretrained on ImageNet-1K may have been trained on these images, so seen accuracy and"
+            " gap may be too high: pass --seen-images, such as ImageNet-1K's validation images."
         )
-    # A file of a seen synset is not an unseen image, whatever folder it is in.
+    # A file of a seen synset is not an unseen image, even if it is in an unseen synset's folder.
     unseen, copies = _without(unseen, seen, tested)
     if copies:
         notes.append(
@@ -97,8 +98,8 @@ def load_split(
     )
     if len({item.size for item in (train, test, new)}) > 1:
         raise UsageError(
-            f"Images of seen and of unseen subclasses in {source} must have the same size: give"
-            " --stimulus 224, or another side."
+            f"Images of seen and unseen subclasses in {source} must have the same size: pass"
+            " --stimulus 224, or another size."
         )
     return Split(chosen.superclasses, train, test, new, tuple(notes))
 
@@ -113,7 +114,7 @@ def _on_damaged(images: ImageSet) -> list[str]:
 
 
 def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) -> None:
-    """Raise a UsageError unless every superclass has images to train on and to test."""
+    """Raise a UsageError unless every superclass has images for training and for testing."""
     for part, purpose in ((learnt, "train"), (tested, "test")):
         left = {image.subclass for image in part.listed}
         for name in names:
@@ -129,7 +130,7 @@ def _counted(images: int) -> str:
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
-    """Return the images that are not among others by digest, and the number removed."""
+    """Return the images whose digests are not in `known_sets`, and the number removed."""
     known = {digest for known_set in known_sets for digest in known_set.digests}
     kept = [index for index, digest in enumerate(images.digests) if digest not in known]
     return images.take(kept), len(images) - len(kept)

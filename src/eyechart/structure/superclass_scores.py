@@ -1,6 +1,6 @@
 """Accuracy on seen and unseen subclasses and the gap between them, with intervals.
 
-Records are in `study_results`, fine-tuning and prediction in `superclass_study`.
+The records are defined in `study_results`; `superclass_study` fine-tunes and predicts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,12 @@ def score_superclasses(
     accuracies: Mapping[str, float | None],
     out: Path,
 ) -> SuperclassResults:
-    """Return the scores of the predictions in `out`, and write them to results.json.
+    """Score the predictions in `out`, write the scores to results.json, and return them.
 
     Models fine-tuned by an earlier command in the same study stay in the results.
     """
     # A second command may add models to a study.
-    # The settings of the folder ensure that the earlier scores are of the same images and recipe.
+    # The folder's settings ensure that earlier scores come from the same images and recipe.
     scores = {score.name: score for score in _earlier_scores(out)}
     for spec in specs:
         predictions = predictions_in(spec, out).read(PREDICTIONS)["prediction"].to_numpy()
@@ -58,7 +58,7 @@ def score_superclasses(
 
 
 def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
-    """Return the models in existing results; empty if there are no valid ones."""
+    """Return the model scores in existing results, or () if there are no valid results."""
     try:
         return read_superclass_results(out).models
     except UsageError:
@@ -68,7 +68,7 @@ def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
 def score_model(
     name: str, predictions: IntArray, data: Split, imagenet_accuracy: float | None = None
 ) -> SuperclassModelScore:
-    """Return the score of a model from its predictions for the seen, then the unseen images."""
+    """Return a model's score; its predictions are for the seen images, then the unseen ones."""
     labels = np.concatenate([data.seen.labels.numpy(), data.unseen.labels.numpy()])
     correct = (predictions == labels).astype(np.float64)
     groups = np.unique(np.array(data.synsets), return_inverse=True)[1]
@@ -99,7 +99,7 @@ def score_model(
         )
     pairs = [(score.seen, score.unseen) for score in scores if score.unseen is not None]
     before_scores, afters = [seen for seen, _ in pairs], [unseen for _, unseen in pairs]
-    # Superclasses without unseen images are left out on both sides.
+    # Superclasses without unseen images are left out of both means.
     evenly = [1 / len(pairs)] * len(pairs)
     # A label beyond the superclasses gives the overall accuracy its own random numbers.
     overall = [accuracy(images, len(data.superclasses)) for images in (~unseen, unseen)]

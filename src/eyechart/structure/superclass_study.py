@@ -1,7 +1,7 @@
-"""Superclass studies: fine-tune networks on seen subclasses, test on seen and unseen ones.
+"""Superclass studies: fine-tune networks on seen subclasses, test them on seen and unseen ones.
 
 Each network and its predictions have separate files, so that a study can be stopped and resumed,
-and several processes with the same command share it.
+and several processes started with the same command share the work.
 """
 
 import re
@@ -34,7 +34,7 @@ AT_ONCE = 8192
 
 
 def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
-    """Return everything that determines a study besides its models, as plain values."""
+    """Return all settings on which the results depend, except for the models, as plain values."""
     return {
         "kind": "superclass",
         **recipe.settings(),
@@ -60,8 +60,8 @@ def check_specs(specs: Sequence[str]) -> None:
     alike = [spec for spec, name in zip(specs, names, strict=True) if names.count(name) > 1]
     if alike:
         raise UsageError(
-            f"Models must have different names, got {alike[0]!r} and {alike[1]!r}: give each once, "
-            "or use another --out for one of them."
+            f"Models must have different names, got {alike[0]!r} and {alike[1]!r}: pass each only "
+            "once, or use another --out for one of them."
         )
 
 
@@ -78,7 +78,7 @@ def run_superclasses(
     """Fine-tune and test all models that are missing in `out`.
 
     Returns:
-        Published accuracy on ImageNet-1K by model; None if unknown.
+        The published accuracy of each model on ImageNet-1K; None if unknown.
     """
     recipe.check()
     check_specs(specs)
@@ -112,16 +112,16 @@ def run_superclasses(
 
 
 def checkpoint_of(spec: str, out: Path) -> Path:
-    """Return the path of the fine-tuned network of a model."""
+    """Return the path of a model's fine-tuned network."""
     return out / MODELS / f"{file_of(spec)}.pt"
 
 
 def superclass_start(model: Model, spec: str, data: LabeledImages, seed: int) -> Start:
-    """Return a copy of a model with a new last layer for the classes of the data."""
+    """Return a copy of a model with a new last layer for the classes in the data."""
     trainable(model)
     start = start_of(model, spec)
     module = start.module
-    # The memory layout that `train` uses: many networks accept no other.
+    # The memory layout that `train` uses; many networks accept no other.
     lay_out(module, torch.contiguous_format)
     ready = start.preprocessing(data.batch(range(min(2, len(data)))).to(model.device))
     try:
@@ -139,7 +139,7 @@ def predictions_in(spec: str, out: Path) -> Parts:
 def _predict(
     model: Model, data: Split, device: torch.device, parts: Parts, progress: Progress
 ) -> None:
-    """Write the predictions of a model for all test images that are not yet predicted."""
+    """Write a model's predictions for all test images that do not have one yet."""
     total = len(data.seen) + len(data.unseen)
     # Resume: images with a stored prediction are skipped.
     done = np.isin(np.arange(total), parts.done())

@@ -1,4 +1,4 @@
-"""Superclasses of WordNet, such as bird, and their subclasses inside and outside ImageNet-1K."""
+"""WordNet superclasses, such as bird, and their subclasses inside and outside ImageNet-1K."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -54,14 +54,14 @@ PUBLISHED = (
 class Sorted:
     """Images of subclasses inside (seen) and outside (unseen) ImageNet-1K.
 
-    The label of an image is its synset, its subclass the name of the superclass.
+    An image's label is its synset, and its `subclass` is the name of the superclass.
 
     Attributes:
         superclasses: Superclasses with images to train on.
         seen: Images of seen subclasses.
         unseen: Images of unseen subclasses.
-        notes: Sentences on what was left out.
-        seen_test: Separate test images of seen subclasses; without them a share of `seen` is used.
+        notes: Sentences about what was left out.
+        seen_test: Separate test images of seen subclasses; if empty, a fifth of `seen` is used.
     """
 
     superclasses: tuple[Superclass, ...]
@@ -72,7 +72,7 @@ class Sorted:
 
 
 def read_superclasses(path: Path) -> tuple[Superclass, ...]:
-    """Return the superclasses in a file: a WordNet id and a name per line."""
+    """Return the superclasses in a file with a WordNet id and a name on each line."""
     superclasses: dict[str, Superclass] = {}
     for number, line in enumerate(read_lines(path), start=1):
         words = line.split()
@@ -93,7 +93,7 @@ def read_superclasses(path: Path) -> tuple[Superclass, ...]:
 
 
 def read_synsets(path: Path | None) -> frozenset[str]:
-    """Return the WordNet ids at the start of each line of a file; ImageNet-1K's without a file.
+    """Return the WordNet ids at the start of a file's lines, or ImageNet-1K's if `path` is None.
 
     The rest of each line, such as names, is ignored.
     """
@@ -118,15 +118,15 @@ def read_synsets(path: Path | None) -> frozenset[str]:
 def superclass_of(
     hypernyms: Hypernyms, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
-    """Return the nearest superclass of each synset, and ties with their names."""
+    """Return the nearest superclass of each synset, and for ties the names of the superclasses."""
     for superclass in superclasses:
         if superclass.wnid not in hypernyms:
             raise UsageError(
                 f"The superclass {superclass.name!r} ({superclass.wnid}) is not in"
-                f" {hypernyms.source}: give all of WordNet's pairs, or --superclasses without it."
+                f" {hypernyms.source}: use all of WordNet's pairs, or --superclasses without it."
             )
     by_wnid = {superclass.wnid: superclass for superclass in superclasses}
-    # A synset may be below several superclasses: the nearest one decides.
+    # A synset may be below several superclasses; the nearest one is used.
     nearest_of, ties = nearest(hypernyms, list(by_wnid))
     return (
         {synset: by_wnid[top] for synset, top in nearest_of.items()},
@@ -143,7 +143,7 @@ def sort_images(
     imagenet: Collection[str] | None = None,
     most: int | None = None,
 ) -> Sorted:
-    """Return the images of all subclasses of the superclasses, seen and unseen.
+    """Return the images of seen and unseen subclasses of the superclasses.
 
     Args:
         images: Images labeled with WordNet ids.
@@ -164,18 +164,18 @@ def sort_images(
     seen = [item for item in below if item.label in known]
     unseen = [item for item in below if item.label not in known]
     if not seen or not unseen:
-        kind = "that ImageNet-1K has" if not seen else "that ImageNet-1K lacks"
+        kind = "in ImageNet-1K" if not seen else "outside ImageNet-1K"
         raise UsageError(
-            f"{source} has no images of subclasses of the {len(superclasses)} superclasses {kind}:"
-            " give folders of both, as ImageNet-22K has them."
+            f"{source} has no images of subclasses {kind} of the {len(superclasses)} superclasses:"
+            " both kinds are needed, as in ImageNet-22K."
         )
     taught = {item.subclass for item in seen}
-    # Classes of the network are the superclasses with training images.
+    # The network's classes are the superclasses that have training images.
     kept = tuple(item for item in superclasses if item.name in taught)
     if len(kept) < 2:
         raise UsageError(
-            f"{source} has images of seen subclasses of one superclass only, {kept[0].name!r}: "
-            "give images of at least two."
+            f"{source} has images of seen subclasses of only one superclass, {kept[0].name!r}: "
+            "use images of at least two."
         )
     tested = {item.subclass for item in unseen}
     notes += _bare(superclasses, taught, tested)
@@ -183,7 +183,7 @@ def sort_images(
     unseen = _at_most([item for item in unseen if item.subclass in taught], most)
     if not unseen:
         raise UsageError(
-            f"{source} has no unseen subclasses of a superclass with seen ones: add images."
+            f"In {source}, no superclass has both seen and unseen subclasses: add images."
         )
     return Sorted(kept, tuple(seen), tuple(unseen), tuple(notes))
 
@@ -198,7 +198,7 @@ def with_seen_test(
     """Return the sorted images with separate test images of seen subclasses.
 
     `images` are labeled with WordNet ids, such as ImageNet-1K's validation images; images
-    outside the seen subclasses are left out. Every superclass needs some.
+    outside the seen subclasses are left out. Every superclass needs at least one test image.
     """
     known = read_synsets(None) if imagenet is None else imagenet
     notes = _strangers(images, source)
@@ -224,21 +224,21 @@ def _below(images: Sequence[ListedImage], above: Mapping[str, Superclass]) -> li
 
 
 def _strangers(images: Sequence[ListedImage], source: str) -> list[str]:
-    """Return a note on folders not named by WordNet ids; raise a UsageError if all are."""
+    """Return a note on folders not named after WordNet ids; raise a UsageError if none is."""
     # Images beside the class folders have no label and count as the folder itself.
     names = {"." if image.label is None else image.label for image in images}
     bad = sorted(name for name in names if not ID.fullmatch(name))
     if len(bad) == len(names):
         got = f", got {bad[0]!r}" if bad else ""
         raise UsageError(
-            f"{source} must contain folders of images named by WordNet ids, such as "
-            f"n01440764{got}: give the folder that contains them."
+            f"{source} must contain image folders named after WordNet ids, such as "
+            f"n01440764{got}: pass the folder that contains them."
         )
     if not bad:
         return []
     folders = "1 folder" if len(bad) == 1 else f"{len(bad):,} folders"
     return [
-        f"Left out, because their names are not WordNet ids: {folders} of {source}, such as "
+        f"Left out, because their names are not WordNet ids: {folders} in {source}, such as "
         f"{bad[0]!r}."
     ]
 
@@ -250,7 +250,8 @@ def _ties(images: Sequence[ListedImage], ties: Mapping[str, tuple[str, ...]]) ->
         return []
     synsets = "1 synset" if len(tied) == 1 else f"{len(tied):,} synsets"
     return [
-        f"Left out, because equally near to several superclasses: {synsets}, such as {tied[0]}"
+        f"Left out, because they are equally near to several superclasses: {synsets}, such as"
+        f" {tied[0]}"
         f" ({' and '.join(ties[tied[0]])})."
     ]
 
@@ -282,13 +283,13 @@ def _bare(
 
 
 def _at_most(images: Sequence[ListedImage], most: int | None) -> list[ListedImage]:
-    """Return a maximum number of images per synset; the choice depends on names only."""
+    """Return at most `most` images per synset, chosen by names only."""
     if most is None:
         return list(images)
     taken: Counter[str | None] = Counter()
     chosen = set()
     for index in sorted(range(len(images)), key=lambda number: hash64("few", images[number].name)):
-        # Walking in the order of a hash takes a random but reproducible subset of each synset.
+        # Going through images in the order of a hash gives a random but reproducible subset.
         if taken[images[index].label] < most:
             taken[images[index].label] += 1
             chosen.add(index)

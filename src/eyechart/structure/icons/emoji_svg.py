@@ -1,4 +1,4 @@
-"""Icons of one style: the SVG of each emoji in a package, and its pixels."""
+"""Icons of one style: the SVG drawing of each emoji in a package, and its pixels."""
 
 import io
 import re
@@ -14,15 +14,15 @@ from eyechart.structure.icons.icon_classes import class_of
 from eyechart.structure.icons.npm_packages import Package
 
 SIDE = 16
-"""Default size of an icon."""
+"""Default width and height of an icon, in units of the drawing."""
 
 SELECTOR = 0xFE0F
-"""Variation selector for color presentation; only some packages include it."""
+"""Unicode's variation selector for color presentation; only some packages include it."""
 
 
 @dataclass(frozen=True)
 class Emoji:
-    """An emoji: Unicode name ("hot_beverage"), class, and codes of its characters."""
+    """An emoji: its Unicode name ("hot_beverage"), its class, and its character codes."""
 
     name: str
     label: str
@@ -75,7 +75,7 @@ def code_of(characters: str) -> str:
 
 
 class Style:
-    """Icons of a package by name."""
+    """The icons in a package, by name."""
 
     def __init__(self, name: str, package: Package) -> None:
         self.name, self.package = name, package
@@ -100,7 +100,7 @@ class Style:
 
     @property
     def license(self) -> License:
-        """License of the package."""
+        """License and author of the package."""
         info = self.package.read("info.json")
         try:
             terms, author = info["license"], info["author"]
@@ -125,8 +125,8 @@ class Style:
         try:
             left, top, width, height = (
                 float(
-                    # The most specific record is used: alias, then icon, then the defaults of the
-                    # package.
+                    # The most specific value is used: the alias's, then the icon's, then the
+                    # package's default.
                     next((record[key] for record in (*records, self._told) if key in record), usual)
                 )
                 for key, usual in (("left", 0), ("top", 0), ("width", SIDE), ("height", SIDE))
@@ -147,14 +147,14 @@ class Style:
         )
 
     def _resolve(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the chain of aliases of a name, with the icon itself last."""
+        """Return the records of the aliases that lead from a name to an icon, and of the icon."""
         records: list[Mapping[str, Any]] = []
         seen = set()
         # Aliases of a damaged package may form a cycle.
         while name not in self._icons:
             alias = self._aliases.get(name)
             if name in seen or not isinstance(alias, dict) or "parent" not in alias:
-                raise self.package.changed(f"the alias {name} leads nowhere")
+                raise self.package.changed(f"the alias {name} does not lead to an icon")
             seen.add(name)
             records.append(alias)
             name = str(alias["parent"])
@@ -167,7 +167,7 @@ class Style:
 def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the flips and rotations of an icon: flips cancel, rotations add up."""
     flips = [
-        # Aliases can flip a flipped icon again: an even number of flips is none.
+        # Aliases can flip a flipped icon again: an even number of flips cancels out.
         key
         for key in ("hFlip", "vFlip")
         if sum(bool(record.get(key)) for record in records) % 2
@@ -191,13 +191,14 @@ def _turned(turn: str, left: float, top: float, width: float, height: float) -> 
 def drawn(
     style: Style, emoji: Sequence[Emoji], styles: Sequence[Style]
 ) -> Iterator[tuple[Emoji, str]]:
-    """Yield each emoji of a style with the name of its icon.
+    """Yield each emoji in a style with the name of its icon.
 
-    Packages without a table of characters are matched by name, as in other packages or in Unicode.
+    In packages without a table of characters, icons are found by their name in other packages or in
+    Unicode.
     """
     for one in emoji:
         names = [style.codes.get(one.code)]
-        # Packages without character codes use the icon names of their siblings.
+        # Packages without character codes use the same icon names as similar packages.
         names += [other.codes.get(one.code) for other in styles]
         names += _spellings(one.name)
         icon = next((name for name in names if name is not None and name in style), None)

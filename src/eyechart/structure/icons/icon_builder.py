@@ -1,4 +1,4 @@
-"""Build a dataset of icons after ICONS-50: 50 classes in several styles, freely licensed."""
+"""Build a freely licensed dataset of icons like ICONS-50, with 50 classes in several styles."""
 
 import csv
 import io
@@ -26,17 +26,17 @@ LIST, LICENSES, RECORD = "icons.csv", "LICENSES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
 TITLE = "# Where the icons come from"
 MOST_BROKEN = 0.01
-"""Maximum share of broken drawings; more indicate a problem with a package."""
+"""Maximum fraction of broken drawings; a larger one indicates a problem with a package."""
 
 LOOKED_AT = 32
-"""Size in pixels at which broken drawings and duplicates are found, whatever the output size."""
+"""Size in pixels at which broken drawings and duplicates are detected, for any output size."""
 
 
 @dataclass(frozen=True, eq=False)
 class Icon:
     """A drawing in one style; `rendition` distinguishes several drawings of a style.
 
-    `draw` returns its pixels (H, W, 3) on demand, since all icons may not fit into memory.
+    `draw` returns its pixels (H, W, 3) on demand, because not all icons may fit into memory.
     """
 
     label: str
@@ -47,14 +47,18 @@ class Icon:
 
     @property
     def path(self) -> str:
-        """Path within the folder of the dataset."""
+        """Path within the dataset's folder."""
         number = f".{self.rendition}" if self.rendition else ""
         return f"{self.label}/{self.subclass}.{self.style}{number}.png"
 
 
 @dataclass(frozen=True)
 class Built:
-    """Summary: `repeated` counts drawings that an earlier style has too; `broken` lists icons."""
+    """Summary of a built dataset.
+
+    `repeated` counts drawings that an earlier style also has; `broken` lists icons that could not
+    be drawn.
+    """
 
     icons: int
     styles: Counter[str]
@@ -115,13 +119,13 @@ def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> N
             raise unknown_name("style", style, STYLES)
     if len(styles) < 2:
         raise UsageError(
-            "Give at least two styles: one is held out, the others are used for training."
+            "Pass at least two styles: one is held out, the others are used for training."
         )
     check_folder(out, settings)
 
 
 def check_folder(out: Path, settings: Settings) -> None:
-    """Raise a UsageError unless the folder is empty or has icons with these settings."""
+    """Raise a UsageError unless the folder is empty or contains icons built with these settings."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if out.is_dir() and any(out.iterdir()) and not _ours(out):
@@ -130,9 +134,9 @@ def check_folder(out: Path, settings: Settings) -> None:
 
 
 def _ours(out: Path) -> bool:
-    """Whether a folder contains a complete or partial dataset of icons.
+    """Return whether a folder contains a complete or partial dataset of icons.
 
-    The list alone is not enough, since other datasets may have the same columns.
+    The list of images alone is not enough, because other datasets may have the same columns.
     """
     try:
         with (out / LICENSES).open(encoding="utf-8", errors="replace") as file:
@@ -144,7 +148,7 @@ def _ours(out: Path) -> bool:
 def _draw(
     emoji: Sequence[Emoji], sets: Sequence[Style], side: int, progress: Progress
 ) -> tuple[list[Icon], list[Pixels], list[str]]:
-    """Return the icons, their pixels at the common size, and the broken ones."""
+    """Return the icons, their pixels at the common size, and the names of broken icons."""
     wanted = [(style, *pair) for style in sets for pair in drawn(style, emoji, sets)]
     step = progress.begin("drawing icons", len(wanted))
     icons, looks, broken = [], [], []
@@ -156,7 +160,7 @@ def _draw(
             icons.append(Icon(pair.label, style.name, pair.name, draw))
         except ValueError as error:
             broken.append(f"{style.name}/{name}")
-            # Stop early: with a damaged package nearly all icons would fail.
+            # Stop early: with a damaged package, nearly all icons would fail.
             if len(broken) > MOST_BROKEN * len(wanted):
                 raise UsageError(
                     f"At least {len(broken)} of {len(wanted):,} icons cannot be drawn, more than"
@@ -170,14 +174,14 @@ def _draw(
 
 
 def _drawn(drawing: str, side: int, look: Pixels) -> Pixels:
-    """Return a drawing's pixels at a size; `look` is reused if it has that size."""
+    """Return a drawing's pixels at size `side`; `look` is reused if it already has that size."""
     return look if side == LOOKED_AT else rasterize(drawing, side)
 
 
 def _once(
     icons: Sequence[Icon], looks: Sequence[Pixels]
 ) -> tuple[list[Icon], Counter[tuple[str, str]]]:
-    """Return the icons without near-duplicates of the same emoji in an earlier style."""
+    """Return the icons, except near-duplicates of the same emoji in an earlier style."""
     by_class: dict[str, list[int]] = {}
     for index, icon in enumerate(icons):
         by_class.setdefault(icon.subclass, []).append(index)
@@ -233,7 +237,7 @@ def write_icons(
 def _tidy(out: Path, icons: Sequence[Icon]) -> None:
     """Remove icons of an earlier run that are not part of this one.
 
-    They would be read by users of the folder instead of the list.
+    Anyone who reads the folder instead of the list would otherwise use them.
     """
     wanted = {out / icon.path for icon in icons}
     styles = {*STYLES, *(icon.style for icon in icons)}
@@ -259,7 +263,7 @@ def _licenses(licenses: Sequence[License]) -> str:
         TITLE,
         "",
         "Each style was drawn by others and may be used under their terms. The icons here are their"
-        " SVG drawings as pixels on white, and nothing else was changed.",
+        " SVG drawings, rendered as pixels on white without any other change.",
         "",
         "| style | drawn by | license | package |",
         "|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Assignment of emoji to the 50 classes of ICONS-50: a table of name patterns."""
+"""Assign emoji to the 50 classes of ICONS-50, using a table of name patterns."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ TABLE = "icon_classes.yaml"
 
 @dataclass(frozen=True)
 class Rule:
-    """Members of a class: patterns of names, except those in `but`, optionally of one group.
+    """Name patterns of a class's members, with exceptions in `but`; optionally limited to a group.
 
-    Names and groups are Unicode's, such as "hot_beverage" in "Food & Drink".
+    Names and groups are defined by Unicode, such as "hot_beverage" in "Food & Drink".
     """
 
     names: tuple[str, ...]
@@ -23,7 +23,7 @@ class Rule:
     group: str = ""
 
     def holds(self, name: str, group: str) -> bool:
-        """Whether an emoji belongs to the class."""
+        """Return whether an emoji belongs to the class."""
         if self.group and group != self.group:
             return False
         return _matches(name, self.names) and not _matches(name, self.but)
@@ -50,6 +50,6 @@ def _rule(entry: str | Mapping[str, str]) -> Rule:
 
 
 def class_of(name: str, group: str) -> str | None:
-    """Return the class of an emoji; None if it belongs to none."""
+    """Return the class of an emoji, or None if it does not belong to any."""
     # Classes are visited in alphabetical order; the first match is used.
     return next((label for label, rule in icon_classes().items() if rule.holds(name, group)), None)

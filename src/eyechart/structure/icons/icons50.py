@@ -1,6 +1,6 @@
-"""Import the original ICONS-50: class folders of images, or one .npy file.
+"""Import the original ICONS-50, from class folders of images or from one .npy file.
 
-File names contain style, rendition and subclass in any order, such as
+File names contain the style, the rendition and the subclass in any order, such as
 microsoft_2_small_airplane.png.
 """
 
@@ -27,7 +27,7 @@ ORIGINAL_STYLES = (
     "lg", "htc", "mozilla", "emojidex", "emojione", "emoji_one", "emojipedia", "joypixels",
     "openmoji", "softbank", "docomo", "kddi", "au_by_kddi", "sony", "gmail", "windows",
 )  # fmt: skip
-"""Platforms whose emoji are publicly collected."""
+"""Styles in ICONS-50: platforms whose emoji are collected publicly."""
 
 KEYS = ("class", "style", "subtype", "rendition", "image")
 """Keys of the .npy file."""
@@ -36,18 +36,18 @@ SETTINGS = {"icons": "ICONS-50 as published"}
 
 LICENSE = """# Where the icons come from
 
-These are the images of ICONS-50 (Hendrycks and Dietterich) as they were given. Whoever drew each
-style has the rights to it: do not pass them on.
+These are the images of ICONS-50 (Hendrycks and Dietterich) as published. The rights to each style
+belong to those who drew it: do not redistribute the images.
 """
 
 
 def import_icons50(source: Path, out: Path, progress: Progress) -> int:
-    """Write ICONS-50 to class folders with a list of styles and subclasses; return the count."""
+    """Write ICONS-50 to class folders, with a list of styles and subclasses; count the icons."""
     check_folder(out, SETTINGS)
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")
     if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"{source} contains the original images: choose an --out elsewhere.")
+        raise UsageError(f"{source} contains the original images: choose another --out.")
     step = progress.begin(
         "reading icons", len(list(find_image_files([source]))) if source.is_dir() else 1
     )
@@ -55,7 +55,7 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     for icon in read_icons50(source):
         if not (icon.label and icon.style and icon.subclass):
             raise UsageError(
-                f"{source} has an icon without a class, style or subclass: give it one."
+                f"{source} has an icon without a class, style or subclass: add what is missing."
             )
         for name in (icon.label, icon.style, icon.subclass, icon.rendition):
             if "/" in name or "\\" in name or name.startswith("."):
@@ -63,21 +63,21 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
                     f"{source} has the name {name!r}, which is not a valid file name: rename it."
                 )
         icons.append(icon)
-        # A single file was counted as one step, whatever its number of icons.
+        # A single file was counted as one step, regardless of its number of icons.
         step(1 if source.is_dir() else 0, "")
     paths = Counter(icon.path for icon in icons)
     twice = [path for path, count in paths.items() if count > 1]
     if twice:
         raise UsageError(
-            f"{source} has two images that would be written to the same file, {twice[0]}: rename "
-            "one."
+            f"{source} has two images that would be written to the same file {twice[0]}: rename "
+            "one of them."
         )
     write_icons(icons, out, LICENSE, SETTINGS, progress)
     return len(icons)
 
 
 def is_icons50(images: Path) -> bool:
-    """Whether a list or folder of images is one that `import_icons50` wrote."""
+    """Return whether a list or folder of images was written by `import_icons50`."""
     folder = images.parent if images.is_file() else images
     try:
         return read_settings(folder / RECORD) == SETTINGS
@@ -86,7 +86,7 @@ def is_icons50(images: Path) -> bool:
 
 
 def read_icons50(source: Path) -> Iterator[Icon]:
-    """Yield the icons of a folder or of the .npy file."""
+    """Yield the icons in a folder or in the .npy file."""
     if source.is_file():
         yield from _of_array(source)
         return
@@ -109,7 +109,7 @@ def read_icons50(source: Path) -> Iterator[Icon]:
 
 
 def read_name(stem: str, path: Path) -> tuple[str, str, str]:
-    """Return style, rendition and subclass from a file name; the rendition may be ""."""
+    """Return the style, rendition and subclass in a file name; the rendition may be ""."""
     text = stem.lower().replace("-", "_").replace(" ", "_")
     # Longest first: "emoji_one" and "au_by_kddi" contain other names.
     for style in sorted(ORIGINAL_STYLES, key=len, reverse=True):
@@ -125,7 +125,7 @@ def read_name(stem: str, path: Path) -> tuple[str, str, str]:
         if words:
             return style, rendition, "_".join(words)
     raise UsageError(
-        f"The name of {path} must contain style and subclass, such as "
+        f"The name of {path} must contain a style and a subclass, such as "
         "microsoft_2_small_airplane.png: rename it, or list all images in a CSV file with"
         " the columns path, label, style and subclass."
     )
@@ -152,13 +152,13 @@ def _of_array(path: Path) -> Iterator[Icon]:
         pixels = pixels if pixels.shape[3] == 3 else pixels.transpose(0, 2, 3, 1)
         names = [[str(column) for column in np.asarray(content[key]).ravel()] for key in KEYS[:4]]
         if pixels.shape[3] != 3 or any(len(column) != len(pixels) for column in names):
-            raise ValueError("its parts are of unequal length")
+            raise ValueError("its arrays have different lengths")
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError as error:
         raise UsageError(
-            f"{path} is not ICONS-50 in NumPy's format ({error}): give the published file, or the "
-            "folder of its class folders."
+            f"{path} is not ICONS-50 in NumPy's format ({error}): pass the published file, or the "
+            "folder that contains the class folders."
         ) from None
     for label, style, subclass, rendition, one in zip(*names, pixels, strict=True):
         yield Icon(label, style, subclass, partial(_same, one), rendition)

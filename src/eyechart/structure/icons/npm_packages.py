@@ -1,4 +1,4 @@
-"""npm packages of icons: downloaded by npm, or found in a folder."""
+"""Icon packages from npm: downloaded with npm, or found in a folder."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ STYLES: Mapping[str, str] = {
     "noto-v1": "@iconify-json/noto-v1",
     "emojione-v1": "@iconify-json/emojione-v1",
 }
-"""Package of each style. A drawing that two styles share is kept in the first."""
+"""Package of each style. A drawing that two styles share is kept only in the first."""
 
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
 """Exceptions raised by damaged archives."""
@@ -45,7 +45,7 @@ class Package:
     path: Path
 
     def read(self, file: str, needed: bool = True) -> Any:
-        """Return the content of a JSON file of the package; {} if it is optional and missing."""
+        """Return the content of a JSON file in the package, or {} if it is missing and optional."""
         try:
             text = self._text(file)
             return {} if text is None and not needed else json.loads(text or "")
@@ -77,12 +77,12 @@ class Package:
         version = f" {self.version}" if self.version else ""
         return UsageError(
             f"The package {self.name}{version} has a format that is not supported ({problem}): "
-            "download it again, or give an older version with --from."
+            "download it again, or pass an older version with --from."
         )
 
     @property
     def version(self) -> str:
-        """Version; "" if it is unknown."""
+        """Version of the package, or "" if it is unknown."""
         try:
             metadata = json.loads(self._text("package.json") or "{}")
         except (ValueError, *DAMAGED):
@@ -91,7 +91,7 @@ class Package:
 
 
 def find_package(name: str, folder: Path) -> Package:
-    """Return the newest package with this name in a folder: archives, or installed by npm."""
+    """Return the newest package with this name in a folder: an archive, or installed by npm."""
     archive = name.removeprefix("@").replace("/", "-")
     packages = [
         path
@@ -104,8 +104,8 @@ def find_package(name: str, folder: Path) -> Package:
             packages.append(path)
     if not packages:
         raise UsageError(
-            f"{folder} has no package {name}: run npm pack {name} on a machine with a network, and "
-            "copy the file to this folder."
+            f"{folder} has no package {name}: run npm pack {name} on a machine with network access,"
+            " and copy the file to this folder."
         )
     return max((Package(name, path) for path in packages), key=lambda one: _order(one.version))
 
@@ -116,7 +116,7 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
-    """Download the packages that a folder lacks; npm uses its configured registry."""
+    """Download the packages that a folder lacks from the registry for which npm is configured."""
     missing = []
     for name in names:
         try:
@@ -131,9 +131,8 @@ def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
     program = shutil.which("npm")
     if program is None:
         raise UsageError(
-            "Icons are downloaded with npm, which is not installed: install it, or give --from a "
-            "folder"
-            " with the packages, made with npm pack elsewhere."
+            "Icons are downloaded with npm, which is not installed: install it, or pass --from with"
+            " a folder of packages made by npm pack on another machine."
         )
     folder.mkdir(parents=True, exist_ok=True)
     step = progress.begin("packages from npm", len(missing))
@@ -148,19 +147,19 @@ def _fetch(program: str, name: str, folder: Path) -> None:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=folder)
     except subprocess.TimeoutExpired:
-        why = f"nothing came within {PATIENCE // 60} minutes"
+        why = f"no reply within {PATIENCE // 60} minutes"
     else:
         if done.returncode == 0:
             return
         why = _reason(done.stderr or done.stdout) or f"npm ended with {done.returncode}"
     raise UsageError(
-        f"Cannot download {name} ({why}): without a network give --from a folder with the packages,"
-        " made with npm pack elsewhere."
+        f"Cannot download {name} ({why}): without network access, pass --from with a folder of"
+        " packages made by npm pack on another machine."
     )
 
 
 def _reason(output: str) -> str:
-    """Return the line of npm's output that names a reason, or the first line."""
+    """Return the line of npm's output that states the reason, or the first line."""
     lines = [line.removeprefix("npm error").strip().rstrip(".") for line in output.splitlines()]
     lines = [line for line in lines if line]
     return next((line for line in lines if "reason:" in line), lines[0] if lines else "")
