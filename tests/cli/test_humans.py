@@ -284,6 +284,6 @@ def test_what_cannot_be_plotted_is_said(run, tmp_path):
     assert_rejected(run("humans", "plot", "--level", 100, "--out", out), "between 0 and 100")
     assert_rejected(run("humans", "plot", "--consistency", "--out", out), "--by-class")
     asked = ("humans", "plot", "--by-class", "--consistency", "--out", out)
-    assert_rejected(run(*asked), "no consistency of humans")
+    assert_rejected(run(*asked), "no human consistency")
     assert_rejected(run("humans", "plot", "--out", tmp_path / "a.gif"), ".svg, .pdf or .png")
     assert not out.exists()

@@ -85,7 +85,9 @@ def test_a_study_of_both_benchmarks_gives_table_2_by_one_command(run, study, bas
     ):
         for name, mean in zip(names, table, strict=True):
             assert means[suite, name] == pytest.approx(mean, abs=0.55)
-    spreads = re.findall(r"relative mCE \(baseline \S+\): standard deviation (\S+)", told.out)
+    spreads = re.findall(
+        r"relative mCE \(baseline \S+\): population standard deviation ([\d.]+)", told.out
+    )
     assert [float(text) for text in spreads] == pytest.approx([12.1, 3.7], abs=0.15)
 
 
