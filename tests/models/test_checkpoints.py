@@ -357,7 +357,7 @@ def edited(path, **changes):
 def test_a_checkpoint_of_another_version_is_one_sentence(path, changes, run):
     edited(path, **changes)
     reject(path, "written by a different eyechart version")
-    assert_rejected(run("models", "check", path), "another version")
+    assert_rejected(run("models", "check", path), "different eyechart version")
 
 
 def test_what_a_later_version_adds_is_left_alone(path):

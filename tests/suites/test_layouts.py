@@ -196,7 +196,7 @@ def test_a_stimulus_can_be_given_without_a_layout(run, val, tmp_path):
         (("--layout", "imagenet-c", "-c", "brightnes"), ("Did you mean 'brightness'",)),
         (("--layout", "cifar-c", *ONE, "--format", "jpeg"), ("--format", "stores the pixels")),
         (("--layout", "cifar-c", *ONE, "--jpeg-quality", 50), ("--jpeg-quality", "pixels")),
-        (("--layout", "cifar-c", *ONE), ("same size", "--stimulus 32x32")),
+        (("--layout", "cifar-c", *ONE), ("equal size", "--stimulus 32x32")),
         (("--suite", "imagenet-c"), ("--layout imagenet-c",)),
         ((*ONE, "-c", "fog", "-s", 1), ("one --corruption, got 2",)),
         (("-s", 1), ("one --corruption, got 0",)),

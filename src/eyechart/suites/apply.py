@@ -91,7 +91,7 @@ def corrupt(
     if positional:
         raise UsageError('Give the strength by keyword: corrupt(images, "fog", severity=3).')
     if name is not None and corruption_name is not None:
-        raise UsageError("Give either name or corruption_name: they mean the same.")
+        raise UsageError("Give name or corruption_name, not both: they mean the same.")
     if corruption_name is not None:
         name = corruption_name
         # the default of imagecorruptions.corrupt
