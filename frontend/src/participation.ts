@@ -138,7 +138,7 @@ export class Participation {
         this.feed.reset();
         state = await this.claim();
         if (state.state !== "active") return state;
-        yield* this.ready(goOn(state, "Going on here"));
+        yield* this.ready(goOn(state, "Continuing here"));
         last = phaseOf(state);
       }
     }

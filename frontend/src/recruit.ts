@@ -1,4 +1,4 @@
-// The participant's recruiting site, parsed from the page's address.
+// The recruitment platform that the participant came from, parsed from the page's address.
 
 import { RECRUITERS } from "./recruiters";
 import type { Ids } from "./recruiters/recruiter";

@@ -38,7 +38,7 @@ function offline(): HTMLElement {
     note(
       "Nothing is lost: your responses are kept here. This page keeps trying, and the study continues as soon as the server can be reached again.",
     ),
-    note("You need not do anything. If it takes long, check whether this computer is online."),
+    note("You do not need to do anything. If this takes long, check whether this computer is online."),
   ]);
   page.setAttribute("role", "status");
   return page;

@@ -362,7 +362,7 @@ def test_other_classes_have_no_published_order(tmp_path, run):
     held["meta"]["fine_label_names"] = [*FINE_NAMES, "one more"]
     folder = write_archive(tmp_path / "c", held=held)
     told = run(*words_of(folder, tmp_path / "out", "--order", "published"))
-    assert_rejected(told, "20 of 101", "--order random")
+    assert_rejected(told, "20 with 101", "--order random")
 
 
 def test_kinds_that_are_not_cifar_100s_have_no_published_order(tmp_path, run):

@@ -160,4 +160,4 @@ def test_the_command_says_and_records_what_stands_for_published_names(run, tmp_p
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stimulus"] == "32x32"
     for note in results["notes"]:
         assert f"Note: {note}" in told.out
-    assert "matched with the closest ones" in results["notes"][0] and "(10 of the 50" in results["notes"][1]
+    assert "the closest ones" in results["notes"][0] and "(10 of the 50" in results["notes"][1]

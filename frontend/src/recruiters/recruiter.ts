@@ -1,4 +1,4 @@
-// The pages' interface of a recruiting site. Each has a file here, named as on the server.
+// The pages' interface of a recruitment platform. Each has a file here, named as on the server.
 
 export type Ids = Record<string, string>;
 

@@ -59,7 +59,7 @@ export function phone(touch: boolean): Page {
       window.addEventListener("resize", look);
       const why = touch
         ? "The images are shown for a fraction of a second and you respond with keys or a mouse, so you need a computer with a keyboard."
-        : `The window must be at least ${NARROWEST} pixels wide, and this one has ${innerWidth}. Make it wider if you can, and the study continues here.`;
+        : `The window must be at least ${NARROWEST} pixels wide, but this one is ${innerWidth} pixels wide. Make it wider if you can; the study then continues here.`;
       return sheet("Please use a larger screen", [
         note(why),
         note("If this is a phone or a tablet, open the same link on a computer. Thank you!"),
@@ -87,16 +87,16 @@ const REJECTIONS: Record<string, [string, string, string[]]> = {
     "full",
     "No more responses are needed",
     [
-      "Thank you for coming. At the moment the study needs nobody else, so there is nothing left to do here.",
-      "If you came from a recruiting site, please return the task there; you lose nothing by it.",
+      "Thank you for coming. The study does not need more participants at the moment, so there is nothing left to do here.",
+      "If you came from a recruiting site, please return the task there; this has no disadvantage for you.",
     ],
   ],
   again: [
     "again",
     "You have taken part in this study before",
     [
-      "Thank you for coming back. Everybody can take part once, so there is nothing left to do here.",
-      "If you came from a recruiting site, please return the task there; you lose nothing by it.",
+      "Thank you for coming back. Everybody can take part only once, so there is nothing left to do here.",
+      "If you came from a recruiting site, please return the task there; this has no disadvantage for you.",
     ],
   ],
   closed: [
@@ -104,19 +104,19 @@ const REJECTIONS: Record<string, [string, string, string[]]> = {
     "This study is closed",
     [
       "Thank you for coming. At the moment nobody new can take part.",
-      "If you came from a recruiting site, please return the task there; you lose nothing by it.",
+      "If you came from a recruiting site, please return the task there; this has no disadvantage for you.",
     ],
   ],
   no_study: [
     "unknown",
     "There is no such study here",
-    ["Please check the link that brought you here: a letter may be missing at its end."],
+    ["Please check the link that brought you here: its last characters may be missing."],
   ],
   bad_request: [
     "bad-link",
     "This link does not work",
     [
-      "Something is missing in the address that brought you here. Please open the study again from the page that offered it.",
+      "The address that brought you here is incomplete. Please open the study again from the page that offered it.",
     ],
   ],
   problem: [

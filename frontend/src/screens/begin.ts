@@ -73,7 +73,7 @@ function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
     grid,
   );
   return sheet(
-    "How it goes",
+    "How it works",
     [
       steps(choices),
       make(
@@ -107,7 +107,7 @@ function compareSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement
       ? `The images are shown for ${study.timing.show_ms / 1000} seconds.`
       : "The images stay until you have responded; there is no hurry.";
   return sheet(
-    "How it goes",
+    "How it works",
     [
       examples(),
       note(
