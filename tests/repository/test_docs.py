@@ -210,6 +210,14 @@ def papers_in_citation_file() -> dict[str, tuple[list[str], str]]:
     }
 
 
+def test_the_citation_file_has_every_paper_of_the_documentation():
+    in_file, in_docs = papers_in_citation_file(), cited_papers()
+    assert in_file.keys() == in_docs.keys()
+    for title, (surnames, year) in in_docs.items():
+        assert ([name.replace('{\\"u}', "ü") for name in surnames], year) == in_file[title]
+    assert "generalisation in humans and deep neural networks" in in_file
+
+
 @pytest.mark.parametrize("suite", PUBLISHED)
 @pytest.mark.parametrize("papers", [cited_papers, papers_in_citation_file])
 def test_the_paper_of_each_suite_is_cited_with_its_authors(suite, papers):
