@@ -1,4 +1,4 @@
-"""How fast curves are refitted to resampled predictions, beside other fits of the same counts."""
+"""Measure how fast curves are refitted to resampled predictions, and compare other methods."""
 
 import time
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.provenance import versions
 from eyechart.curves.bins import Bins
 from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.method_registry import METHODS
+from eyechart.curves.estimator_registry import ESTIMATORS
 from eyechart.curves.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
 
 RIVALS = {
     "lsq_linear": "the same fit by scipy.optimize.lsq_linear with bounds",
-    "cobs": "the quantile spline that the study cites, as a linear programme (HiGHS)",
+    "cobs": "the quantile spline that the study cites, as a linear program (HiGHS)",
     "pava": "pooled rates and straight lines (scipy.optimize.isotonic_regression)",
 }
 
@@ -39,9 +39,9 @@ class CurvesPlan:
 
 @dataclass(frozen=True)
 class CurvesSpeed:
-    """Seconds for all curves with their intervals, for one refit of ours and one of each rival.
+    """Seconds for all curves with their intervals, for one eyechart refit and one refit per rival.
 
-    `ratios`: how many times as long as ours the rival's takes.
+    `ratios`: time of a rival's refit divided by the time of an eyechart refit.
     """
 
     seconds: float
@@ -51,7 +51,7 @@ class CurvesSpeed:
 
 
 def measure(plan: CurvesPlan) -> CurvesSpeed:
-    """Return the time of everything, and of refits by each rival to the same resampled counts."""
+    """Return the total time, and the time of each rival's refits to the same resampled counts."""
     sets = [_predictions(plan, number) for number in range(plan.corruptions * plan.properties)]
     start = time.perf_counter()
     for change, hits, clean, images in sets:
@@ -65,7 +65,7 @@ def measure(plan: CurvesPlan) -> CurvesSpeed:
 
 
 def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
-    """Return what was measured, on what and with what, ready for a JSON file."""
+    """Return the measurements, the machine and the versions, as values for a JSON file."""
     return {
         "schema": 1,
         "machine": machine_name(torch.device("cpu")),
@@ -78,19 +78,19 @@ def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
 def _predictions(
     plan: CurvesPlan, number: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return Δv, hits, clean hits and image of predictions like a model's."""
+    """Return Δv, hits, clean hits and image of simulated predictions of a model."""
     numbers = np.random.default_rng(number)
     images = np.arange(plan.predictions) % plan.images
     easy = numbers.random(plan.images)[images]
     change = numbers.random(plan.predictions)
     rate = 0.85 / (1 + np.exp((change - 0.65) * 9))
-    # the easier a image, the more likely are all predictions of it
+    # The easier an image, the more likely all predictions for it are correct.
     hits = (easy + numbers.random(plan.predictions)) / 2 < rate
     return change, hits.astype(float), (easy < 0.85).astype(float), images.astype(float)
 
 
 def _seconds_each(fit: Callable[[Bins, Curve, float], object], curve: Curve, some: int) -> float:
-    """Return the seconds of one fit, over some of the curve's resampled counts."""
+    """Return the mean seconds per fit over some of the curve's resampled counts."""
     starts = curve.refits(0.0)[:some]
     start = time.perf_counter()
     for own, left in zip(curve.replicate_bins[:some], starts, strict=True):
@@ -101,11 +101,11 @@ def _seconds_each(fit: Callable[[Bins, Curve, float], object], curve: Curve, som
 def _rival(name: str) -> Callable[[Bins, Curve, float], object]:
     if name == "lsq_linear":
         return bounded_least_squares
-    return lambda bins, curve, left: METHODS[name].fit(bins, 1, curve.smoothing, left, None)
+    return lambda bins, curve, left: ESTIMATORS[name].fit(bins, 1, curve.smoothing, left, None)
 
 
 def bounded_least_squares(bins: Bins, curve: Curve, left: float) -> FloatArray:
-    """Return the coefficients of the same falling spline, by scipy's solver for bounds."""
+    """Return the coefficients of the same falling spline, from scipy's bounded least squares."""
     rows, target = bin_rows(bins, 1)
     roughness = second_derivatives()
     rough = np.sqrt(curve.smoothing / len(roughness)) * roughness

@@ -16,7 +16,7 @@ import pytest
 import eyechart
 from eyechart.core.options import fields_of
 from eyechart.curves.curve_settings import BINNINGS, RIGHT_ANCHORS, CurveSettings
-from eyechart.curves.method_registry import METHODS
+from eyechart.curves.estimator_registry import ESTIMATORS
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.study_config import KINDS, StudyConfig
 from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
@@ -92,8 +92,8 @@ REGISTRIES = {
         {"experiment/server/routes.py": "counts of trials"},
     ),
     "curve methods": Declared(
-        list(METHODS),
-        {"curves/method_registry.py"},
+        list(ESTIMATORS),
+        {"curves/estimator_registry.py"},
         {"humans/reference.py": "how two methods smooth rates of human responses"},
     ),
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),
@@ -135,7 +135,7 @@ CHOICES = [
     (SampleSettings, "sampling", SAMPLINGS),
     (RetrainSettings, "labels", SCORED_SPACES),
     (CurveSettings, "binning", BINNINGS),
-    (CurveSettings, "method", METHODS),
+    (CurveSettings, "estimator", ESTIMATORS),
     (CurveSettings, "right_anchor", RIGHT_ANCHORS),
     (HumanSettings, "clean_responses", CLEAN_RESPONSES),
     (ImportSettings, "placement", EXPERIMENTS),

@@ -6,7 +6,7 @@ import pytest
 import eyechart as ec
 from eyechart.core.errors import UsageError
 from eyechart.results.model_results import CorruptionResults, ModelResults, SpaceResults
-from eyechart.scores.registry import DECLARED, SCORES
+from eyechart.scores.registry import DECLARED, OVERALL, SCORES
 from report_runs import SHARP, human_run, levels_run, make_once
 
 NOT_IN_RUNS = {"hmri_p", "mrsi_p", "mce", "relative_mce"}
@@ -44,7 +44,7 @@ def test_every_score_of_the_whole_test_is_an_attribute_of_model_and_label_space(
                 assert getattr(space, name) == estimate
                 names.add(name)
         assert model.scores == model.primary.scores and model.r_a == model.primary.r_a
-    assert names == {score.name for score in DECLARED if not score.mean} - NOT_IN_RUNS
+    assert names == {score.name for score in OVERALL} - NOT_IN_RUNS
 
 
 def test_a_score_is_a_number_with_its_interval_and_replicates(results):
@@ -109,6 +109,14 @@ def test_a_plot_has_a_panel_for_each_corruption(results, tmp_path):
     whole.savefig(tmp_path / "curves.png")
     with pytest.raises(UsageError, match="Unknown corruption 'gausian_noise'"):
         results.plot("gausian_noise")
+
+
+def test_a_plot_is_displayed_by_a_notebook_that_has_set_up_no_backend(results):
+    figure = results.plot("gaussian_noise")
+    # what a new kernel applies to the last value of a cell
+    shown, _ = DisplayFormatter().format(figure)
+    assert shown["image/png"].startswith(b"\x89PNG")
+    assert shown["text/plain"].startswith("<CurveFigure size ")
 
 
 def test_the_report_is_that_of_the_command(results, tmp_path, run):

@@ -74,7 +74,8 @@ def test_leaderboards_cards_and_tables_have_their_published_orders():
     assert names(OVERALL)[:8] == ["clean_accuracy", "r_a", "r_p", *humans, "error"]
     curves = ["r_a", "hmri_a", "mrsi_a", "r_p", "hmri_p", "mrsi_p"]
     assert names(CURVE_SCORES) == curves
-    assert names(BY_PROPERTY)[:7] == [*curves, "error"]
+    in_order = [name for name in names(BY_PROPERTY) if name in (*curves, "error")]
+    assert in_order == [*curves, "error"]
     relevant = [name for name in names(BY_RELEVANCE) if name in (*curves, "error")]
     assert relevant == ["hmri_a", "mrsi_a", "r_a", "r_p", "error", "hmri_p", "mrsi_p"]
 

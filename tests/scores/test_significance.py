@@ -58,7 +58,7 @@ def test_a_curve_does_not_differ_from_itself():
     assert same.p_value == same.p_value_largest == 1
     overlap = intervals_overlap(curve, curve)
     assert overlap.areas and overlap.points.all() and len(overlap.points) == len(GRID)
-    assert scenario(curve, curve).name == "not significant"
+    assert scenario(curve, curve).name == "inconclusive"
 
 
 def test_a_large_difference_is_found():
@@ -126,7 +126,7 @@ def test_what_cannot_be_compared_is_rejected():
         (usual, lambda v: 0.7 * usual(v), "humans ahead", {"humans"}),
         (lambda v: 0.7 * usual(v), usual, "model ahead", {"model"}),
         (usual, crossing, "mixed", {"humans", "model"}),
-        (usual, usual, "not significant", set()),
+        (usual, usual, "inconclusive", set()),
     ],
 )
 def test_the_verdict_on_clear_cases(human, model, name, leaders):
@@ -142,7 +142,7 @@ def test_verdicts_rest_on_evidence_not_on_areas():
     # few answers: the areas between equal truths are larger, and still mean nothing
     few = scenario(*(fitted(usual, seed, predictions=1000) for seed in (11, 12)))
     assert few.areas.human_ahead + few.areas.model_ahead > 0.01
-    assert few.name == "not significant"
+    assert few.name == "inconclusive"
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_equal_truths_differ_as_often_as_the_level_says(paired):
         found = difference(*curves, paired=paired)
         areas.append(found.p_value < 0.05)
         largest.append(found.p_value_largest < 0.05)
-        verdicts.append(scenario(*curves, paired=paired).name != "not significant")
+        verdicts.append(scenario(*curves, paired=paired).name != "inconclusive")
         overlap = intervals_overlap(*curves)
         rule.append([not overlap.areas, not overlap.points.all()])
     rates = [np.mean(own) for own in (areas, largest, verdicts)]

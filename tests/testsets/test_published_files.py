@@ -554,5 +554,5 @@ def test_listing_100_000_files_takes_seconds_and_little_memory(tmp_path):
     assert time.perf_counter() - before < 20
     kept, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(found.images) == 10_000
+    assert len(found.listed) == 10_000
     assert kept < 10e6 and peak < 20e6

@@ -11,9 +11,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import BINS
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.testsets.testset_settings import N_SAMPLES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,14 +66,6 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         print("Each score is followed by its 95 % confidence interval (bootstrap over images).")
     for line in source_lines(evaluation):
         print(line)
-    if settings.is_demo:
-        fit = settings.fit
-        bins = fit.n_bins - (fit.binning == "paper")
-        rows = max(coverage.rows for coverage in evaluation.coverage.values())
-        print(
-            f"Demo: {rows} samples per corruption and {bins} bins of at least {fit.min_per_bin:g}"
-            f" samples; the defaults for your images are {N_SAMPLES:,} and {BINS}."
-        )
     for warning in evaluation.warnings:
         print(f"Note: {warning}")
     # before the ranking, which reads these files

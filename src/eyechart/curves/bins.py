@@ -1,6 +1,7 @@
 """Counts of samples by visual change: how many fall into each bin, and how many are hits."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,10 @@ from eyechart.curves.curve_settings import BINNINGS
 
 MAX_BINS = 1000
 """Maximum number of bins: more could not be filled, as 50,000 samples are 50 per bin."""
+
+
+MAX_HOLE = 0.06
+"""Maximum width of adjacent empty bins that still count as observed, as a fraction of the axis."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,24 @@ class Bins:
     def coverage(self, min_per_bin: float) -> float:
         """Return the share of bins that have at least `min_per_bin` samples."""
         return float(self.usable(min_per_bin).mean())
+
+
+def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which bins are usable, or in a hole of at most `MAX_HOLE` between usable ones.
+
+    Few samples leave bins empty by chance; a non-increasing curve hardly moves across them.
+
+    Example:
+        >>> usable = np.ones(40, dtype=bool)
+        >>> usable[[5, 20, 21, 22, 39]] = False
+        >>> np.flatnonzero(~without_holes(usable)).tolist()
+        [20, 21, 22, 39]
+    """
+    filled = usable.copy()
+    for before, after in pairwise(np.flatnonzero(usable)):
+        if after - before - 1 <= MAX_HOLE * len(usable):
+            filled[before:after] = True
+    return filled
 
 
 def bin_edges(binning: str, bins: int) -> FloatArray:

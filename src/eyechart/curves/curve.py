@@ -17,17 +17,16 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, takes_fields_of
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import Bins, bin_edges, count_bins
+from eyechart.curves.bins import Bins, bin_edges, count_bins, without_holes
 from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
 from eyechart.curves.curve_settings import BINS, GROUP, CurveSettings
 from eyechart.curves.density import Density, area_bounds, areas_under, to_density
-from eyechart.curves.method_registry import METHODS
-from eyechart.curves.methods import refit
+from eyechart.curves.estimator_registry import ESTIMATORS, usual_min_per_bin
+from eyechart.curves.estimators import refit
 from eyechart.curves.pieces import stacked
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_bootstrap
 from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interval
-from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 FEWEST_BINS = 2
 
@@ -48,16 +47,17 @@ class Curve:
     Attributes:
         pieces: the curve as a piecewise polynomial.
         bins: the samples it was fitted to.
-        min_per_bin: the minimum count of a usable bin.
+        min_per_bin: the minimum count of a usable bin; 0 if every sample is used.
         smoothing: the smoothing parameter.
         left: the anchor at Δv = 0, or None.
         right: the anchor at Δv = 1, or None.
+        lefts: the left anchor of each replicate, or None.
         left_out: the number of samples without a visual change.
         replicates: the curves of the bootstrap replicates.
         replicate_bins: the bins of the bootstrap replicates.
         density: the weight of each visual change in areas.
         draws: what the weights of the replicates depend on.
-        method: the name of the fitting method.
+        estimator: the name of the estimator.
 
     Example:
         >>> import eyechart as ec
@@ -76,12 +76,13 @@ class Curve:
     smoothing: float
     left: float | None
     right: float | None
+    lefts: FloatArray | None
     left_out: int
     replicates: tuple[PPoly, ...]
     replicate_bins: tuple[Bins, ...]
     density: Density
     draws: Draws
-    method: str
+    estimator: str
 
     def __call__(self, delta_v: ArrayLike) -> FloatArray:
         """Return s at these visual changes."""
@@ -113,8 +114,9 @@ class Curve:
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Which bins have enough samples to be used."""
-        return self.bins.usable(self.min_per_bin)
+        """Which bins count as observed: those with enough samples, and narrow holes between."""
+        usable = self.bins.usable(self.min_per_bin)
+        return usable if self.min_per_bin else without_holes(usable)
 
     @cached_property
     def observed(self) -> list[tuple[float, float]]:
@@ -134,18 +136,18 @@ class Curve:
     def smoothed(self, smoothing: float) -> "Curve":
         """Return the curve refitted to the same samples and replicates with another smoothing."""
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
-        if smoothing == self.smoothing:
+        if smoothing == self.smoothing or ESTIMATORS[self.estimator].choose_smoothing is None:
             return self
         # a curve passes through its anchors, so the replicates' anchors are their values there
         lefts, rights = self.refits(0.0), self.refits(1.0)
         return replace(
             self,
             smoothing=smoothing,
-            pieces=METHODS[self.method].fit(
+            pieces=ESTIMATORS[self.estimator].fit(
                 self.bins, self.min_per_bin, smoothing, self.left, self.right
             ),
             replicates=refit(
-                self.method,
+                self.estimator,
                 self.refit_bins,
                 SEEN,
                 smoothing,
@@ -173,8 +175,9 @@ class Curve:
         """
         lows, highs = area_bounds(
             self.refits,
-            self.refit_bins,
-            SEEN,
+            self.bins.edges,
+            # without a minimum count all bins in use count in every replicate, drawn or not
+            self.refit_bins.usable(SEEN) if self.min_per_bin else self.usable,
             (self.left is not None, self.right is not None),
             self.density,
         )
@@ -264,12 +267,13 @@ def fit_curve(fit: CurveFit) -> Curve:
         >>> round(curve.area, 2)
         0.5
     """
-    if as_text(fit.method, "method") not in METHODS:
-        raise unknown_name("method", fit.method, METHODS)
+    if as_text(fit.estimator, "estimator") not in ESTIMATORS:
+        raise unknown_name("estimator", fit.estimator, ESTIMATORS)
     n_bootstrap, seed = check_bootstrap(fit.n_bootstrap, fit.seed)
     # with weights a minimum count need not be an integer
     min_per_bin = as_number(
-        MIN_PER_BIN if fit.min_per_bin is None else fit.min_per_bin, "min_per_bin"
+        usual_min_per_bin(fit.estimator) if fit.min_per_bin is None else fit.min_per_bin,
+        "min_per_bin",
     )
     smoothing = fit.smoothing
     if smoothing is not None:
@@ -279,11 +283,12 @@ def fit_curve(fit: CurveFit) -> Curve:
     edges = bin_edges(fit.binning, BINS if fit.bins is None else fit.bins)
     counted = count_bins(samples.delta_v, samples.hits, edges, samples.weights)
     usable = counted.usable(min_per_bin)
-    if usable.sum() < FEWEST_BINS:
+    if not min_per_bin and not usable.any():
+        raise UsageError("No sample has a visual change.")
+    if min_per_bin and usable.sum() < FEWEST_BINS:
         raise UsageError(
             f"Fewer than {FEWEST_BINS} bins have {min_per_bin:g} samples: give more samples,"
-            " fewer bins"
-            " or a smaller min_per_bin."
+            " fewer bins or a smaller min_per_bin."
         )
     drawn = resample_bins(samples, edges, n_bootstrap, seed)
     start, end = _anchors(samples, drawn)
@@ -291,27 +296,28 @@ def fit_curve(fit: CurveFit) -> Curve:
     # interval then belongs to one estimate
     redrawn = drawn.bins.only(usable)
     # smoothing is chosen once, on the samples, and held fixed for the replicates
-    method = METHODS[fit.method]
-    chosen = (
-        method.choose_smoothing(counted, min_per_bin, start, end)
-        if smoothing is None
-        else smoothing
-    )
+    estimator = ESTIMATORS[fit.estimator]
+    if estimator.choose_smoothing is None:
+        chosen = 0.0
+    elif smoothing is None:
+        chosen = estimator.choose_smoothing(counted, min_per_bin, start, end)
+    else:
+        chosen = smoothing
+    anchors = _replicate_anchors(samples, drawn, n_bootstrap)
     return Curve(
-        pieces=method.fit(counted, min_per_bin, chosen, start, end),
+        pieces=estimator.fit(counted, min_per_bin, chosen, start, end),
         bins=counted,
         min_per_bin=min_per_bin,
         smoothing=chosen,
         left=start,
         right=end,
+        lefts=anchors[0],
         left_out=samples.left_out,
-        replicates=refit(
-            fit.method, redrawn, SEEN, chosen, _replicate_anchors(samples, drawn, n_bootstrap)
-        ),
+        replicates=refit(fit.estimator, redrawn, SEEN, chosen, anchors),
         replicate_bins=redrawn.rows(),
         density=density,
         draws=draws_of(samples.names, n_bootstrap, seed),
-        method=fit.method,
+        estimator=fit.estimator,
     )
 
 

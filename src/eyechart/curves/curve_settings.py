@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of
-from eyechart.curves.method_registry import DEFAULT_METHOD, METHODS
+from eyechart.curves.estimator_registry import (
+    DEFAULT_ESTIMATOR,
+    ESTIMATORS,
+    PAPER_ESTIMATOR,
+)
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 if TYPE_CHECKING:
@@ -54,7 +58,7 @@ class CurveSettings:
     min_per_bin: Annotated[
         float | None,
         Option(
-            help=f"Minimum count per bin; {MIN_PER_BIN} if omitted.",
+            help=f"Minimum count per bin; {MIN_PER_BIN} if omitted, 0 for {DEFAULT_ESTIMATOR}.",
             group=GROUP,
             is_advanced=True,
             typed=int | None,
@@ -63,9 +67,15 @@ class CurveSettings:
     binning: Annotated[
         str, Option(help=f"Bins: {one_of(BINNINGS)}.", group=GROUP, is_advanced=True)
     ] = BINNINGS[0]
-    method: Annotated[
-        str, Option(help=f"Fit: {one_of(METHODS)}.", group=GROUP, is_advanced=True)
-    ] = DEFAULT_METHOD
+    estimator: Annotated[
+        str,
+        Option(
+            help=f"Fit of curves: {one_of(ESTIMATORS)}; {PAPER_ESTIMATOR} is the VCR paper's"
+            " Algorithm 1.",
+            group=GROUP,
+            is_advanced=True,
+        ),
+    ] = DEFAULT_ESTIMATOR
     right_anchor: Annotated[
         str | float,
         Option(

@@ -8,14 +8,13 @@ from math import comb
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PPoly
 from scipy.special import betainc
 
 from eyechart.core.arguments import brief
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Bins
 from eyechart.curves.pieces import refined
 
 CELLS = 1000
@@ -209,8 +208,21 @@ def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
     return np.asarray(piece_areas(pieces, density).sum(axis=0))
 
 
+def areas_between(pieces: PPoly, places: FloatArray, density: Density = UNIFORM) -> FloatArray:
+    """Return ∫ s q between each two adjacent places, (n_places − 1, …), of one or many curves."""
+    all_places = np.union1d(pieces.x, places)
+    # areas between any two places are differences of running sums
+    running = np.cumsum(piece_areas(refined(pieces, all_places), density), axis=0)
+    running = np.concatenate([np.zeros_like(running[:1]), running])
+    return np.asarray(np.diff(running[np.searchsorted(all_places, places)], axis=0))
+
+
 def area_bounds(
-    pieces: PPoly, bins: Bins, min_per_bin: float, anchored: tuple[bool, bool], density: Density
+    pieces: PPoly,
+    edges: FloatArray,
+    usable: NDArray[np.bool_],
+    anchored: tuple[bool, bool],
+    density: Density,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest possible area of each curve, for any values in its gaps.
 
@@ -218,20 +230,14 @@ def area_bounds(
 
     Args:
         pieces: The curves.
-        bins: The bins that they were fitted to, one row each.
-        min_per_bin: The minimum count of a usable bin.
+        edges: The edges of the bins that they were fitted to.
+        usable: Which bins are usable, one row for each curve or one for all.
         anchored: Whether the curves have an anchor at 0, and at 1.
         density: The weight of each visual change.
     """
-    edges = bins.edges
-    places = np.union1d(pieces.x, edges)
-    fine = refined(pieces, places)
-    # areas between any two edges are differences of running sums
-    running = np.cumsum(piece_areas(fine, density), axis=0)
-    running = np.concatenate([np.zeros_like(running[:1]), running])
-    areas = np.diff(running[np.searchsorted(places, edges)], axis=0)
+    areas = areas_between(pieces, edges, density)
     values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
-    usable = np.moveaxis(bins.usable(min_per_bin), -1, 0)
+    usable = np.moveaxis(usable, -1, 0)
     # without an anchor nothing is known before the first usable bin: the curve may be 1 there
     before = values[0] if anchored[0] else np.ones_like(values[0])
     low, high, reached = (np.zeros_like(before) for _ in range(3))

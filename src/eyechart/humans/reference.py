@@ -1,4 +1,4 @@
-"""Human reference curves to compare models with: published ones, or from an imported file."""
+"""Human reference curves for comparison with models: published, or from an imported file."""
 
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -15,7 +15,7 @@ from eyechart.curves.anchors import right_end
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve import Curve, fit_curve
 from eyechart.curves.curve_settings import BINS
-from eyechart.curves.method_registry import DEFAULT_METHOD
+from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, usual_min_per_bin
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.consistency import check_rule, consistency, find_rule, is_clean
 from eyechart.humans.human_responses import (
@@ -33,35 +33,34 @@ from eyechart.humans.same_different import judgements_file
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
 from eyechart.labels.categories import CATEGORIES
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
-from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 METRICS = ("accuracy", "consistency")
 FitOptions = dict[str, Any]
-"""Arguments of `fit_curve` by name."""
+"""Keyword arguments of `fit_curve`."""
 
 PACKAGED = ("geirhos",)
 EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.parquet"
-"""Folder of the export within a study's folder, and its file of responses."""
+"""Name of the export folder within a study's folder, and of the response file in it."""
 
 PER_MIN, FEWEST_BINS = 1.5, 5
 """If most responses fall into bins below the minimum count and no number of bins is requested, the
-number of bins is chosen for about 1.5 times the minimum in each, but at least 5 bins.
+number of bins is reduced, to no fewer than 5, so that each has about 1.5 times the minimum count.
 """
 
-BY_CONDITION = {"least-squares": 0.01, "cobs": 0.3}
-"""Smoothing by method where responses carry only the rate of their condition.
+BY_CONDITION = {"paper": 0.01, "cobs": 0.3}
+"""Smoothing for each estimator if only the rate of each response's condition is known.
 
 Bins within a condition are then equal by construction, so cross-validation over bins would
-overestimate their precision. Leaving out whole conditions has the lowest error with 0.01 to 0.03
-(0.1 to 0.3 for cobs).
+overestimate their precision. If whole conditions are left out instead, the error is lowest with
+0.01 to 0.03 (0.1 to 0.3 for cobs).
 """
 
 
 @dataclass(frozen=True)
 class Point:
-    """Responses of one condition or bin: position, number, and number of hits.
+    """Responses in one condition or bin: their Δv, their number, and the number of hits.
 
-    `delta_v` has the 5th, 50th and 95th percentile.
+    `delta_v` has the 5th, 50th and 95th percentiles.
     """
 
     delta_v: tuple[float, float, float]
@@ -70,18 +69,18 @@ class Point:
 
     @property
     def rate(self) -> float:
-        """Share of hits."""
+        """Fraction of responses that are hits."""
         return self.hits / self.n_responses
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
         """Return the Wilson interval of the rate, which treats responses as independent."""
-        # Hits are sums of rates, which have rounding errors.
+        # `hits` is a sum of rates, which have rounding errors.
         return wilson_interval(round(self.hits) / self.n_responses, self.n_responses, level)
 
 
 @dataclass(frozen=True)
 class LeftEnd:
-    """Hit rate on clean images, and whether the experiment itself showed them."""
+    """Hit rate on clean images, and whether they were shown in the experiment itself."""
 
     rate: float
     is_own: bool
@@ -89,12 +88,12 @@ class LeftEnd:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Human responses, and the corruptions they can be used for.
+    """Human responses, and the corruptions for which they can be used.
 
     Attributes:
         name: Name in tables and results.
         responses: The responses.
-        clean_rule: Rule of consistency, one of `CLEAN_RESPONSES`.
+        clean_rule: Rule that determines consistency, one of `CLEAN_RESPONSES`.
         corrected: Whether curves are corrected for chance.
         similar: Classes of similar corruptions, within which responses are transferred.
     """
@@ -123,15 +122,16 @@ class Reference:
 
     @cached_property
     def experiments(self) -> tuple[str, ...]:
-        """Experiments with curves: those whose responses have a Δv."""
+        """Experiments that have curves because their responses have a Δv."""
         measured = set(self.responses.corruption[~np.isnan(self.responses.delta_v)].tolist())
         return tuple(name for name in self.responses.experiments if name in measured)
 
     def match(self, corruption: str) -> str | None:
-        """Return the experiment used for a corruption; None if there is none.
+        """Return the experiment used for a corruption, or None if there is none.
 
-        Responses to the corruption itself come first: by its exact name, by its bare name, then as
-        a published experiment. Next is the similar corruption with the most responses.
+        Responses to the corruption itself are preferred: those under its exact name, then under its
+        bare name, then those of a published experiment. Otherwise the similar corruption with the
+        most responses is used.
         """
         direct = [
             experiment for experiment in self.experiments if is_direct(experiment, corruption)
@@ -160,44 +160,45 @@ class Reference:
 
     @property
     def parts(self) -> "tuple[Reference, ...]":
-        """This reference, in the form of several references."""
+        """A tuple with this reference only, as in a combination of several references."""
         return (self,)
 
     def source(self, corruption: str, metric: str = "accuracy") -> "Reference | None":
-        """Return this reference if it has a property of a corruption; None otherwise."""
+        """Return this reference if it has this metric for a corruption, else None."""
         experiment = self.match(corruption)
         if experiment is None or np.isnan(_hits(self._rows(experiment), metric)).all():
             return None
         return self
 
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
-        """Return whether humans saw this corruption or a similar one; None if neither."""
+        """Return "direct" if humans saw this corruption, "transferred" if a similar one."""
         experiment = self.match(corruption)
         if experiment is None:
             return None
         return "direct" if is_direct(experiment, corruption) else "transferred"
 
     def check_curves(self) -> None:
-        """Raise a UsageError if there is no experiment that a curve can be fitted to."""
+        """Raise a UsageError if there is no experiment to which a curve can be fitted."""
         if not self.experiments and self.responses.experiments:
             raise UsageError(
-                f"{self.name} has no visual change, so no curve can be fitted: import it with a "
-                "placement or a column delta_v."
+                f"The responses in {self.name} have no visual change, so no curve can be fitted: "
+                "import them with a placement or a column delta_v."
             )
         if not self.experiments:
             raise UsageError(f"{self.name} has responses to clean images only.")
 
     def curve(self, corruption: str, metric: str = "accuracy", **fit: Any) -> Curve | None:
-        """Return the human curve for a corruption; None if there is no human reference.
+        """Return the human curve for a corruption, or None if there is no human reference.
 
         Fitted curves are cached.
 
         Args:
             corruption: Name of a corruption.
             metric: "accuracy" or "consistency".
-            **fit: Arguments of `fit_curve`. With `bins` None (the default), the number of bins is
-                that of models, or smaller if there are too few responses. `right_anchor` is as for
-                models, except that "measured" is chance level: no human was shown destroyed images.
+            **fit: Arguments of `fit_curve`. With `bins` None (the default), there are as many bins
+                as for models, or fewer if there are too few responses. `right_anchor` has the same
+                meaning as for models, except that "measured" means chance level, because no human
+                was shown destroyed images.
         """
         if metric not in METRICS:
             raise unknown_name("property", str(metric), METRICS)
@@ -215,7 +216,7 @@ class Reference:
         return self._fitted[key]
 
     def describe(self, corruption: str) -> str:
-        """Return one line: which responses are used for a corruption, how many, and how."""
+        """Return one line that says which and how many responses are used for a corruption."""
         experiment = self.match(corruption)
         if experiment is None:
             return "no human reference"
@@ -230,7 +231,7 @@ class Reference:
         )
 
     def stands_for(self, corruption: str) -> tuple[str, str, int]:
-        """Return reference, experiment and number of participants for a corruption.
+        """Return the reference, experiment and number of participants used for a corruption.
 
         The number is 0 if it is unknown.
         """
@@ -240,10 +241,11 @@ class Reference:
         return self.name, experiment, self.n_participants(experiment)
 
     def meeting(self, choices: int, chance_correct: bool = False) -> "Reference":
-        """Return the reference to compare with predictions among this number of choices.
+        """Return the reference for comparison with predictions among this number of choices.
 
-        If the number of choices differs, the reference is corrected for chance with
-        `chance_correct`; the other side must then be corrected too (`corrected_curve`).
+        If participants had a different number of choices, the reference is corrected for chance,
+        provided `chance_correct` is True; the model's curve must then be corrected as well
+        (`corrected_curve`).
 
         Raises:
             UsageError: If the number of choices differs and `chance_correct` is False.
@@ -253,7 +255,7 @@ class Reference:
         if not chance_correct:
             raise UsageError(
                 f"Humans had {self.choices} choices in {self.name}, not {choices}: request a "
-                "correction for chance (match_choices) or use another reference."
+                "correction for chance (match_choices), or use another reference."
             )
         # The cache contains curves without correction.
         return replace(self, corrected=True, _fitted={})
@@ -261,13 +263,13 @@ class Reference:
     def count(self, experiment: str) -> int:
         """Return the number of responses in an experiment."""
         responses = self.responses.only(self.responses.corruption == experiment)
-        # Tables of counts have accuracy and consistency of the same responses in separate rows;
-        # adding both would count every response twice.
+        # Tables of counts have the accuracy and the consistency of the same responses in separate
+        # rows; adding both would count every response twice.
         known = (~np.isnan(responses.correct), ~np.isnan(responses.consistent))
         return max(int(responses.trials[rows].sum()) for rows in known)
 
     def n_participants(self, experiment: str) -> int:
-        """Return the number of participants, 0 if it is unknown."""
+        """Return the number of participants in an experiment, or 0 if it is unknown."""
         participants = set(self.responses.subject[self.responses.corruption == experiment].tolist())
         return len(participants - {""})
 
@@ -277,7 +279,7 @@ class Reference:
         return f"{n:,} {'human' if n == 1 else 'humans'}, {responses}" if n else responses
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
-        """Return the rates of an experiment by condition, or by bin if conditions have no names."""
+        """Return an experiment's rates for each condition, or for each bin if there are none."""
         responses = self._rows(experiment)
         hits, seen = _hits(responses, metric), ~np.isnan(responses.delta_v)
         keep = seen & ~np.isnan(hits)
@@ -290,15 +292,15 @@ class Reference:
         for name in np.unique(by_name):
             rows = by_name == name
             change = np.repeat(responses.delta_v[rows], responses.trials[rows])
-            # A condition is a distribution of Δv; the percentiles are drawn as its horizontal
-            # extent.
+            # A condition has a distribution of Δv values; the percentiles are drawn as its
+            # horizontal extent.
             low, middle, high = np.percentile(change, [5, 50, 95])
             total = float((hits[rows] * responses.trials[rows]).sum())
             points.append(Point((low, middle, high), int(responses.trials[rows].sum()), total))
         return sorted(points, key=lambda point: point.delta_v[1])
 
     def left_end(self, experiment: str, metric: str = "accuracy") -> LeftEnd | None:
-        """Return the hit rate on clean images; None if participants saw none."""
+        """Return the hit rate on clean images, or None if participants saw none."""
         clean = self._clean(self._rows(experiment), metric)
         if not len(clean):
             return None
@@ -313,18 +315,18 @@ class Reference:
 
     @cached_property
     def judged(self) -> HumanResponses:
-        """The responses with consistency by this reference's rule."""
+        """The responses, with consistency determined by this reference's rule."""
         return replace(self.responses, consistent=consistency(self.responses, self.clean_rule))
 
     def _clean(self, responses: HumanResponses, metric: str) -> HumanResponses:
-        """Return the responses to clean images: those within the experiment, else separate ones.
+        """Return the responses to clean images in the experiment or, if it has none, separate ones.
 
-        Both, if the separate ones are of the same images: a study then collected them on purpose,
-        and the few images that a corruption left unchanged are not representative.
+        Return both if the separate responses are to the same images: a study then collected them on
+        purpose, and the few images that a corruption left unchanged are not representative.
         """
         # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))
-        # In merged files, clean images of other studies do not count.
+        # In merged files, clean images from other studies do not count.
         apart = (self.judged.corruption == CLEAN) & np.isin(self.judged.study, responses.study)
         beside = self.judged.only(apart & ~np.isnan(_hits(self.judged, metric)))
         if len(within) and len(beside) and _same_images(responses, beside):
@@ -342,16 +344,15 @@ class Reference:
         anchor = anchor_of(clean, _hits(clean, metric), clusters)
         options: FitOptions = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
         # Rates instead of 0 and 1 mean that only counts per condition are known.
+        estimator = fit.get("estimator", DEFAULT_ESTIMATOR)
         if not np.isin(hits, (0, 1)).all():
-            options["smoothing"] = BY_CONDITION.get(fit.get("method", DEFAULT_METHOD))
+            options["smoothing"] = BY_CONDITION.get(estimator)
         options |= fit
         if options.get("bins") is None:
-            binning, min_per_bin = (
-                options.get("binning", "paper"),
-                options.get("min_per_bin", MIN_PER_BIN),
-            )
+            binning = options.get("binning", "paper")
+            min_per_bin = options.get("min_per_bin", usual_min_per_bin(estimator))
             options["bins"] = _bins_for(responses.delta_v[rows], binning, min_per_bin)
-        # Arrays are resolved anchors already; names and numbers are resolved here.
+        # Arrays are already resolved anchors; names and numbers are resolved here.
         if isinstance(options.get("right_anchor"), str | float | int):
             start = _mean_anchor(options["anchor"], responses.delta_v[rows])
             options["right_anchor"] = self._right_end(options["right_anchor"], start)
@@ -373,11 +374,12 @@ class Reference:
 
 
 def find_reference(name_or_path: str, clean_rule: str | None = None) -> Reference:
-    """Return a reference by name ("geirhos"), Parquet file of an import, or study folder.
+    """Return the reference with this name ("geirhos"), Parquet file or study folder.
 
     Args:
         name_or_path: Name, file or folder.
-        clean_rule: Response to the clean image for consistency: "given", "majority" or "random".
+        clean_rule: Which response to the clean image determines consistency: "given", "majority"
+            or "random".
     """
     if clean_rule is not None:
         check_rule(clean_rule)
@@ -386,7 +388,7 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
     path = Path(name_or_path)
     if not path.exists() and not path.suffix:
         raise unknown_name("reference", str(name_or_path), PACKAGED)
-    # A study is given by its folder, an import by its file.
+    # A study is specified by its folder, imported data by their file.
     file = _exported(path) if path.is_dir() else path
     responses = read_responses(file)
     name = path.stem if file == path else study_name(path)
@@ -394,22 +396,22 @@ def find_reference(name_or_path: str, clean_rule: str | None = None) -> Referenc
 
 
 def study_name(folder: Path) -> str:
-    """Return the name of a study from its folder, or from the folder of its export."""
+    """Return a study's name, given the study's folder or the folder of its export."""
     resolved = folder.resolve()
     return resolved.parent.name if resolved.name == EXPORT else resolved.name
 
 
 def _exported(folder: Path) -> Path:
-    """Return the file of responses in the folder of a study or an export."""
+    """Return the response file in the folder of a study or an export."""
     names = (RESPONSES, FORMER_RESPONSES)
-    # The current name in both folders first: a file of version 1 may remain in one of them.
+    # Look for the current name in both folders first: one may still contain a file of version 1.
     for file in (place / name for name in names for place in (folder, folder / EXPORT)):
         if file.is_file():
             return file
     if judgements_file(folder) is not None:
         raise UsageError(
-            f"{folder} has same/different judgements, from which no curves are fitted: see "
-            "eyechart humans similar."
+            f"{folder} contains same/different judgements, to which no curves can be fitted: "
+            "use eyechart humans similar."
         )
     raise UsageError(
         f"{folder} has no exported responses: run eyechart experiment export {folder} first."
@@ -417,7 +419,7 @@ def _exported(folder: Path) -> Path:
 
 
 def title(experiment: str) -> str:
-    """Return the name of an experiment in text."""
+    """Return an experiment's name as written in texts."""
     return EXPERIMENTS[experiment].title if experiment in EXPERIMENTS else experiment
 
 
@@ -428,13 +430,13 @@ def _geirhos() -> Reference:
 
 
 def _same_images(responses: HumanResponses, clean: HumanResponses) -> bool:
-    """Whether any responses are to the same images, as far as these are known."""
+    """Return whether any responses in the two sets are to the same image; unknown ones are not."""
     return bool(np.isin(clean.image, responses.image[responses.image != ""]).any())
 
 
 def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
-    """Return the number of bins of models, or fewer if most responses would be in sparse bins."""
-    # Few responses in 40 bins would leave most of them below the minimum count, and unused.
+    """Return the number of bins used for models, or fewer if most bins would be too sparse."""
+    # With few responses, most of 40 bins would be below the minimum count and therefore unused.
     counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
     if counts[counts < min_per_bin].sum() <= counts.sum() / 2:
         return BINS
@@ -442,7 +444,7 @@ def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
 
 
 def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:
-    """Return where a curve starts: a constant, or the mean over responses with a Δv."""
+    """Return the rate at which a curve starts: a constant, or the mean over responses with a Δv."""
     if anchor is None:
         return None
     values = np.asarray(anchor, dtype=np.float64)

@@ -19,6 +19,7 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.curve_results import HumanComparison, ModelCurve, sample_curve
 from eyechart.results.model_results import CorruptionResults, PropertyResults
+from eyechart.scores.break_point import find_break_point
 from eyechart.scores.human_relative import (
     compared_areas,
     compared_replicates,
@@ -27,7 +28,7 @@ from eyechart.scores.human_relative import (
     significant_ranges,
 )
 from eyechart.scores.registry import PROPERTIES, computed_scores
-from eyechart.scores.scenario import scenario
+from eyechart.scores.scenario import HUMANS_AHEAD, INCONCLUSIVE, MODEL_AHEAD, scenario
 from eyechart.scores.scoring import (
     NO_REFERENCE,
     Fit,
@@ -36,10 +37,12 @@ from eyechart.scores.scoring import (
     human_curve,
 )
 from eyechart.stats.estimate import Estimate, complement, make_estimate
+from eyechart.stats.intervals import CONFIDENCE
 from eyechart.stats.p_values import holm
 
 NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean images adds them"
 NO_VISUAL_CHANGE = "no visual change"
+NOT_AFTER_CORRECTION = "not significant after correction for the number of corruptions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,11 +131,20 @@ class CorruptionScorer:
             n_samples=len(hits),
             robustness=make_estimate(curve.area, curve.areas, n_images),
             bounds=curve.bounds,
+            break_point=find_break_point(curve, self._chance(metric, lost), n_images),
             observed=tuple(curve.observed),
             humans=comparison,
             human_note=why_none,
             curve=ModelCurve.of(curve),
         )
+
+    def _chance(self, metric: str, lost: FloatArray) -> float:
+        """Return the rate that a curve approaches: of guessing, or of agreement by chance."""
+        if metric == "accuracy":
+            return 1 / self.classes if self.classes else 0.0
+        # How often predictions for images without content agree with those for the clean images.
+        known = lost[~np.isnan(lost)]
+        return float(known.mean()) if len(known) else 0.0
 
     def _fit_curve(
         self,
@@ -151,7 +163,7 @@ class CorruptionScorer:
             right_anchor=right_end(
                 self.fit.right_anchor,
                 float(np.average(clean, weights=weights)),
-                1 / self.classes if self.classes else 0.0,
+                self._chance("accuracy", lost),
                 lost,
                 weights,
             ),
@@ -189,6 +201,8 @@ class CorruptionScorer:
             hmri_bounds=hmri_bounds(human, model),
             mrsi=make_estimate(areas.mrsi, mrsi, n_images),
             scenario=verdict.name,
+            needed=verdict.needed(n_images),
+            lead_limits=(verdict.human_lead, verdict.model_lead),
             corrected_for_chance=source.corrected,
             areas=areas,
             leads=tuple(ranges(human, model)),
@@ -198,6 +212,9 @@ class CorruptionScorer:
             p_model=verdict.p_model,
             line=sample_curve(human),
             model_line=sample_curve(model),
+            human_break_point=find_break_point(
+                human, 0.0 if source.corrected else 1 / source.choices
+            ),
             human_bins=len(human.bins.counts),
             human_left_anchor=human.left,
             human_right_anchor=human.right,
@@ -234,7 +251,11 @@ def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults
     for (index, score, comparison), of_human, of_model in zip(
         compared, p_human, p_model, strict=True
     ):
-        changes = {"p_humans": float(of_human), "p_model": float(of_model)}
+        changes: dict[str, object] = {"p_humans": float(of_human), "p_model": float(of_model)}
+        p_ahead = {HUMANS_AHEAD: of_human, MODEL_AHEAD: of_model}.get(comparison.scenario, 0.0)
+        if p_ahead >= 1 - CONFIDENCE:
+            # One of many corruptions would get such a verdict by chance.
+            changes |= {"scenario": INCONCLUSIVE, "needed": NOT_AFTER_CORRECTION}
         changed = comparison.model_copy(update=changes)
         corrected[index] = score.model_copy(update={"humans": changed})
     return corrected

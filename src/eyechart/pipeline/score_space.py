@@ -23,6 +23,7 @@ from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
 from eyechart.pipeline.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SpaceResults
+from eyechart.scores.registry import SCORES
 from eyechart.scores.scoring import Fit, class_weights, estimate_mean, is_too_few
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 
@@ -166,5 +167,7 @@ def _means(
     for corruption in scores:
         if corruption in corruptions:
             for name, estimate in scores[corruption].scores.items():
+                if not SCORES[name].has_mean:
+                    continue
                 by_score.setdefault(name, []).append(estimate)
     return {name: mean_estimate(values, n_images) for name, values in by_score.items()}

@@ -28,7 +28,7 @@ from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.scores.baseline_names import BASELINES
-from eyechart.testsets.testset_settings import MIN_PER_BIN, N_SAMPLES, SUITE, TestsetSettings
+from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     OneModel: TypeAlias = "str | nn.Module | Model | Callable[[Tensor], Tensor]"
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
-DEMO_SAMPLES, DEMO_BINS, DEMO_MIN_PER_BIN = 300, 11, 5
-"""Defaults for the 20 demo images, which are too few for the usual ones."""
+DEMO_SAMPLES = 300
+"""Number of samples per corruption of the demo."""
 
 MAX_BATCH = 100_000
 """Maximum batch size."""
@@ -160,12 +160,13 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         str,
         Option(
             help="224 or another side (resize, then center crop), uncropped (shorter side 256),"
-            " 224x224 or another WIDTHxHEIGHT (resize only), or native.",
+            " 224x224 or another WIDTHxHEIGHT (resize only), native, or auto: native if all images"
+            " have the same small size, as in CIFAR, otherwise 224.",
             group="Data",
             metavar="SIZE",
             is_advanced=True,
         ),
-    ] = "224"
+    ] = "auto"
     clean: Annotated[
         FilePath | None,
         Option(
@@ -228,6 +229,14 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             python="Raises CheckFailed where they differ.",
         ),
     ] = False
+    strict: Annotated[
+        bool,
+        Option(
+            help="Stop if a model fails the self-test before the run, instead of noting it.",
+            group="Models",
+            is_advanced=True,
+        ),
+    ] = False
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float],
         Option(
@@ -276,9 +285,6 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         from eyechart.scores.scoring import Fit
 
         shared = {field.name: getattr(self, field.name) for field in fields(CurveSettings)}
-        bins, min_per_bin = (DEMO_BINS, DEMO_MIN_PER_BIN) if self.is_demo else (None, MIN_PER_BIN)
-        shared["bins"] = bins if self.bins is None else self.bins
-        shared["min_per_bin"] = min_per_bin if self.min_per_bin is None else self.min_per_bin
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
@@ -329,7 +335,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
 
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")
-        flags = ("balanced", "chance_correct", "download", "trust", "check")
+        flags = ("balanced", "chance_correct", "download", "trust", "check", "strict")
         for name in flags:
             as_flag(getattr(self, name), name)
         # Values such as 1 or numpy.bool_ become bool, which results.json can store.

@@ -11,6 +11,7 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Known, Real, Record
 from eyechart.curves.curve import Curve
+from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.curve_significance import Lead
 from eyechart.scores.human_relative import Areas
 from eyechart.stats.estimate import Estimate
@@ -121,6 +122,10 @@ class HumanComparison(Record):
     """Model robustness superiority index: fraction of the model's area above the human curve."""
     scenario: str
     """Who is ahead according to a bootstrap test along both curves, or insufficient data."""
+    needed: str = ""
+    """What would decide an inconclusive comparison, such as a number of images; "" if decided."""
+    lead_limits: Ends
+    """Upper 95 % limits of the area by which humans, and by which the model, are ahead."""
     corrected_for_chance: bool
     """Whether both curves are corrected for chance."""
     areas: Areas
@@ -139,6 +144,8 @@ class HumanComparison(Record):
     """The human curve."""
     model_line: SampledCurve
     """The model's curve on the same scale: corrected for chance if the human curve is."""
+    human_break_point: BreakPoint | None = None
+    """Visual change at which the human curve has fallen halfway to chance."""
     human_bins: int | None = None
     """Number of bins to which the human curve was fitted."""
     human_left_anchor: Known = None

@@ -7,6 +7,7 @@ participants of the VCR paper.
 from collections.abc import Mapping
 from functools import cache
 
+from eyechart.curves.estimator_registry import PAPER_ESTIMATOR
 from eyechart.humans.reference import PACKAGED, find_reference
 from eyechart.humans.transfer import bare_name
 from eyechart.results.published_results import find_published
@@ -43,10 +44,10 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
 
 @cache
 def packaged_areas() -> dict[str, float]:
-    """Return the packaged reference's areas with default settings, for corruptions in the paper."""
+    """Return the packaged reference's areas with the paper's estimator, for corruptions in the paper."""
     reference = find_reference(PACKAGED[0])
     # Only the areas are needed, no intervals.
-    curves = {name: reference.curve(name, n_bootstrap=1) for name in implied_areas()}
+    curves = {name: reference.curve(name, estimator=PAPER_ESTIMATOR, n_bootstrap=1) for name in implied_areas()}
     return {name: curve.area for name, curve in curves.items() if curve is not None}
 
 

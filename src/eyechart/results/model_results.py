@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr
 from eyechart.core.records import Known, Record
 from eyechart.core.registry import unknown_name
 from eyechart.results.curve_results import Ends, HumanComparison, ModelCurve
+from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
 from eyechart.scores.similar import SimilarDifference
 from eyechart.stats.estimate import Estimate
@@ -26,6 +27,8 @@ class PropertyResults(Record):
     """Area below the curve, R_a or R_p; null where there is no curve."""
     bounds: Ends | None = None
     """Bounds of the area over all possible shapes of the curve outside the observed ranges."""
+    break_point: BreakPoint | None = None
+    """Visual change at which the curve has fallen halfway to chance; null without a curve."""
     observed: tuple[tuple[float, float], ...] = ()
     """Ranges of Δv with enough samples."""
     note: str = ""
@@ -263,7 +266,7 @@ class ModelResults(Scored):
     @property
     def primary(self) -> SpaceResults:
         """Scores in the primary label space: the dataset's classes, if they are scored."""
-        # The order of `spaces` is that of the file, in which the primary one comes first.
+        # `spaces` has the same order as the file, in which the primary one comes first.
         return next(iter(self.spaces.values()))
 
     @property

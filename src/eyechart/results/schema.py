@@ -27,7 +27,7 @@ from eyechart.testsets.coverage import CorruptionCoverage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA_VERSION: Literal[5] = 5
+SCHEMA_VERSION: Literal[6] = 6
 """Version of results.json; increased when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
@@ -193,7 +193,7 @@ class Results(Record):
         ['vcr/gaussian_blur']
     """
 
-    schema_version: Literal[5] = Field(default=SCHEMA_VERSION, alias="schema")
+    schema_version: Literal[6] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
     config: WrittenConfig
     """The settings of the run."""

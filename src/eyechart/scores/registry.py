@@ -43,6 +43,7 @@ class Score:
             is stored under `computed_scores`. None for scores with a dedicated field.
         bounds: Path of its bounds in that record; () if it has none.
         has_narrow_interval: Whether results.csv also contains its 83 % interval.
+        has_mean: Whether its mean over corruptions is a score of the test.
         is_main: Whether the terminal shows the score and tests of retraining use it. Files, the
             report and the gate include every score.
         can_gate: Whether `--fail-under` accepts it.
@@ -59,7 +60,7 @@ class Score:
     title: str
     symbol: str
     meaning: str
-    group: Literal["clean", "curve", "error", "prediction"]
+    group: Literal["clean", "curve", "break", "error", "prediction"]
     needs: tuple[str, ...] = ()
     higher_is_better: bool = True
     unit: Literal["share", "percent"] = "share"
@@ -70,6 +71,7 @@ class Score:
     compute: Callable[[Predictions], Statistic | None] | None = None
     bounds: tuple[str, ...] = ()
     has_narrow_interval: bool = False
+    has_mean: bool = True
     is_main: bool = True
     can_gate: bool = False
     is_dark_when_high: bool = False
@@ -117,7 +119,7 @@ class Score:
     @property
     def column(self) -> str:
         """Column in results.csv, which has one line per property: "r" for "r_a"."""
-        # Accuracy and consistency share columns; the column "property" tells them apart.
+        # Accuracy and consistency share columns; the column "property" distinguishes them.
         return self.name.removesuffix(f"_{self.letter}") if self.letter else self.name
 
     @property
@@ -176,6 +178,24 @@ def _human_index(kind: str, letter: str, symbol: str, meaning: str) -> Score:
         # MRSI is 0 for most models: shading the worst dark would shade nearly the whole table.
         is_dark_when_high=kind == "mrsi",
         latex=kind.upper(),
+    )
+
+
+def _break_point(letter: str, symbol: str, meaning: str) -> Score:
+    return Score(
+        name=f"dv50_{letter}",
+        title=f"Δv50_{letter}",
+        symbol=symbol,
+        meaning=meaning,
+        group="break",
+        needs=(CLEAN, LABELS) if letter == "a" else (CLEAN,),
+        letter=letter,
+        record=(PROPERTIES[letter], "break_point"),
+        # A corruption at which a model does not break has no value to average.
+        has_mean=False,
+        is_main=False,
+        axis=f"{symbol}: visual change at which {PROPERTIES[letter]} breaks",
+        latex=r"$\Delta v_{50}$",
     )
 
 
@@ -301,12 +321,16 @@ DECLARED = (
         can_gate=True,
         is_dark_when_high=True,
     ),
+    _break_point(
+        "a", "Δv₅₀", "smallest visual change at which accuracy is halfway between clean and chance"
+    ),
+    _break_point("p", "Δv₅₀ₚ", "the same for predictions equal to that for the clean image"),
 )  # fmt: skip
 """All scores, in the order of model cards and the terminal's per-corruption tables."""
 
 SCORES = {score.name: score for score in DECLARED}
 
-OVERALL = tuple(score for score in DECLARED if not score.mean)
+OVERALL = tuple(score for score in DECLARED if not score.mean and score.has_mean)
 """Scores available for a whole test, in the order of model cards."""
 
 LEADERBOARD = tuple(

@@ -1,37 +1,55 @@
-"""Classify two curves by the VCR paper's scenarios: who is significantly ahead, and where."""
+"""Verdicts: whether humans or the model are ahead, and over which range of visual change.
+
+A verdict claims no more than the samples show. A side is ahead only if it leads significantly
+somewhere and the other side's lead is excluded beyond a margin everywhere, including the ranges
+that were not observed.
+"""
 
 from dataclasses import dataclass
+from math import ceil, inf
 
 import numpy as np
+from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
-from eyechart.scores.curve_significance import TOUCHING, Lead, leads_at, resampled_gaps
+from eyechart.curves.density import areas_between
+from eyechart.scores.curve_significance import TOUCHING, Lead, pair_orders
 from eyechart.scores.human_relative import NAMES, Areas, compared_areas
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
-VERDICTS = {
-    (True, False): "humans ahead",
-    (False, True): "model ahead",
-    (True, True): "mixed",
-    (False, False): "not significant",
-}
-"""Verdict by whether there are ranges with humans ahead, and ranges with the model ahead."""
+HUMANS_AHEAD, MODEL_AHEAD = "humans ahead", "model ahead"
+MIXED, INCONCLUSIVE = "mixed", "inconclusive"
+
+MARGIN = 0.02
+"""Area by which the other side may be ahead, at 95 % confidence, for a side to be called ahead."""
+
+PLACES = np.linspace(0, 1, 21)
+"""Ends of the ranges of visual change over which leads are tested."""
 
 MIN_ERROR = 0.1
-"""Lower limit of the standard error along the curves, as a share of its maximum."""
+"""Lower limit of the standard error of a mean difference, as a share of its maximum."""
+
+MAX_FACTOR = 1000.0
+"""Largest factor by which more images are suggested; beyond it no number is given."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Verdict, the ranges it is based on, and the areas of the two curves.
+    """A verdict, the ranges it is based on, and the areas of the two curves.
 
     Attributes:
-        name: "humans ahead", "model ahead", "mixed" or "not significant".
-        leads: Ranges of Δv with a significant difference.
+        name: "humans ahead", "model ahead", "mixed" or "inconclusive".
+        leads: Ranges of Δv over which one side is ahead on average, significantly.
         areas: The four areas.
-        p_human: P-value of humans being ahead anywhere.
-        p_model: P-value of the model being ahead anywhere. Both p-values come from one two-sided
-            test, so that together they have its error rate.
+        p_human: P-value of humans being ahead over any range.
+        p_model: P-value of the model being ahead over any range. Both p-values come from one
+            two-sided test, so that together they have its error rate.
+        human_lead: Upper confidence limit of the area by which humans are ahead over any range.
+        model_lead: The same for the model.
+        factor: How many times as many images would decide an inconclusive comparison; infinite if
+            more images cannot, because of ranges that were not observed. 1 for other verdicts.
     """
 
     name: str
@@ -39,42 +57,151 @@ class Scenario:
     areas: Areas
     p_human: float
     p_model: float
+    human_lead: float
+    model_lead: float
+    factor: float
+
+    def needed(self, n_images: int) -> str:
+        """Return what would decide an inconclusive comparison, as part of a sentence."""
+        if self.name != INCONCLUSIVE:
+            return ""
+        if self.factor > MAX_FACTOR:
+            return "samples in the unobserved range of Δv are needed"
+        # Two digits: the estimate is not more precise than that.
+        number = ceil(n_images * self.factor)
+        step = 10 ** max(0, len(str(number)) - 2)
+        return f"about {ceil(number / step) * step:,} images would decide"
 
 
 def scenario(
-    human_curve: Curve, model_curve: Curve, level: float = CONFIDENCE, paired: bool = False
+    human_curve: Curve,
+    model_curve: Curve,
+    level: float = CONFIDENCE,
+    paired: bool = False,
+    margin: float = MARGIN,
 ) -> Scenario:
-    """Return who is significantly ahead, by a bootstrap test along both curves at once.
+    """Return who is significantly ahead, by one bootstrap test over all ranges of visual change.
 
-    The difference of the curves gets a simultaneous band that contains the true difference over the
-    whole observed range with probability `level`: everywhere the same number of standard errors
-    wide, taken from the largest deviation of each bootstrap replicate. Humans are ahead where the
-    band is above 0, the model where it is below.
+    The mean difference of the curves over every range between two of the `PLACES` gets an interval;
+    all of them together contain the true differences with probability `level`, because they are
+    equally many standard errors wide, taken from the largest deviation of each replicate. A side
+    leads over a range if the interval excludes 0.
 
-    The verdict is "humans ahead" (the paper's HMRI < 1, MRSI = 0), "model ahead" (HMRI = 1, MRSI >
-    0) or "mixed" by which of these ranges exist, and "not significant" if none does. Equal curves
-    therefore get another verdict with probability 1 − level.
+    The verdict is "mixed" if both lead somewhere. A side is ahead if it leads somewhere, has the
+    larger area, and the intervals exclude that the other is ahead by more than `margin` over any
+    range. Otherwise the comparison is inconclusive.
     """
     check_level(level)
     areas = compared_areas(human_curve, model_curve)
-    gap, chance, places = resampled_gaps(human_curve, model_curve, paired)
-    error = chance.std(axis=1)
+    order, other = pair_orders(human_curve, model_curve, paired)
+    density = human_curve.density
+    human, model = (
+        areas_between(curve.pieces, PLACES, density) for curve in (human_curve, model_curve)
+    )
+    drawn = (
+        areas_between(human_curve.refits, PLACES, density)[:, order]
+        - areas_between(model_curve.refits, PLACES, density)[:, other]
+    )
+    is_seen = _observed_cells(human_curve) & _observed_cells(model_curve)
+    if not is_seen.any():
+        raise UsageError("The curves have no range of visual change that both observed.")
+    start, stop = (ends.astype(np.int64) for ends in np.triu_indices(int(is_seen.sum()) + 1, k=1))
+    gaps = _between((human - model)[is_seen], start, stop)
+    deviations = _between(drawn[is_seen], start, stop) - gaps[:, None]
+    # Means over a range rather than areas, so that narrow and wide ranges can be compared.
+    widths = (stop - start) / (len(PLACES) - 1)
+    error = deviations.std(axis=1) / widths
     # A constant anchor has no sampling error; next to it standard errors are too small to divide
     # by.
-    error = np.maximum(error, max(MIN_ERROR * float(error.max()), TOUCHING))
-    # Studentized maximum: one critical value for the whole curve (simultaneous band).
-    largest = np.abs(chance / error[:, None]).max(axis=0)
-    margin = error * np.quantile(largest, level)
-    human, model = gap > margin, -gap > margin
+    error = widths * np.maximum(error, max(MIN_ERROR * float(error.max()), TOUCHING))
+    largest = np.abs(deviations / error[:, None]).max(axis=0)
+    noise = error * float(np.quantile(largest, level))
+    leads = _leads(gaps, noise, PLACES[:-1][is_seen], start, stop)
     p_human, p_model = (
         # The 1 counts the observed data as one replicate, so that p is never 0.
-        float((1 + (largest >= (sign * gap / error).max()).sum()) / (1 + len(largest)))
+        float((1 + (largest >= (sign * gaps / error).max()).sum()) / (1 + len(largest)))
         for sign in (1, -1)
     )
-    return Scenario(
-        VERDICTS[bool(human.any()), bool(model.any())],
-        tuple(leads_at(places, human, model, NAMES)),
-        areas,
-        p_human,
-        p_model,
-    )
+    unseen = [
+        _unseen_lead(*pair, is_seen)
+        for pair in ((human_curve, model_curve), (model_curve, human_curve))
+    ]
+    human_lead = max(0.0, float((gaps + noise).max())) + unseen[0]
+    model_lead = max(0.0, float((noise - gaps).max())) + unseen[1]
+    sides = {lead.who for lead in leads}
+    if len(sides) == 2:
+        name = MIXED
+    elif NAMES[0] in sides and model_lead < margin and areas.human > areas.model:
+        name = HUMANS_AHEAD
+    elif NAMES[1] in sides and human_lead < margin and areas.model > areas.human:
+        name = MODEL_AHEAD
+    else:
+        name = INCONCLUSIVE
+    # The side with the larger area would be ahead if the other's lead could be excluded.
+    sign, hidden = (1, unseen[1]) if areas.human > areas.model else (-1, unseen[0])
+    factor = _factor(sign * gaps, noise, margin - hidden) if name == INCONCLUSIVE else 1.0
+    return Scenario(name, leads, areas, p_human, p_model, human_lead, model_lead, factor)
+
+
+def _observed_cells(curve: Curve) -> NDArray[np.bool_]:
+    """Return which ranges between adjacent `PLACES` a curve observed, judged at their centers."""
+    return curve.is_observed((PLACES[1:] + PLACES[:-1]) / 2)
+
+
+def _between(values: FloatArray, start: IntArray, stop: IntArray) -> FloatArray:
+    """Return the sums of the values from each start to each stop."""
+    sums = np.concatenate([np.zeros_like(values[:1]), np.cumsum(values, axis=0)])
+    return np.asarray(sums[stop] - sums[start])
+
+
+def _leads(
+    gaps: FloatArray, noise: FloatArray, places: FloatArray, start: IntArray, stop: IntArray
+) -> tuple[Lead, ...]:
+    """Return disjoint ranges with a significant lead, the clearest first, in order of Δv."""
+    step = PLACES[1]
+    clear = np.flatnonzero(np.abs(gaps) > noise)
+    leads: list[Lead] = []
+    for index in clear[np.argsort(-np.abs(gaps[clear]) / noise[clear])]:
+        first, last = float(places[start[index]]), float(places[stop[index] - 1] + step)
+        if all(last <= lead.start or first >= lead.end for lead in leads):
+            who = NAMES[0] if gaps[index] > 0 else NAMES[1]
+            leads.append(Lead(start=round(first, 6), end=round(last, 6), who=who))
+    return tuple(sorted(leads, key=lambda lead: lead.start))
+
+
+def _unseen_lead(first: Curve, second: Curve, is_seen: NDArray[np.bool_]) -> float:
+    """Return the largest area by which the first may be ahead where not both were observed."""
+    mass = first.density.between(np.zeros(1), PLACES[:-1], PLACES[1:])[0]
+    highest, lowest = _cell_limits(first)[1], _cell_limits(second)[0]
+    return float((np.maximum(highest - lowest, 0) * mass)[~is_seen].sum())
+
+
+def _cell_limits(curve: Curve) -> tuple[FloatArray, FloatArray]:
+    """Return the lowest and highest mean of a curve between adjacent `PLACES`.
+
+    Where it was observed these are its own values; elsewhere those at the ends of the gap.
+    """
+    own = areas_between(curve.pieces, PLACES) * (len(PLACES) - 1)
+    low, high = own.copy(), own.copy()
+    centers = (PLACES[1:] + PLACES[:-1]) / 2
+    before, edge = (1.0 if curve.left is None else float(curve(0.0))), 0.0
+    for begin, end in [*curve.observed, (1.0, 1.0)]:
+        is_gap = (centers > edge) & (centers < begin)
+        # A non-increasing curve lies between its values at both ends of a gap.
+        after = float(curve(begin)) if begin < 1 else 0.0 if curve.right is None else curve.right
+        low[is_gap], high[is_gap] = after, before
+        before, edge = float(curve(end)), end
+    return low, high
+
+
+def _factor(gaps: FloatArray, noise: FloatArray, margin: float) -> float:
+    """Return how many times as many images would call the side with positive gaps ahead.
+
+    Noise shrinks with the square root of their number.
+    """
+    clearest = float((gaps / noise).max())
+    # The other side's lead plus its noise must fall below the margin over every range.
+    room = margin + gaps
+    if clearest <= 0 or room.min() <= 0:
+        return inf
+    return float(max(1.0, clearest**-2, (noise / room).max() ** 2))

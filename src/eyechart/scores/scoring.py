@@ -16,14 +16,13 @@ from eyechart.curves.bins import MAX_BINS, bin_edges
 from eyechart.curves.curve import Curve
 from eyechart.curves.curve_settings import BINS, CurveSettings
 from eyechart.curves.density import to_density
-from eyechart.curves.method_registry import METHODS
+from eyechart.curves.estimator_registry import ESTIMATORS, usual_min_per_bin
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.images.published_source import SEVERITIES
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import check_bootstrap, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
-from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 NO_HUMAN_CURVE, OTHER_RULER = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"
@@ -33,8 +32,13 @@ NO_REFERENCE = "no human reference"
 class Fit(CurveSettings):
     """How the curves of one run are fitted, with the seed of their bootstrap replicates."""
 
-    min_per_bin: float = MIN_PER_BIN
+    min_per_bin: float = None  # type: ignore[assignment]
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.min_per_bin is None:
+            # The record is frozen: the estimator's own minimum can only be set this way.
+            object.__setattr__(self, "min_per_bin", usual_min_per_bin(self.estimator))
 
     @property
     def n_bins(self) -> int:
@@ -47,7 +51,7 @@ class Fit(CurveSettings):
             "binning": self.binning,
             "bins": self.n_bins,
             "min_per_bin": self.min_per_bin,
-            "method": self.method,
+            "estimator": self.estimator,
             "n_bootstrap": self.n_bootstrap,
             "seed": self.seed,
             "density": to_density(self.density),
@@ -62,19 +66,18 @@ class Fit(CurveSettings):
     def check(self) -> None:
         """Raise a UsageError if curves cannot be fitted with these settings."""
         check_right_anchor(self.right_anchor)
-        if as_text(self.method, "method") not in METHODS:
-            raise unknown_name("method", self.method, METHODS)
+        if as_text(self.estimator, "estimator") not in ESTIMATORS:
+            raise unknown_name("estimator", self.estimator, ESTIMATORS)
         bin_edges(self.binning, 3)
         check_bootstrap(self.n_bootstrap, self.seed)
         as_whole(self.n_bins, "bins", 3, MAX_BINS)
-        as_within(self.min_per_bin, "min_per_bin", 1, 1e9)
+        as_within(self.min_per_bin, "min_per_bin", 0, 1e9)
         to_density(self.density)
 
 
 def make_fit(settings: CurveSettings) -> Fit:
     """Return the `Fit` of these settings, after checking them."""
-    min_per_bin = MIN_PER_BIN if settings.min_per_bin is None else settings.min_per_bin
-    fit = Fit(**{**vars(settings), "min_per_bin": min_per_bin})
+    fit = Fit(**vars(settings))
     fit.check()
     return fit
 

@@ -18,6 +18,7 @@ from eyechart.stats.intervals import (
     Interval,
     hull,
     percentile_interval,
+    small_sample_factor,
     wilson_interval,
 )
 
@@ -95,6 +96,15 @@ class Estimate(Record):
             raise UsageError(f"Without replicates only the intervals at {LEVELS} are available.")
         return percentile_interval(self._replicates, level)
 
+    def __eq__(self, other: object) -> bool:
+        # Compared as written: undetermined values (NaN) are equal to each other.
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        return type(self) is type(other) and self.model_dump_json() == other.model_dump_json()
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
     def __float__(self) -> float:
         return self.value
 
@@ -106,6 +116,8 @@ def make_estimate(
     value: float, replicates: FloatArray, n_units: int | None = None, variance: float | None = None
 ) -> Estimate:
     """Return a score with percentile intervals; that of a share is at least as wide as Wilson's.
+
+    Intervals of shares over few units are widened as Student's t is wider than the normal.
 
     The bootstrap cannot estimate the rate of errors that did not occur: if 271 of 271 images are
     correct, so is every replicate, and the percentile interval has width 0; Wilson's interval for
@@ -127,6 +139,10 @@ def make_estimate(
     intervals = [percentile_interval(replicates, level) for level in LEVELS]
     if n_units is not None and -ROUNDING <= value <= 1 + ROUNDING:
         share = min(1.0, max(0.0, value))
+        intervals = [
+            _widened(interval, share, small_sample_factor(n_units, level))
+            for interval, level in zip(intervals, LEVELS, strict=True)
+        ]
         if variance is None:
             variance = float(replicates.var())
         # None lets Wilson's interval use p(1 − p)/n, the largest variance of a share
@@ -135,6 +151,16 @@ def make_estimate(
         floors = (wilson_interval(share, n_units, level, known) for level in LEVELS)
         intervals = [hull(*pair) for pair in zip(intervals, floors, strict=True)]
     return Estimate.of(value, intervals[0], intervals[1], replicates)
+
+
+def _widened(interval: Interval, share: float, factor: float) -> Interval:
+    """Return an interval of a share with both ends farther from it by a factor."""
+    low, high = interval
+    # A percentile may lie beyond the share, on the other side of it.
+    return (
+        min(low, max(0.0, share - factor * (share - low))),
+        max(high, min(1.0, share + factor * (high - share))),
+    )
 
 
 def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> Estimate:

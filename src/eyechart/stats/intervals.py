@@ -66,6 +66,22 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
     return float(low), float(high)
 
 
+def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float:
+    """Return how much wider than its percentiles an interval from few units must be.
+
+    The bootstrap underestimates the variance by (n − 1)/n, and does not know that the variance of
+    few units is itself uncertain, which the t quantile accounts for.
+
+    Example:
+        >>> round(small_sample_factor(20), 3), round(small_sample_factor(1000), 3)
+        (1.096, 1.002)
+    """
+    if n_units is None or n_units < 2:
+        return 1.0
+    tail = (1 + level) / 2
+    return float(t.ppf(tail, n_units - 1) / ndtri(tail)) * sqrt(n_units / (n_units - 1))
+
+
 def hull(first: Interval, second: Interval) -> Interval:
     """Return the smallest interval that contains both.
 

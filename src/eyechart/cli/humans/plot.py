@@ -46,7 +46,7 @@ def plot(
     *,
     humans: Annotated[ComparisonSettings, Only("clean_responses", "similar")],
     curves: Annotated[
-        CurveSettings, Only("bins", "min_per_bin", "binning", "method", "right_anchor")
+        CurveSettings, Only("bins", "min_per_bin", "binning", "estimator", "right_anchor")
     ],
 ) -> None:
     """Draw human curves with their confidence bands."""

@@ -1,4 +1,4 @@
-"""`eyechart humans similar`: classes of corruptions that are similar to humans."""
+"""`eyechart humans similar`: classes of corruptions that look similar to humans."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -70,10 +70,10 @@ def similar(
         ),
     ] = None,
 ) -> None:
-    """Find corruptions that are similar to humans.
+    """Find corruptions that look similar to humans.
 
-    Compares curves of all pairs by the published 83 % rule and by a simultaneous test with Holm
-    correction, and same/different judgements. All pairs within a class are similar.
+    Compares the human curves of all pairs by the published 83 % rule and by a simultaneous test
+    with Holm correction, and uses same/different judgements. All pairs within a class are similar.
     """
     from eyechart.humans.reference import find_reference, study_name
     from eyechart.humans.same_different import judgements_file
@@ -116,7 +116,7 @@ def similar(
 
 
 def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "SimilarClasses":
-    """Print the judgements of all pairs, or of one; return the classes of all."""
+    """Print the judgements of all pairs, or of one pair; return the classes of all corruptions."""
     from eyechart.humans.same_different import analyze, pick, read_single_judgements
     from eyechart.scores.similar_pairs import SIMULTANEOUS, compare_judgements, find_similar
 
@@ -130,7 +130,7 @@ def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "
 def similar_of_reference(
     reference: "Reference", a: str | None, b: str | None, rule: str | None, margin: float | None
 ) -> "SimilarClasses":
-    """Print how every two human curves compare, or one pair; return the classes of all.
+    """Print the comparison of all pairs of human curves, or of one pair; return all classes.
 
     `rule`: None for the simultaneous test; `margin`: None for the default.
     """
@@ -193,7 +193,7 @@ def print_classes(similarity: "SimilarClasses") -> None:
 
 
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
-    """Print some of the judged pairs; p-values are corrected over all of them."""
+    """Print the chosen pairs; p-values are corrected for the number of all pairs."""
     from eyechart.cli.shared.console import wide_console
     from eyechart.humans.same_different import ALIKE
 
@@ -207,8 +207,8 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
         " responses."
     )
     print(
-        "Verdicts use the test over participants. told apart: p < 0.05; not told apart: the 95 %"
-        f" interval over participants ends below {ALIKE:g}; hardly: both; undecided: neither."
+        "Verdicts use the test over participants. told apart: p < 0.05; not told apart: the upper"
+        f" 95 % limit over participants is below {ALIKE:g}; hardly: both; undecided: neither."
     )
     if any(result.n_missing for result in chosen):
         count = sum(result.n_missing for result in chosen)
@@ -238,12 +238,16 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
 
 
 def _print_stretches(reference: "Reference", a: str, b: str, properties: list[str]) -> None:
-    """Print where along Δv the 83 % intervals of two human curves are apart."""
+    """Print the ranges of Δv in which the 83 % intervals of two human curves do not overlap."""
     from eyechart.curves.curve_settings import N_BOOTSTRAP
+    from eyechart.curves.estimator_registry import PAPER_ESTIMATOR
     from eyechart.scores.similar_pairs import bands_apart
 
     for metric in properties:
-        one, two = (reference.curve(name, metric, n_bootstrap=N_BOOTSTRAP) for name in (a, b))
+        one, two = (
+            reference.curve(name, metric, estimator=PAPER_ESTIMATOR, n_bootstrap=N_BOOTSTRAP)
+            for name in (a, b)
+        )
         assert one is not None and two is not None
         apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
         where = f"are apart at Δv {', '.join(apart)}" if apart else "overlap everywhere"

@@ -1,15 +1,16 @@
-"""Methods that fit a non-increasing curve to bins: least squares, quantile spline, isotonic."""
+"""Estimators that fit a non-increasing curve to bins: isotonic, spline, quantile spline."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import PPoly
-from scipy.optimize import isotonic_regression, linprog
+from scipy.optimize import linprog
 
 from eyechart.core.arrays import FloatArray
 from eyechart.curves.bins import Bins
-from eyechart.curves.method_registry import METHODS
+from eyechart.curves.estimator_registry import ESTIMATORS
+from eyechart.curves.isotonic import isotonic_curves
 from eyechart.curves.pieces import unstacked
 from eyechart.curves.spline import (
     COEFFICIENTS,
@@ -28,17 +29,17 @@ Anchors = FloatArray | None
 
 
 @dataclass(frozen=True)
-class CurveMethod:
-    """A method of fitting a curve to bins, with a minimum count, a smoothing and two anchors.
+class CurveEstimator:
+    """An estimator: fits a curve to bins, with a minimum count, a smoothing and two anchors.
 
     Attributes:
         fit: Returns the curve of one set of bins.
-        choose_smoothing: Returns the smoothing for one set of bins.
+        choose_smoothing: Returns the smoothing for one set of bins; None if there is none.
         fit_many: Returns the curves of many sets at once; without it they are fitted one by one.
     """
 
     fit: Callable[[Bins, float, float, float | None, float | None], PPoly]
-    choose_smoothing: Callable[[Bins, float, float | None, float | None], float]
+    choose_smoothing: Callable[[Bins, float, float | None, float | None], float] | None = None
     fit_many: Callable[[Bins, float, float, Anchors, Anchors], tuple[PPoly, ...]] | None = None
 
 
@@ -137,28 +138,20 @@ def _quantile_spline(
     return np.asarray(falling() @ solved.x[:COEFFICIENTS])
 
 
-def by_steps(
+def by_isotonic_regression(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
     """Return straight lines between the bins' rates after isotonic regression (PAVA)."""
-    usable = bins.usable(min_per_bin)
-    middles = bins.centers[usable]
-    rates = isotonic_regression(bins.rates[usable], weights=bins.counts[usable], increasing=False).x
-    low = 0.0 if right is None else right
-    # clipping to the anchors keeps the curve non-increasing
-    rates = np.clip(rates, low, 1.0 if left is None else left)
-    places = np.concatenate([[0.0], middles, [1.0]])
-    first = rates[0] if left is None else left
-    values = np.concatenate([[first], rates, [rates[-1] if right is None else right]])
-    return _straight_lines(places, values)
+    one = Bins(bins.edges, bins.counts[None], bins.hits[None])
+    ends = [None if value is None else np.array([value]) for value in (left, right)]
+    return _many_isotonic(one, min_per_bin, smoothing, ends[0], ends[1])[0]
 
 
-def _straight_lines(places: FloatArray, values: FloatArray) -> PPoly:
-    return PPoly(np.vstack([np.diff(values) / np.diff(places), values[:-1]]), places)
-
-
-def _no_smoothing(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
-    return 0.0
+def _many_isotonic(
+    bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
+) -> tuple[PPoly, ...]:
+    is_used = np.asarray(bins.usable(min_per_bin).any(axis=0))
+    return unstacked(isotonic_curves(bins, is_used, left, right))
 
 
 def _many_least_squares(
@@ -167,17 +160,21 @@ def _many_least_squares(
     return unstacked(to_pieces(fit_splines(bins, min_per_bin, smoothing, left, right)))
 
 
-LEAST_SQUARES = CurveMethod(by_least_squares, choose_smoothing, _many_least_squares)
-COBS = CurveMethod(by_quantiles, choose_by_sic)
-PAVA = CurveMethod(by_steps, _no_smoothing)
+PAPER = CurveEstimator(by_least_squares, choose_smoothing, _many_least_squares)
+COBS = CurveEstimator(by_quantiles, choose_by_sic)
+ISOTONIC = CurveEstimator(by_isotonic_regression, fit_many=_many_isotonic)
 
 
 def refit(
-    method: str, bins: Bins, min_per_bin: float, smoothing: float, anchors: tuple[Anchors, Anchors]
+    estimator: str,
+    bins: Bins,
+    min_per_bin: float,
+    smoothing: float,
+    anchors: tuple[Anchors, Anchors],
 ) -> tuple[PPoly, ...]:
     """Return the curves of many sets of bins; `anchors` holds the left and right ones of each."""
     left, right = anchors
-    how = METHODS[method]
+    how = ESTIMATORS[estimator]
     if how.fit_many is not None:
         return how.fit_many(bins, min_per_bin, smoothing, left, right)
     return tuple(

@@ -1,0 +1,31 @@
+"""The estimators of curves by name. A new one is a `CurveEstimator` and one line here.
+
+Nothing slow is imported here, because the command line lists the estimators.
+"""
+
+from typing import TYPE_CHECKING
+
+from eyechart.core.registry import Registry
+from eyechart.testsets.testset_settings import MIN_PER_BIN
+
+if TYPE_CHECKING:
+    from eyechart.curves.estimators import CurveEstimator
+
+DEFAULT_ESTIMATOR, PAPER_ESTIMATOR = "isotonic", "paper"
+
+ESTIMATORS: "Registry[CurveEstimator]" = Registry("estimator")
+ESTIMATORS.add_lazily(DEFAULT_ESTIMATOR, "eyechart.curves.estimators:ISOTONIC")
+ESTIMATORS.add_lazily(PAPER_ESTIMATOR, "eyechart.curves.estimators:PAPER")
+ESTIMATORS.add_lazily("cobs", "eyechart.curves.estimators:COBS")
+
+
+def usual_min_per_bin(estimator: str) -> float:
+    """Return the minimum count of a bin that an estimator uses if none is given.
+
+    The splines need well-filled bins; isotonic regression uses every sample.
+
+    Example:
+        >>> usual_min_per_bin("paper"), usual_min_per_bin("isotonic")
+        (20, 0)
+    """
+    return 0 if estimator == DEFAULT_ESTIMATOR else MIN_PER_BIN

@@ -1,0 +1,98 @@
+"""Isotonic curves: the non-increasing rates closest to those of all bins, joined by lines.
+
+Every sample counts with its weight, however few a bin has. Flipping one sample from a miss to a hit
+never lowers the curve anywhere, because isotonic regression preserves the order of its inputs.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import PPoly
+
+from eyechart.core.arrays import FloatArray
+from eyechart.curves.bins import Bins
+
+MAX_CELLS = 4_000_000
+"""Maximum number of averages that are computed at once (32 MB)."""
+
+
+def isotonic_curves(
+    bins: Bins, is_used: NDArray[np.bool_], left: FloatArray | None, right: FloatArray | None
+) -> PPoly:
+    """Return the isotonic curves of many sets of bins, stacked along the last axis.
+
+    The left anchor counts as much as an average bin: a curve starts there unless the first bins
+    have higher rates. Between bins curves are straight lines. Beyond the last bin in use they fall
+    in a straight line to the right anchor, or to 0 without one: the middle of what is possible.
+
+    Args:
+        bins: The samples, one set of counts per row.
+        is_used: Bins that have samples in the data, of which replicates may miss some.
+        left: The anchor of each curve at Δv = 0, or None.
+        right: The anchor of each curve at Δv = 1, or None; no rate is lower.
+    """
+    weights, sums = bins.counts * is_used, bins.hits * is_used
+    if left is not None:
+        # A larger weight would turn the noise of the anchor into a bias: rates above it would be
+        # pulled down, those below it would not be pulled up.
+        weight = weights.sum(axis=-1, keepdims=True) / len(is_used)
+        weights = np.column_stack([weight, weights])
+        sums = np.column_stack([weight * left[:, None], sums])
+    rates = np.concatenate([_regress(*block) for block in _blocks(weights, sums)])
+    if right is not None:
+        rates = np.maximum(rates, right[:, None])
+    last_bin = int(np.flatnonzero(is_used)[-1])
+    inner = rates[:, rates.shape[1] - len(is_used) :][:, : last_bin + 1]
+    start = rates[:, 0] if left is not None else inner[:, 0]
+    places = np.concatenate([[0.0], bins.centers[: last_bin + 1]])
+    values = np.column_stack([start, inner])
+    end_of_range = bins.edges[last_bin + 1]
+    if end_of_range < 1:
+        places = np.append(places, end_of_range)
+        values = np.column_stack([values, inner[:, -1]])
+    # without an anchor 0 is the smallest possible rate beyond the observed range
+    final = inner[:, -1] if end_of_range == 1 else np.zeros(len(rates))
+    places = np.append(places, 1.0)
+    values = np.column_stack([values, final if right is None else right])
+    slopes = np.diff(values, axis=1) / np.diff(places)
+    return PPoly(np.stack([slopes.T, values[:, :-1].T]), places)
+
+
+def _blocks(weights: FloatArray, sums: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    """Return the rows in blocks whose tables of averages fit into memory."""
+    rows = max(1, MAX_CELLS // weights.shape[1] ** 2)
+    starts = range(0, len(weights), rows)
+    return [(weights[start : start + rows], sums[start : start + rows]) for start in starts]
+
+
+def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return the non-increasing weighted least-squares rates of each row (min–max formula).
+
+    The rate of cell j is the smallest over i ≤ j of the largest over k ≥ j of the mean of the cells
+    i to k. Cells without weight lie on the line between their neighbors.
+    """
+    n_cells = weights.shape[1]
+    ends = [np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0))) for values in (weights, sums)]
+    # entry (i, k): the sum over the cells i to k
+    total, hit = (end[:, None, 1:] - end[:, :-1, None] for end in ends)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(total > 0, hit / total, -np.inf)
+    largest = np.maximum.accumulate(means[:, :, ::-1], axis=2)[:, :, ::-1]
+    is_after = np.tri(n_cells, k=-1, dtype=np.bool_)
+    rates = np.where(is_after | (largest == -np.inf), np.inf, largest).min(axis=1)
+    return _filled(rates, weights > 0)
+
+
+def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
+    """Return the rates with unknown ones interpolated, and constant before and after all known."""
+    if is_known.all():
+        return rates
+    n_cells = rates.shape[1]
+    cells = np.arange(n_cells)
+    before = np.maximum.accumulate(np.where(is_known, cells, -1), axis=1)
+    after = np.minimum.accumulate(np.where(is_known, cells, n_cells)[:, ::-1], axis=1)[:, ::-1]
+    before = np.where(before < 0, after, before)
+    after = np.where(after == n_cells, before, after)
+    low, high = (np.take_along_axis(rates, index, axis=1) for index in (before, after))
+    # 0 where a rate is known, because both neighbors are then the cell itself
+    share = (cells - before) / np.maximum(after - before, 1)
+    return np.asarray(low + share * (high - low))

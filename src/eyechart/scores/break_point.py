@@ -1,0 +1,101 @@
+"""Break points: the visual change at which a curve has fallen halfway to chance."""
+
+from math import isnan
+
+import numpy as np
+
+from eyechart.core.arrays import FloatArray
+from eyechart.curves.curve import Curve
+from eyechart.stats.estimate import LEVELS, Estimate
+from eyechart.stats.intervals import small_sample_factor
+
+GRID = np.linspace(0, 1, 1001)
+
+MIN_BEYOND = 10
+"""Minimum number of samples at or beyond a break point: the last few samples of a robust model can
+all be misses by chance."""
+
+
+class BreakPoint(Estimate):
+    """Δv₅₀: the smallest visual change at which a curve has fallen halfway to chance.
+
+    Its value is null (in Python NaN) if the curve stays above that level as far as it was observed;
+    the break point is then above `limit`. The upper end of an interval is null for the same reason.
+
+    Example:
+        >>> import eyechart as ec
+        >>> delta_v = np.linspace(0, 1, 2000)
+        >>> curve = ec.fit_curve(delta_v, delta_v < 0.6, anchor=1.0, n_bootstrap=20)
+        >>> find_break_point(curve, chance=0.0).text
+        '0.60 (0.60–0.61)'
+    """
+
+    limit: float
+    """Largest visual change with enough samples beyond it to show a break point."""
+
+    @property
+    def short_text(self) -> str:
+        """The value with two decimals; "> 0.83" if it was not reached."""
+        return f"> {self.limit:.2f}" if isnan(self.value) else f"{self.value:.2f}"
+
+    @property
+    def text(self) -> str:
+        """The value with its 95 % interval: "0.66 (0.60–0.71)", "0.80 (> 0.72)" or "> 0.83"."""
+        low, high = self.interval95
+        if isnan(self.value):
+            return self.short_text
+        return f"{self.value:.2f} ({f'> {low:.2f}' if isnan(high) else f'{low:.2f}–{high:.2f}'})"
+
+
+def find_break_point(curve: Curve, chance: float, n_units: int | None = None) -> BreakPoint | None:
+    """Return where a curve has fallen halfway from its left anchor to chance.
+
+    Args:
+        curve: A curve with a left anchor.
+        chance: The rate of guessing, which the curve approaches.
+        n_units: The number of images, for the width of intervals with few of them.
+
+    Returns:
+        The break point; None without a left anchor, or if the curve starts at chance.
+    """
+    if curve.left is None or curve.lefts is None or curve.left <= chance:
+        return None
+    # Counts from each bin on to the last: how many samples could show a break there.
+    beyond = np.cumsum(curve.bins.counts[::-1])[::-1]
+    enough = np.flatnonzero(beyond >= MIN_BEYOND)
+    limit = float(curve.bins.edges[enough[-1]]) if len(enough) else 0.0
+    (value,) = _first_below(curve(GRID)[:, None], np.array([(curve.left + chance) / 2]), limit)
+    # A replicate's start may be below chance, which breaks at 0.
+    drawn = _first_below(curve.refits(GRID), (curve.lefts + chance) / 2, limit)
+    factor = small_sample_factor(n_units)
+    intervals = [_interval(drawn, value, level, factor, limit) for level in LEVELS]
+    known = np.where(np.isinf(drawn), np.nan, drawn)
+    point = BreakPoint(
+        value=float(value) if np.isfinite(value) else float("nan"),
+        interval95=intervals[0],
+        interval83=intervals[1],
+        limit=limit,
+    )
+    point.attach(known)
+    return point
+
+
+def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatArray:
+    """Return the first point of `GRID` at which each column is at most its level, else infinity."""
+    is_below = values <= levels
+    first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
+    return np.where(first <= limit, first, np.inf)
+
+
+def _interval(
+    drawn: FloatArray, value: float, level: float, factor: float, limit: float
+) -> tuple[float, float]:
+    """Return the percentile interval; its upper end is NaN where it is beyond the limit."""
+    tail = (1 - level) / 2
+    # The ends are observed values: there is no interpolation towards infinity.
+    low = float(np.quantile(drawn, tail, method="lower"))
+    high = float(np.quantile(drawn, 1 - tail, method="higher"))
+    middle = min(value, limit)
+    low = max(0.0, middle - factor * (middle - min(low, limit)))
+    high = middle + factor * (high - middle)
+    return low, high if high <= limit else float("nan")
