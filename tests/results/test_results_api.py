@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import eyechart as ec
 from eyechart.core.errors import UsageError

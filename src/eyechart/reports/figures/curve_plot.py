@@ -1,5 +1,6 @@
 """The curves of one run as curves.png: a panel per corruption, models in color, humans dotted."""
 
+import io
 import os
 import textwrap
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
@@ -20,7 +23,6 @@ from eyechart.scores.registry import PROPERTIES
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FILE = "curves.png"
 STYLES = {"a": "-", "p": "--"}
@@ -38,6 +40,15 @@ INCHES = 0.085
 AMONG = " among 16 categories"
 LETTERS = 12
 """Number of title characters per inch."""
+
+
+class CurveFigure(Figure):
+    """A matplotlib figure that notebooks display without pyplot and `%matplotlib inline`."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, dpi=SCREEN_DPI, format="png")
+        return content.getvalue()
 
 
 def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
@@ -86,7 +97,7 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-def plot_curves(results: Results, corruptions: Sequence[str], space: str | None) -> "Figure":
+def plot_curves(results: Results, corruptions: Sequence[str], space: str | None) -> Figure:
     """Return a figure with a panel for each of these corruptions, or for all if none is given.
 
     `space` is the label space; None selects the primary one.
@@ -103,17 +114,14 @@ def _figure(
     models: Sequence[ModelEntry],
     space: str,
     series: Sequence[Sequence[CurvePanel]],
-) -> "Figure":
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+) -> Figure:
     # With many models, bins and bands would be indistinguishable.
     min_per_bin = results.config.fit.min_per_bin if len(models) <= FEW else None
     title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))
     rows = -(-len(series) // columns)
     width = max(4.6, 3.1 * columns + 0.4)
-    figure = Figure(figsize=(width, 2.6 * rows + 1.1), layout="constrained")
+    figure = CurveFigure(figsize=(width, 2.6 * rows + 1.1), layout="constrained")
     # A canvas without pyplot: no display is needed, and no global list keeps the figure alive.
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
