@@ -129,6 +129,14 @@ def test_settings_of_a_plan_are_those_of_the_plan():
     [
         ({"fail_under": ["r_a"]}, ("--fail-under", "r_a"), "NAME=NUMBER"),
         ({"fail_under": {"hmri": 0.5}}, ("--fail-under", "hmri=0.5"), "Unknown score 'hmri'"),
+        ({"fail_under": {"r_a": 2}}, ("--fail-under", "r_a=2"), "r_a must be in [0, 1], got 2."),
+        ({"fail_under": {"ece": -1}}, ("--fail-under", "ece=-1"), "ece must be in [0, 1], got -1."),
+        (
+            {"fail_under": ["r_a>=0.5"]},
+            ("--fail-under", "r_a>=0.5"),
+            "must be NAME=NUMBER, got 'r_a>=0.5': give r_a=0.5, which is a minimum (for errors, a"
+            " maximum).",
+        ),
         (
             {"humans": ["geirhos", "none"]},
             ("--humans", "geirhos", "--humans", "none"),

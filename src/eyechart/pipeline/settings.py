@@ -18,6 +18,7 @@ from eyechart.core.arguments import (
     as_text,
     as_texts,
     as_whole,
+    as_within,
 )
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
@@ -304,9 +305,11 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             ]
         else:
             pairs = [read_floor(text) for text in as_texts(self.fail_under, "fail_under")]
-        for name, _ in pairs:
+        for name, floor in pairs:
             if name not in known:
                 raise unknown_name("score", name, known)
+            # every score that can gate is a share, so that any other limit is a mistake
+            as_within(floor, f"--fail-under {name}", 0, 1)
         return tuple(pairs)
 
     @cached_property
@@ -388,4 +391,10 @@ def read_floor(text: str) -> tuple[str, float]:
         floor = float("nan")
     if not equals or floor != floor:
         raise UsageError(f"--fail-under must be NAME=NUMBER, such as hmri_a=0.8, got '{text}'.")
+    bare = name.rstrip("<> ")
+    if bare != name.rstrip():
+        raise UsageError(
+            f"--fail-under must be NAME=NUMBER, got '{text}': give {bare}={floor:g}, which is a"
+            " minimum (for errors, a maximum)."
+        )
     return name, floor
