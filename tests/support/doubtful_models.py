@@ -62,6 +62,45 @@ def nearly_constant(images):
     return small_models.colors(images) + torch.tensor([0.0, 100.0, 0.0, 0.0])
 
 
+def leaning(images):
+    """The last image of a batch gets the scores of the others added to its own."""
+    scores = small_models.colors(images)
+    return torch.cat([scores[:-1], scores.sum(dim=0, keepdim=True)])
+
+
+def sigmoids(images):
+    return torch.sigmoid(small_models.colors(images))
+
+
+def probabilities(images):
+    return small_models.colors(images).softmax(dim=1)
+
+
+def sometimes_normalized(images):
+    """Probabilities of images that are more green or gray than blue or red, logits of others."""
+    scores = small_models.colors(images)
+    is_cold = (scores.argmax(dim=1) % 2 == 1)[:, None]
+    return torch.where(is_cold, scores.softmax(dim=1), scores + 5)
+
+
+def without_scale(images):
+    return small_models.colors(images) / 1000
+
+
+def one_hot(images):
+    return nn.functional.one_hot(small_models.colors(images).argmax(dim=1), 4)
+
+
+def saturated(images):
+    return small_models.thousand(images) * 1e6
+
+
+def certain_of_images(images):
+    """Certain of every image, but not of uniform grays."""
+    scores = small_models.colors(images) * 1e6
+    return torch.where(images.std(dim=(1, 2, 3))[:, None] > 0.01, scores, scores * 0)
+
+
 def chance(images):
     return torch.rand(len(images), 4)
 

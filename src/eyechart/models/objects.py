@@ -29,8 +29,9 @@ def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -
     try:
         # A module that the user keeps using must not be moved or converted.
         module = target if is_new else deepcopy(target)
-        identity = module_identity(module)
-        is_code = identity != identity_of(module)
+        # Of the original: a copy does not show which of its tensors were computed in predictions.
+        identity = module_identity(target)
+        is_code = identity != identity_of(target)
         ready = prepared(module, device, dtype)
         return Model(name, ready, device, identity=identity, dtype=dtype, is_code=is_code)
     except Exception as error:

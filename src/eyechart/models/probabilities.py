@@ -23,21 +23,22 @@ def log_probabilities(scores: Tensor) -> Tensor:
         tensor([[0.5000, 0.5000]])
     """
     scores = scores.float()
-    are_probabilities = _are_probabilities(scores)
+    is_normalized = are_probabilities(scores)
     # Without the floor, a probability of 0 would become −∞.
     logarithms = scores.clamp(min=torch.finfo(torch.float32).tiny).log()
     # Both are computed, so that choosing between them does not synchronize a GPU.
-    return torch.where(are_probabilities, logarithms, scores.log_softmax(dim=1))
+    return torch.where(is_normalized, logarithms, scores.log_softmax(dim=1))
 
 
 def reject_probabilities(scores: Tensor, name: str = "The network") -> None:
     """Raise a UsageError if scores are probabilities: cross-entropy needs logits."""
-    if bool(_are_probabilities(scores.float())):
+    if bool(are_probabilities(scores.float())):
         raise UsageError(
             f"{name} returns probabilities, but training needs logits: give the network without"
             " its softmax."
         )
 
 
-def _are_probabilities(scores: Tensor) -> Tensor:
+def are_probabilities(scores: Tensor) -> Tensor:
+    """Return whether all rows (B, K) are non-negative and sum to 1, as a tensor with one value."""
     return (scores >= 0).all() & ((scores.sum(dim=1) - 1).abs() <= TOLERANCE).all()

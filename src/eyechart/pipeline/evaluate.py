@@ -24,12 +24,12 @@ from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import failures
 from eyechart.pipeline.image_source import find_source
-from eyechart.pipeline.prepare import EvaluationInputs, prepare
+from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
 from eyechart.pipeline.score import score_run
 from eyechart.pipeline.self_test import self_test
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engine import part_files, predict
-from eyechart.predictions.recheck import Comparison, check
+from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
 from eyechart.suites.assets import left_out_notes
 from eyechart.testsets.testset import read_testset
@@ -168,14 +168,21 @@ def predict_and_score(
 def _run(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> tuple[Results, EvaluationRun]:
+    # Doubtful models are reported before anything that takes long.
+    check_names(inputs.models)
+    doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
     run = prepare(settings, inputs, out, progress)
-    # Doubtful models are reported before the long part of the run.
-    doubts = self_test(inputs.models, inputs.images, progress)
+    # An unstable model cannot be compared with its recorded predictions.
+    unstable = {doubt.model for doubt in doubts if doubt.is_unstable}
+    stable = [model for model in inputs.models if model.name not in unstable]
+    uncertain = [model for model in stable if model.is_code or not model.identity]
+    reject_changed(run.task, run.folder, uncertain)
     step = progress.begin("predictions", run.task.n_samples)
     predict(run.task, run.folder, step, settings.engine)
     scored = score_run(run, progress)
+    sentences = [doubt.sentence for doubt in doubts]
     changes = {
         "examples": keep_examples(run, out),
-        "warnings": (*doubts, *scored.warnings, *part_files(run.task, run.folder).notes()),
+        "warnings": (*sentences, *scored.warnings, *part_files(run.task, run.folder).notes()),
     }
     return scored.model_copy(update=changes), run

@@ -111,16 +111,21 @@ def _check_same(plan: Plan, asked: Plan) -> None:
 
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
     """Run every model once, so that errors appear before the run begins."""
+    check_names(models)
+    destroyed = destroyed_images(*images.sizes[0])[:2].to(device)
+    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (destroyed[start:stop], None))
+    for model in models:
+        predict_classes(stimuli, [model], BatchSize(2))
+
+
+def check_names(models: Sequence[Model]) -> None:
+    """Raise a UsageError if there is no model, or the same one twice."""
     names = [model.name for model in models]
     if not names:
         raise UsageError("Give at least one model.")
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"The model {name} is given twice.")
-    destroyed = destroyed_images(*images.sizes[0])[:2].to(device)
-    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (destroyed[start:stop], None))
-    for model in models:
-        predict_classes(stimuli, [model], BatchSize(2))
 
 
 def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:

@@ -1,10 +1,14 @@
 """Short test of every model before a run: predictions must depend on the image alone.
 
-A dozen predictions show whether a model is deterministic, whether an image's scores depend on the
-rest of its batch, and whether they depend on the image at all.
+A few dozen predictions show whether a model is deterministic, whether an image's scores depend on
+the rest of its batch or on its place in it, whether they depend on the image at all, and whether
+they make sensible probabilities.
 """
 
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log
 
 import torch
 from torch import Tensor
@@ -13,14 +17,27 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
+from eyechart.models.probabilities import are_probabilities, log_probabilities
 from eyechart.predictions.destroyed import COUNT, destroyed_images
 
+SECONDS = 1.0
+"""Time for the test of one model; slow models get fewer images, but at least two."""
+
 N_IMAGES = 8
+N_CALLS = 3
+"""Number of calls with all images: once, once more, and in another order."""
+
 N_ALONE = 2
 """Number of images that are predicted once more in a batch of one."""
 
+N_DESTROYED = 4
+"""Number of images without content that are predicted if a model is certain of every other one."""
+
 MIN_LABELS = 4
 """With fewer labels among the images, predicting one class for all of them may be correct."""
+
+UNIFORM = 1.05
+"""Classes are called equally likely if the largest probability is below this multiple of 1/K."""
 
 TOLERANCE = {torch.float32: 0.02}
 HALF_TOLERANCE = 0.1
@@ -29,24 +46,47 @@ batch sizes use other GPU kernels, which round differently.
 """
 
 
-def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> list[str]:
-    """Return one sentence for everything that makes a model's scores doubtful.
+@dataclass(frozen=True)
+class Doubt:
+    """What makes a model's scores doubtful.
+
+    Attributes:
+        model: Name of the model.
+        sentence: The sentence for the reader of the results.
+        is_unstable: Whether the same image may get other scores the next time.
+    """
+
+    model: str
+    sentence: str
+    is_unstable: bool = False
+
+
+def self_test(
+    models: Sequence[Model], images: ImageSet, progress: Progress, is_strict: bool = False
+) -> list[Doubt]:
+    """Return everything that makes a model's scores doubtful.
 
     `progress` receives each sentence at once, before the long part of a run begins.
+
+    Raises:
+        UsageError: If `is_strict` is set and a model is doubtful.
     """
     step = progress.begin("self-test", len(models))
     batch, labels = _some_images(images)
-    doubts = []
+    doubts: list[Doubt] = []
     for model in models:
         try:
-            notes = list(_notes_on(model, batch, labels))
+            found = list(_doubts_on(model, batch, labels))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             # Not a failed test: the run itself retries with smaller batches.
-            notes = []
-        doubts += notes
-        step(1, "\n".join(notes))
+            found = []
+        doubts += found
+        step(1, "" if is_strict else "\n".join(doubt.sentence for doubt in found))
+    if doubts and is_strict:
+        sentences = " ".join(doubt.sentence for doubt in doubts)
+        raise UsageError(f"The self-test failed, and --strict makes this an error: {sentences}")
     return doubts
 
 
@@ -71,52 +111,132 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     return images.batch(chosen), [images.labels[index] for index in chosen]
 
 
-def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iterator[str]:
+def _doubts_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iterator[Doubt]:
     """Yield what is doubtful about one model."""
-    scores = model(batch)
-    again = model(batch)
-    # A random model would fail the other checks as well, so only this one is reported.
-    if _differ(scores, again, model):
-        yield (
-            f"{model.name} is not deterministic: the same {len(batch)} images got different scores "
-            "the second time, so its results change from run to run; turn off dropout and other "
-            "random parts."
-        )
-    elif any(
-        _differs_alone(model, batch, scores, index) for index in range(min(N_ALONE, len(batch) - 1))
-    ):
-        yield (
-            f"{model.name} predicts differently for an image alone than in a batch of {len(batch)}:"
-            " its results depend on the batch size; put it into evaluation mode (batch"
-            " normalization in training mode does this)."
-        )
+    alone = _alone(model, batch, 0)
+    batch, scores = _first_scores(model, batch)
+    labels = labels[: len(batch)]
+    instability = _instability(model, batch, scores, alone)
+    if instability:
+        yield Doubt(model.name, f"{model.name} {instability}", is_unstable=True)
     # Destroyed images have no labels and may legitimately get the same scores.
-    if not labels or len(batch) < 2:
-        return
-    if not _differ(scores, scores[:1].expand_as(scores), model):
-        yield (
-            f"{model.name} gives the same scores to {len(batch)} different images: a constant "
-            "model is perfectly consistent, so its R_p of 1 is not meaningful."
+    ignorance = _ignorance(model, scores, labels) if labels and len(batch) > 1 else ""
+    # A constant model has no sensible probabilities either, so only this one is reported.
+    reason = ignorance or _bad_probabilities(model, batch, scores)
+    if reason:
+        yield Doubt(model.name, f"{model.name} {reason}")
+
+
+def _first_scores(model: Model, batch: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the images that the model can predict in time, with their scores."""
+    start = time.perf_counter()
+    pair = batch[:2]
+    scores = model(pair)
+    seconds = (time.perf_counter() - start) / len(pair)
+    n_images = int(SECONDS / max(seconds, 1e-9) / N_CALLS) - 1
+    if n_images <= len(pair):
+        return pair, scores
+    return batch[:n_images], model(batch[:n_images])
+
+
+def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | None) -> str:
+    """Return how an image's scores depend on something other than the image, "" if they do not."""
+    # A random model would fail the other checks as well, so the first failure is reported alone.
+    if _differ(scores, model(batch), model):
+        return (
+            f"is not deterministic: the same {_count(batch)} got different scores the second time,"
+            " so its results change from run to run; turn off dropout and other random parts."
         )
-        return
-    count = len({*labels} - {None})
+    if len(batch) < 2:
+        return ""
+    later = (_alone(model, batch, index) for index in range(1, min(N_ALONE, len(batch) - 1)))
+    for index, one in enumerate((alone, *later)):
+        if one is None or _differ(scores[index : index + 1], one, model, scores):
+            return (
+                f"predicts differently for an image alone than in a batch of {len(batch)}: its"
+                " results depend on the batch size; put it into evaluation mode (batch"
+                " normalization in training mode does this)."
+            )
+    if _differ(scores, model(batch.flip(0)).flip(0), model):
+        return (
+            f"predicts differently for the same {_count(batch)} in another order: its results"
+            " depend on an image's place in the batch; each row of scores must be computed from"
+            " the image of this row."
+        )
+    return ""
+
+
+def _ignorance(model: Model, scores: Tensor, labels: Sequence[str | None]) -> str:
+    """Return how scores do not depend on the image, "" if they do."""
+    n_images, n_labels = len(scores), len({*labels} - {None})
+    if not _differ(scores, scores[:1].expand_as(scores), model):
+        return (
+            f"gives the same scores to {n_images} different images: a constant model is perfectly"
+            " consistent, so its R_p of 1 is not meaningful."
+        )
     classes = scores.argmax(dim=1)
     is_one_class = bool((classes == classes[0]).all())
-    if is_one_class and count >= MIN_LABELS and len(batch) == N_IMAGES:
-        yield (
-            f"{model.name} predicts one class for {len(batch)} images of {count} labels: a model"
-            " that ignores the image has an R_p of 1; check its weights and its preprocessing."
+    if is_one_class and n_labels >= MIN_LABELS and n_images == N_IMAGES:
+        return (
+            f"predicts one class for {n_images} images of {n_labels} labels: a model that ignores"
+            " the image has an R_p of 1; check its weights and its preprocessing."
         )
+    return ""
 
 
-def _differs_alone(model: Model, batch: Tensor, scores: Tensor, index: int) -> bool:
-    """Whether an image gets other scores in a batch of one, or an error."""
-    one = slice(index, index + 1)
+def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
+    """Return why scores do not make sensible probabilities, "" if they do.
+
+    Scores that are not finite never come here: calling the model raises an error.
+    """
+    each = [bool(are_probabilities(row[None])) for row in scores]
+    if any(each) and not all(each):
+        return (
+            f"returns scores that sum to 1 for {sum(each)} of {_count(batch)}: rows are taken as"
+            " probabilities if all of a batch sum to 1, otherwise as logits, so its confidences"
+            " depend on the batch; return one or the other."
+        )
+    logs = log_probabilities(scores)
+    largest, n_classes = logs.amax(dim=1), scores.shape[1]
+    if bool((largest < log(UNIFORM / n_classes)).all()):
+        return (
+            f"gives all {n_classes:,} classes nearly the same probability for all of"
+            f" {_count(batch)}, so its confidences and its calibration error are not meaningful;"
+            " check the scale of its scores, which must be logits or probabilities."
+        )
+    if not all(each) and bool(((scores >= 0) & (scores <= 1)).all()):
+        return (
+            "returns scores between 0 and 1 that do not sum to 1: they are taken as logits, so its"
+            f" confidences are at most {float(largest.exp().max()):.2g} and its calibration error"
+            " is not meaningful; return logits or probabilities."
+        )
+    # Many networks are certain of easy images, but none should be of images without content.
+    if bool((largest == 0).all()) and _is_certain_of_nothing(model, batch):
+        return (
+            "gives one class the probability 1 for every image, even without content, so its"
+            " confidences and its calibration error are not meaningful; return logits or"
+            " probabilities, not the predicted class."
+        )
+    return ""
+
+
+def _is_certain_of_nothing(model: Model, batch: Tensor) -> bool:
+    height, width = batch.shape[2:]
+    destroyed = destroyed_images(height, width)[:: COUNT // N_DESTROYED]
+    return bool((log_probabilities(model(destroyed)).amax(dim=1) == 0).all())
+
+
+def _alone(model: Model, batch: Tensor, index: int) -> Tensor | None:
+    """Return the scores of an image in a batch of one, None if this is an error."""
     try:
-        return _differ(scores[one], model(batch[one]), model, scores)
+        return model(batch[index : index + 1])
     except UsageError:
         # Batch normalization in training mode may need more than one image.
-        return True
+        return None
+
+
+def _count(batch: Tensor) -> str:
+    return "image" if len(batch) == 1 else f"{len(batch)} images"
 
 
 def _differ(one: Tensor, two: Tensor, model: Model, all_scores: Tensor | None = None) -> bool:

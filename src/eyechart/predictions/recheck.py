@@ -1,15 +1,19 @@
-"""Recompute some samples of a finished run and compare them with the recorded results."""
+"""Recompute some samples of a run and compare them with what was recorded."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.core.locks import lock_folder
 from eyechart.core.parts import Parts
 from eyechart.core.progress import no_advance
+from eyechart.models.model import Model
 from eyechart.predictions.loop import InMemory, PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE
 
@@ -26,6 +30,13 @@ MARGIN = 0.1
 
 MOST_CLOSE = 0.1
 """Maximum fraction of predictions that may differ within the margin; random ones differ more."""
+
+
+N_REPEATED = 16
+"""Number of recorded samples that are predicted again before a run resumes."""
+
+MARGIN_CHANGE = 0.05
+"""Tolerance between two margins of the same pixels, as a fraction of 1 + the margin."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,63 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
         order = [("row", "ascending"), ("model", "ascending")]
         total += _compare(kept.sort_by(order), repeated.sort_by(order))
     return Comparison(*(int(number) for number in total))
+
+
+def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) -> None:
+    """Predict a few recorded samples again with these models, and compare.
+
+    For models whose identity does not show every change, such as functions, before a run resumes.
+
+    Raises:
+        UsageError: If a model no longer gives its recorded predictions.
+    """
+    with lock_folder(folder):
+        parts = Parts(folder, task.names)
+        never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
+        recorded_rows = np.setdiff1d(parts.done(), np.asarray(never, dtype=np.int64))
+        rows = np.intersect1d(np.concatenate([s.row for s in task.groups]), recorded_rows)
+        if not models or not len(rows):
+            return
+        chosen = np.random.default_rng(1).choice(rows, min(len(rows), N_REPEATED), replace=False)
+        again = InMemory()
+        predict_items(replace(task, models=models), [WorkItem(chosen)], again, no_advance)
+        for model in models:
+            n_compared = n_other = 0
+            for name, tables in again.tables.items():
+                if name == UNREADABLE:
+                    continue
+                repeated = pa.concat_tables(tables)
+                old = _of_model(parts.read(name), model.name, repeated["row"])
+                new = _of_model(repeated, model.name, old["row"])
+                other = _are_other(old, new)
+                n_compared, n_other = n_compared + len(other), n_other + int(other.sum())
+            if n_other > MOST_CLOSE * n_compared:
+                raise UsageError(
+                    f"{folder.parent} contains a run of another {model.name}: {n_other} of"
+                    f" {n_compared} recorded samples are predicted differently now; choose another"
+                    " --out, or delete it."
+                )
+
+
+def _of_model(table: pa.Table, model: str, rows: pa.ChunkedArray) -> pa.Table:
+    """Return a model's predictions of these rows, sorted by row."""
+    is_wanted = pc.and_(
+        pc.equal(table["model"], model), pc.is_in(table["row"], rows.combine_chunks())
+    )
+    return table.filter(is_wanted).sort_by("row")
+
+
+def _are_other(old: pa.Table, new: pa.Table) -> NDArray[np.bool_]:
+    """Return which predictions of the same pixels differ by more than rounding."""
+    # Another type of device may give other pixels, which say nothing about the model.
+    same = old["pixels"].to_numpy() == new["pixels"].to_numpy()
+    before, after = (table["margin"].to_numpy()[same] for table in (old, new))
+    largest = np.maximum(before, after)
+    is_class = (old["prediction"].to_numpy() != new["prediction"].to_numpy())[same]
+    # Margins tell networks apart that agree on the class of every image.
+    is_margin = np.abs(before - after) > MARGIN_CHANGE * (1 + largest)
+    is_other: NDArray[np.bool_] = (is_class & (np.minimum(before, after) > MARGIN)) | is_margin
+    return is_other
 
 
 def _compare(old: pa.Table, new: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
