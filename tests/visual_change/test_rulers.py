@@ -198,7 +198,7 @@ def test_another_ruler_needs_only_its_registration(monkeypatch, tmp_path):
     torch.testing.assert_close(change, expected)
     pair = [image.permute(1, 2, 0).numpy() for image in (images[0], noisy(images)[0])]
     assert ec.delta_v(*pair, ruler="mean-difference") == float(change[0])
-    with pytest.raises(UsageError, match="same size"):
+    with pytest.raises(UsageError, match="same shape"):
         ec.delta_v(images, noisy(images)[:, :, 1:], ruler="mean-difference")
     # the clean images come first
     clean, corrupted = np.split(np.array(testset.table["delta_v"]), 2)
