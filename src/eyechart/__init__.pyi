@@ -5,6 +5,8 @@ from eyechart.core.errors import UsageError as UsageError
 from eyechart.core.version import __version__ as __version__
 from eyechart.curves.curve import Curve as Curve
 from eyechart.curves.curve import fit_curve as fit_curve
+from eyechart.gates.gate import gate as gate
+from eyechart.gates.gate_results import GateResults as GateResults
 from eyechart.images.imageset import ImageSet as ImageSet
 from eyechart.images.imageset import load_images as load_images
 from eyechart.models.find import load_model as load_model

@@ -16,6 +16,7 @@ from eyechart.cli import (
     demo,
     evaluate,
     gallery,
+    gate,
     listing,
     models,
     report,
@@ -46,6 +47,7 @@ HUMANS, STUDIES = "Human reference", "Training and studies"
 app.command("evaluate", rich_help_panel=EVALUATION)(evaluate.evaluate)
 app.command("demo", rich_help_panel=EVALUATION)(demo.demo)
 app.command("compare", rich_help_panel=EVALUATION)(compare.compare)
+app.command("gate", rich_help_panel=EVALUATION)(gate.gate)
 app.command("report", rich_help_panel=EVALUATION)(report.report)
 app.command("corrupt", rich_help_panel=CORRUPTIONS)(corrupt.corrupt)
 app.command("gallery", rich_help_panel=CORRUPTIONS)(gallery.gallery)
@@ -72,13 +74,13 @@ def _options(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Options of the command itself."""
+    """Handle the options of `eyechart` itself, which precede a subcommand."""
 
 
 def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> NoReturn:
-    """Run a command and exit: with 0 or one of the statuses of `cli/shared/stop.py`.
+    """Run a command and exit, with status 0 or one of the statuses in `cli/shared/stop.py`.
 
-    SIGTERM stops it as Ctrl-C does, with 143.
+    SIGTERM stops it in the same way as Ctrl-C, but with exit status 143.
     """
     for stream in (sys.stdout, sys.stderr):
         # a terminal without Greek shows question marks, not a failure
@@ -87,7 +89,7 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> 
     # only as a program: a caller that gives arguments keeps its handlers and filters
     if arguments is None:
         stop_on_termination()
-        # problems of image files are reported in our own messages where they matter
+        # problems with image files are reported in eyechart's own messages where they matter
         warnings.filterwarnings("ignore", module=r"PIL\.")
     status = _run(arguments, command)
     if status == INTERRUPTED and arguments is None:

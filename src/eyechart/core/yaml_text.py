@@ -1,14 +1,20 @@
 """Parse YAML written by users, with limits on nesting and on the expansion of aliases."""
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import yaml
 
+Parsed = TypeVar("Parsed")
+
+ValuePath = tuple[str | int, ...]
+"""The keys and indices that lead to a value."""
+
 MAX_DEPTH = 50
-"""Maximum nesting of lists and mappings; none of our files needs more than five levels."""
+"""Maximum nesting of lists and mappings; no eyechart file needs more than five levels."""
 
 MAX_VALUES = 1_000_000
-"""Maximum number of values once every alias (*name) is expanded."""
+"""Maximum number of values after every alias (*name) is expanded."""
 
 
 class _BoundedLoader(yaml.SafeLoader):
@@ -50,10 +56,57 @@ def parse_yaml(text: str) -> Any:
         ValueError: The text is not YAML, or exceeds the limits on nesting or size; the message is
             one line without a full stop.
     """
+    return _parse(text, lambda loader: loader.get_single_data())
+
+
+def parse_yaml_lines(text: str) -> tuple[Any, dict[ValuePath, int]]:
+    r"""Return the plain values of a YAML text, and the line of each key and list item.
+
+    Raises:
+        ValueError: As for `parse_yaml`, or a mapping contains a key twice.
+
+    Example:
+        >>> parse_yaml_lines("a: 1\nb:\n- 2\n- c: 3")[1]
+        {('a',): 1, ('b',): 2, ('b', 0): 3, ('b', 1): 4, ('b', 1, 'c'): 4}
+    """
+    return _parse(text, _with_lines)
+
+
+def _with_lines(loader: _BoundedLoader) -> tuple[Any, dict[ValuePath, int]]:
+    node = loader.get_single_node()
+    if node is None:
+        return None, {}
+    # before the values are made, because that rewrites mappings that are merged into others
+    lines = dict(_lines_in(node, ()))
+    return loader.construct_document(node), lines
+
+
+def _lines_in(node: yaml.Node, path: ValuePath) -> Iterator[tuple[ValuePath, int]]:
+    """Yield the path and the line of everything below a node."""
+    # an alias can be part of what it stands for, so that the limit on the text does not suffice
+    if len(path) > MAX_DEPTH:
+        raise yaml.YAMLError(f"it is nested more than {MAX_DEPTH} levels deep")
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            # YAML forbids it, but PyYAML would silently use the last one
+            if name in seen:
+                raise yaml.YAMLError(f"line {line}: {name} is already given in line {seen[name]}")
+            seen[name] = line
+            yield (*path, name), line
+            yield from _lines_in(value, (*path, name))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield (*path, index), item.start_mark.line + 1
+            yield from _lines_in(item, (*path, index))
+
+
+def _parse(text: str, parse: Callable[[_BoundedLoader], Parsed]) -> Parsed:
     try:
         loader = _BoundedLoader(text)  # rejects control characters, so it belongs inside `try`
         try:
-            return loader.get_single_data()
+            return parse(loader)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:

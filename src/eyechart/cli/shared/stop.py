@@ -5,7 +5,7 @@ from pathlib import Path
 from eyechart.core.locks import LOCK
 
 FAILED = 1
-"""Exit status if a requested check fails: `--fail-under`, `models check`."""
+"""Exit status if a requested check fails: `--fail-under`, `models check`, `gate`."""
 
 USAGE = 2
 """Exit status for invalid input."""
@@ -29,7 +29,7 @@ class Stop(Exception):
 
 
 def stopped(where: Path, result: str) -> Stop:
-    """Return the exception that ends a command after Ctrl-C; `result` names the output kept."""
+    """Return the exception that ends a command after Ctrl-C; `result` names its output so far."""
     # a folder that contains only this command's lock is removed with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():

@@ -60,6 +60,23 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
     )
 
 
+def render_document(template: str, **values: object) -> str:
+    """Return the text of a page without charts, which needs no script but that of the theme."""
+    scripts = {"theme": _script(_template("theme.js"))}
+    return (
+        page_templates()
+        .get_template(template)
+        .render(
+            **values,
+            policy=_policy(scripts),
+            css=Markup(_template("report.css")),
+            scripts=scripts,
+            generator=Markup(GENERATOR),
+            version=__version__,
+        )
+    )
+
+
 def render_gallery(gallery: Gallery) -> str:
     """Return the text of a gallery's page with its images embedded."""
     environment = page_templates()

@@ -1,0 +1,116 @@
+"""`eyechart gate`: pass or fail a model by rules, on finished runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.cli.shared.stop import FAILED, Stop
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.gates.gate_settings import GateSettings
+
+WIDTH = 80
+"""Width of the table where the output is not a terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateFiles:
+    """The files that the command writes."""
+
+    json: Annotated[
+        Path | None,
+        Option(
+            help="Write the outcome as JSON.",
+            group="Output",
+            metavar="FILE.json",
+            path="folder or file",
+        ),
+    ] = None
+    junit: Annotated[
+        Path | None,
+        Option(
+            help="Write the outcome as JUnit XML, one test case per rule.",
+            group="Output",
+            metavar="FILE.xml",
+            path="folder or file",
+        ),
+    ] = None
+    markdown: Annotated[
+        Path | None,
+        Option(
+            help="Write the outcome as Markdown, for the summary of a CI job.",
+            group="Output",
+            metavar="FILE.md",
+            path="folder or file",
+        ),
+    ] = None
+    evidence: Annotated[
+        Path | None,
+        Option(
+            help="Write the evidence: claims, conditions, data, method, results and limits on one"
+            " HTML page.",
+            group="Output",
+            metavar="FILE.html",
+            path="folder or file",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise a UsageError if a file cannot be written."""
+        chosen = [path for path in vars(self).values() if path is not None]
+        for path in chosen:
+            check_file_to_write(path)
+            if chosen.count(path) > 1:
+                raise UsageError(f"{path} is given twice: give each file a different name.")
+
+
+@examples(
+    "eyechart gate runs/new --against runs/old --rules gate.yaml",
+    "eyechart gate runs/new --rules gate.yaml --evidence evidence.html",
+)
+@derived_options
+def gate(settings: GateSettings, files: GateFiles) -> None:
+    """Pass or fail a model by rules: floors, and non-inferiority to an old model.
+
+    A rule passes if its lower confidence bound is above its limit, and fails if its upper bound is
+    below it. The gate passes if every rule passes. Exit status: 0 pass, 1 fail or inconclusive.
+    """
+    files.check()
+    from rich.console import Console
+
+    from eyechart.core.files import write_text
+    from eyechart.gates.gate import decide_gate
+    from eyechart.reports.gate_files import gate_json, gate_junit
+    from eyechart.reports.html.evidence_page import evidence_html
+    from eyechart.reports.terminal.gate_tables import (
+        LEGEND,
+        gate_advice,
+        gate_markdown,
+        gate_table,
+        outcome_sentence,
+    )
+
+    results = decide_gate(settings)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    console.print(gate_table(results))
+    for line in (*gate_advice(results), LEGEND):
+        console.print(line, markup=False, highlight=False)
+    written = []
+    if files.json is not None:
+        written.append(write_text(files.json, gate_json(results)))
+    if files.junit is not None:
+        written.append(write_text(files.junit, gate_junit(results)))
+    if files.markdown is not None:
+        written.append(write_text(files.markdown, gate_markdown(results)))
+    if files.evidence is not None:
+        written.append(write_text(files.evidence, evidence_html(results, files.evidence)))
+    if written:
+        print("Written:", *written, sep="\n  ")
+    if not results.passed:
+        raise Stop(outcome_sentence(results), FAILED)
+    print(outcome_sentence(results))

@@ -1,0 +1,188 @@
+"""One-sided confidence bounds and p-values of means over samples whose units are images.
+
+Plain numbers in and out. Which samples a rule is about is decided in `rule_samples`, and what
+follows from a bound in `decision`.
+"""
+
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, stdtr, stdtrit
+
+from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.stats.intervals import wilson_interval
+
+Side = Literal["above", "below"]
+
+
+@dataclass(frozen=True)
+class ClusteredMean:
+    """A weighted mean over samples, and what its bounds depend on.
+
+    Attributes:
+        value: The mean.
+        variance: Its variance, from the differences between images; infinite for a single image.
+        n_images: The number of images.
+        n_samples: The number of samples.
+        n_effective: The number of equally weighted images that would be as informative (Kish).
+        lowest: The lowest possible value of a sample: 0 for hits, −1 for differences of hits.
+        between: The variance between images, NaN if no image has two samples.
+        within: The variance between samples of an image, NaN if no image has two samples.
+    """
+
+    value: float
+    variance: float
+    n_images: int
+    n_samples: int
+    n_effective: int
+    lowest: float
+    between: float
+    within: float
+
+    @property
+    def n_per_image(self) -> float:
+        """The mean number of samples of an image."""
+        return self.n_samples / self.n_images
+
+    def bounds(self, alpha: float) -> tuple[float, float]:
+        """Return the lower and the upper bound, each of which is wrong with probability `alpha`.
+
+        Each is the wider of two: Student's t with the variance between images (n − 1 degrees of
+        freedom), and Wilson's with that variance and the number of images, whose width is not 0
+        if all images agree.
+
+        Example:
+            >>> agreed = clustered_mean(np.zeros(600), np.repeat(np.arange(60), 10), lowest=-1)
+            >>> tuple(round(end, 3) for end in agreed.bounds(0.05))
+            (-0.043, 0.043)
+        """
+        if not isfinite(self.variance):
+            return self.lowest, 1.0
+        # Wilson's interval is that of a share, so that differences are mapped from [−1, 1]
+        width = 1 - self.lowest
+        share, variance = (self.value - self.lowest) / width, self.variance / width**2
+        ends = wilson_interval(share, self.n_effective, 1 - 2 * alpha, variance)
+        low, high = (self.lowest + width * end for end in ends)
+        reach = float(stdtrit(self.n_images - 1, 1 - alpha)) * sqrt(self.variance)
+        return (
+            max(self.lowest, min(low, self.value - reach)),
+            min(1.0, max(high, self.value + reach)),
+        )
+
+    def p_value(self, limit: float, side: Side) -> float:
+        """Return the one-sided p-value for the true mean being above, or below, a limit.
+
+        It is less than α exactly where the bound for α is on that side of the limit.
+
+        Example:
+            >>> hits = clustered_mean(np.repeat([1, 1, 1, 0], 10), np.arange(40), lowest=0)
+            >>> round(hits.p_value(0.6, "above"), 3)
+            0.027
+        """
+        if not isfinite(self.variance):
+            return 1.0
+        return float(
+            p_values(
+                self.value,
+                self.variance,
+                (self.n_images, self.n_effective),
+                limit,
+                side=side,
+                lowest=self.lowest,
+            )
+        )
+
+
+def p_values(
+    value: ArrayLike,
+    variance: ArrayLike,
+    n_images: tuple[int, int],
+    limit: float,
+    *,
+    side: Side,
+    lowest: float,
+) -> FloatArray:
+    """Return one-sided p-values of means, by the larger of the t-test's and Wilson's.
+
+    Args:
+        value: The means.
+        variance: Their variances.
+        n_images: The number of images, and the effective one.
+        limit: The limit that the mean is compared with.
+        side: The side of the limit that is to be shown.
+        lowest: The lowest possible value of a sample; the highest is 1.
+    """
+    width, (n, n_effective) = 1 - lowest, n_images
+    share = (np.asarray(value, dtype=np.float64) - lowest) / width
+    spread = np.asarray(variance, dtype=np.float64) / width**2
+    bound = (limit - lowest) / width
+    if side == "below":
+        share, bound = 1 - share, 1 - bound
+    gap = share - bound
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_t = stdtr(n - 1, -gap / np.sqrt(spread))
+    # Wilson's end lies at `bound` for the z² that solves this quadratic equation
+    square = bound * (1 - bound) / n_effective**2
+    linear = spread + 2 * gap * (bound - 0.5) / n_effective
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = 2 * gap**2 / (linear + np.sqrt(linear**2 + 4 * square * gap**2))
+    by_score = ndtr(-np.sqrt(root))
+    # a mean that is not on that side shows nothing, and 0/0 neither
+    p_value: FloatArray = np.where(gap > 0, np.fmax(by_t, by_score), np.fmax(by_t, 0.5))
+    return p_value
+
+
+def clustered_mean(
+    values: ArrayLike, image: IntArray, weights: FloatArray | None = None, *, lowest: float
+) -> ClusteredMean:
+    """Return the mean of samples' values with its variance between images.
+
+    Args:
+        values: One value per sample, from `lowest` to 1.
+        image: The image of each sample.
+        weights: The weight of each sample; all are equal if omitted.
+        lowest: The lowest possible value.
+
+    Example:
+        >>> mean = clustered_mean([1, 1, 0, 0], np.array([0, 0, 1, 1]), lowest=0)
+        >>> mean.value, mean.variance, mean.n_images  # as two samples, not as four
+        (0.5, 0.25, 2)
+    """
+    hits = np.asarray(values, dtype=np.float64)
+    share = np.ones(len(hits)) if weights is None else weights
+    _, unit = np.unique(image, return_inverse=True)
+    totals, counts = np.bincount(unit, hits * share), np.bincount(unit, share)
+    n, total = len(counts), counts.sum()
+    value = float(totals.sum() / total)
+    # linearized variance of a ratio of two sums over images
+    residuals = totals - value * counts
+    variance = float(n / (n - 1) * (residuals**2).sum() / total**2) if n > 1 else float("inf")
+    between, within = _components(hits, unit)
+    return ClusteredMean(
+        value=value,
+        variance=variance,
+        n_images=n,
+        n_samples=len(hits),
+        # the small addition keeps n equal images from being rounded down to n − 1
+        n_effective=max(1, int(total**2 / (counts**2).sum() + 1e-9)),
+        lowest=lowest,
+        between=between,
+        within=within,
+    )
+
+
+def _components(values: FloatArray, unit: IntArray) -> tuple[float, float]:
+    """Return the variance between images and within them (analysis of variance)."""
+    counts = np.bincount(unit)
+    n, n_samples = len(counts), len(values)
+    if n < 2 or n_samples == n:
+        return float("nan"), float("nan")
+    means = np.bincount(unit, values) / counts
+    within = float(((values - means[unit]) ** 2).sum() / (n_samples - n))
+    among = float((counts * (means - values.mean()) ** 2).sum() / (n - 1))
+    # the number of samples per image that unequal images are equivalent to
+    size = (n_samples - (counts**2).sum() / n_samples) / (n - 1)
+    return max(0.0, float((among - within) / size)), within

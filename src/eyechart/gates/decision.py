@@ -1,0 +1,138 @@
+"""The decision on each rule, from the samples it is about: pass, fail or inconclusive."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from eyechart.core.arrays import FloatArray
+from eyechart.gates.advice import make_decider
+from eyechart.gates.bounds import ClusteredMean, clustered_mean
+from eyechart.gates.gate_results import ConditionResults, Outcome, RuleResults
+from eyechart.gates.recorded_run import RecordedRun
+from eyechart.gates.rule_samples import RuleSamples
+from eyechart.gates.rules import Rule
+from eyechart.stats.p_values import SIGNIFICANT, holm
+
+
+def gate_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of a gate: fail if a rule fails, pass if all pass.
+
+    Example:
+        >>> gate_outcome(["pass", "inconclusive"])
+        'inconclusive'
+    """
+    if "fail" in outcomes:
+        return "fail"
+    return "inconclusive" if "inconclusive" in outcomes else "pass"
+
+
+def decide_rules(
+    rules: Sequence[Rule], samples: Sequence[RuleSamples], run: RecordedRun
+) -> list[RuleResults]:
+    """Return the results of each rule.
+
+    Every rule is tested at the full level, because all of them must pass; that one fails is
+    corrected for the number of rules.
+    """
+    means = [_mean(rule, chosen) for rule, chosen in zip(rules, samples, strict=True)]
+    limits = [rule.limit for rule in rules]
+    below = [mean.p_value(limit, "below") for mean, limit in zip(means, limits, strict=True)]
+    results = []
+    for index, p_fail in enumerate(holm(below)):
+        rule, chosen, mean, limit = rules[index], samples[index], means[index], limits[index]
+        p_pass = mean.p_value(limit, "above")
+        outcome = rule_outcome(p_pass, float(p_fail))
+        lower, upper = mean.bounds(SIGNIFICANT)
+        results.append(
+            RuleResults(
+                rule=rule,
+                outcome=outcome,
+                model=chosen.model,
+                old_model=chosen.old_model,
+                space=chosen.space,
+                n_images=mean.n_images,
+                n_samples=mean.n_samples,
+                n_left_out=chosen.left_out,
+                rate=_rate(chosen, chosen.new),
+                old_rate=None if chosen.old_model is None else _rate(chosen, chosen.old),
+                estimate=mean.value,
+                lower=lower,
+                upper=upper,
+                limit=limit,
+                p_pass=p_pass,
+                p_fail=float(p_fail),
+                between=mean.between,
+                within=mean.within,
+                decider=make_decider(rule, mean, chosen.n_available, len(rules), run)
+                if outcome == "inconclusive"
+                else None,
+                conditions=tuple(_conditions(rule, chosen, run)),
+                notes=tuple(_notes(chosen)),
+            )
+        )
+    return results
+
+
+def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
+    """Return the outcome of a rule from the p-values for being above and below its limit.
+
+    Example:
+        >>> rule_outcome(p_pass=0.3, p_fail=0.7)
+        'inconclusive'
+    """
+    if p_pass < SIGNIFICANT:
+        return "pass"
+    return "fail" if p_fail < SIGNIFICANT else "inconclusive"
+
+
+def _mean(rule: Rule, samples: RuleSamples) -> ClusteredMean:
+    if rule.margin is None:
+        return clustered_mean(samples.new, samples.image, samples.weights, lowest=0)
+    differences = samples.new - samples.old
+    return clustered_mean(differences, samples.image, samples.weights, lowest=-1)
+
+
+def _rate(samples: RuleSamples, hits: FloatArray) -> float:
+    return clustered_mean(hits, samples.image, samples.weights, lowest=0).value
+
+
+def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[ConditionResults]:
+    """Yield what the new model does under each corruption of a rule."""
+    for index, corruption in enumerate(samples.corruptions):
+        chosen = samples.corruption == index
+        if not chosen.any():
+            continue
+        failures = 1 - samples.new[chosen]
+        mean = clustered_mean(failures, samples.image[chosen], samples.weights[chosen], lowest=0)
+        place = run.models.index(samples.model)
+        steps = ("models", place, "spaces", samples.space, "corruptions", corruption, rule.metric)
+        results = run.model(samples.model).spaces[samples.space].corruptions[corruption]
+        scored = results.accuracy if rule.metric == "accuracy" else results.consistency
+        yield ConditionResults(
+            corruption=corruption,
+            n_images=mean.n_images,
+            n_samples=mean.n_samples,
+            delta_v=_ends(samples.delta_v[chosen]),
+            severity=_ends(samples.severity[chosen]),
+            failure_rate=mean.value,
+            failure_bound=mean.bounds(SIGNIFICANT)[1],
+            pointer=_pointer(*steps, "rate", "value"),
+            overall_rate=None if scored is None else scored.rate.value,
+        )
+
+
+def _pointer(*steps: object) -> str:
+    """Return a location in results.json (RFC 6901)."""
+    # in this order: the "~" of "~1" must not be escaped again
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
+
+
+def _ends(values: FloatArray) -> tuple[float, float] | None:
+    measured = values[~np.isnan(values)]
+    return (float(measured.min()), float(measured.max())) if len(measured) else None
+
+
+def _notes(samples: RuleSamples) -> Iterator[str]:
+    yield from samples.notes
+    if samples.left_out:
+        yield f"{samples.left_out:,} samples without a label or clean prediction are left out."

@@ -1,0 +1,203 @@
+"""Records of a gate's outcome: Python objects, and the content of `eyechart gate --json`."""
+
+import os
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Literal
+
+from eyechart.core.records import Known, Record
+from eyechart.gates.rules import Rule
+
+Outcome = Literal["pass", "fail", "inconclusive"]
+
+SCHEMA_VERSION: Literal[1] = 1
+"""Version of the file; increases when a field changes its meaning."""
+
+
+class ConditionResults(Record):
+    """The new model under one corruption, within the conditions of a rule."""
+
+    corruption: str
+    """The corruption."""
+    n_images: int
+    """Number of images."""
+    n_samples: int
+    """Number of samples."""
+    delta_v: tuple[float, float] | None
+    """Smallest and largest visual change of the samples; null if it was not measured."""
+    severity: tuple[float, float] | None
+    """Smallest and largest severity of the samples; null if it has none."""
+    failure_rate: float
+    """Fraction of samples that are not hits."""
+    failure_bound: float
+    """Upper one-sided 95 % confidence bound of the failure rate."""
+    pointer: str
+    """Where results.json has the rate over all samples of this corruption (RFC 6901)."""
+    overall_rate: Known
+    """The rate there, over all strengths and classes; null if there is none."""
+
+
+class Decider(Record):
+    """What would decide an inconclusive rule."""
+
+    sentence: str
+    """The advice in words."""
+    samples_help: bool | None
+    """Whether more samples of the same images can decide it; null if the data cannot tell."""
+    n_samples: int | None
+    """Total number of samples of the same images that would decide it; null if no number does."""
+    n_images: int | None
+    """Number of images, with as many samples each, that would decide it; null if out of reach."""
+
+
+class RuleResults(Record):
+    """What the runs say about one rule."""
+
+    rule: Rule
+    """The rule."""
+    outcome: Outcome
+    """Whether the requirement is met, not met, or neither is shown."""
+    model: str
+    """The new model."""
+    old_model: str | None
+    """The old model; null without a comparison."""
+    space: str
+    """The label space."""
+    n_images: int
+    """Number of images."""
+    n_samples: int
+    """Number of samples."""
+    n_left_out: int
+    """Number of samples that meet the conditions but have no label or no clean prediction."""
+    rate: float
+    """Accuracy or consistency of the new model."""
+    old_rate: float | None
+    """That of the old model; null without a comparison."""
+    estimate: float
+    """What is compared with the limit: the rate, or new minus old."""
+    lower: float
+    """Lower one-sided 95 % confidence bound of the estimate."""
+    upper: float
+    """Upper one-sided 95 % confidence bound of the estimate."""
+    limit: float
+    """The floor, or minus the margin."""
+    p_pass: float
+    """One-sided p-value for the requirement being met."""
+    p_fail: float
+    """One-sided p-value for its not being met, Holm-corrected over all rules."""
+    between: Known
+    """Variance between images; null if no image has two samples."""
+    within: Known
+    """Variance between samples of one image; null if no image has two samples."""
+    decider: Decider | None
+    """What would decide the rule; null unless it is inconclusive."""
+    conditions: tuple[ConditionResults, ...]
+    """The new model under each corruption."""
+    notes: tuple[str, ...]
+    """Notes on the samples, one sentence each."""
+
+
+class RunFacts(Record):
+    """A run that the gate read."""
+
+    folder: str
+    """The run folder."""
+    results_digest: str
+    """SHA-256 of its results.json."""
+    made: str
+    """Date of the run, in ISO format."""
+    command: str
+    """The command as typed; "" for a call from Python."""
+    device: str
+    """Device on which the models ran."""
+    git: str | None
+    """Git commit of eyechart; null outside a repository."""
+    versions: Mapping[str, str]
+    """Versions of eyechart and of the packages it computes with."""
+    suite: str
+    """The suite."""
+    n: int
+    """Requested number of samples per corruption."""
+    seed: int
+    """Random seed."""
+    sampling: str
+    """How strengths were sampled."""
+    ruler: str
+    """How visual change was measured."""
+    stimulus: str
+    """How images were resized and cropped."""
+    source: str
+    """Data source."""
+    images_digest: str
+    """Digest of the images."""
+    n_images: int
+    """Number of images in the test set."""
+    n_classes: int
+    """Number of classes of these images."""
+    models: Mapping[str, str]
+    """Digest of the weights of each model; "" if unknown."""
+    warnings: tuple[str, ...]
+    """Notes of the run on the interpretation of its scores."""
+
+
+class GateResults(Record):
+    """The outcome of a gate: the content of `eyechart gate --json`."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    """Version of this format."""
+    eyechart: str
+    """Version of eyechart that decided."""
+    made: str
+    """Date of the decision, in ISO format."""
+    outcome: Outcome
+    """pass if every rule passes, fail if one fails, inconclusive otherwise."""
+    inconclusive: str
+    """What an inconclusive outcome counts as: fail or pass."""
+    alpha: float
+    """One-sided significance level."""
+    intended_conditions: str
+    """The conditions that the model is intended for, as the rules state them; "" if not stated."""
+    rules_file: str
+    """File of the rules; "" if they were given in Python."""
+    new: RunFacts
+    """The run of the new model."""
+    old: RunFacts | None
+    """The run of the old model; null for none."""
+    rules: tuple[RuleResults, ...]
+    """The rules, in order."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets the model through, with what inconclusive counts as."""
+        return "pass" in (self.outcome, self.inconclusive if self.outcome != "fail" else "fail")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the outcome as .json, .xml (JUnit), .md or .html (evidence), and return the path.
+
+        Raises:
+            UsageError: The suffix is another one, or the file cannot be written.
+        """
+        # Imported here, because reports are a layer above the gate (see docs/decisions.md).
+        from eyechart.reports.gate_files import save_gate
+
+        return save_gate(self, Path(path))
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.rules)} rule{'s' if len(self.rules) != 1 else ''}"
+        return f"<GateResults of {counts}: {self.outcome}>"
+
+    # pydantic's `__str__` would print every field.
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: one row per rule."""
+        rows = "".join(
+            f"<tr><td>{escape(result.rule.name)}</td><td>{result.estimate:.3f}</td>"
+            f"<td>{result.lower:.3f}</td><td>{result.limit:g}</td><td>{result.outcome}</td></tr>"
+            for result in self.rules
+        )
+        heads = "".join(
+            f"<th>{head}</th>" for head in ("rule", "estimate", "bound", "limit", "outcome")
+        )
+        return f"<table><tr>{heads}</tr>{rows}</table>"

@@ -1,0 +1,220 @@
+"""A finished run as the gate reads it: its samples, its models' hits, and facts on its images."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from eyechart.core.arrays import IntArray
+from eyechart.core.csv_table import read_rows
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import Parts, file_name, read_parquet
+from eyechart.images.image_list import MANIFESTS, PATH_COLUMNS, printable
+from eyechart.images.imageset import Damaged
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.labels.imagenet import class_names
+from eyechart.labels.space_names import ENTRY16, NO_LABELS
+from eyechart.labels.spaces import native_labels
+from eyechart.pipeline.prepare import PREDICTIONS
+from eyechart.predictions.reading import PredictionReader, Predictions
+from eyechart.predictions.unreadable import left_out, without
+from eyechart.results.model_results import ModelResults
+from eyechart.results.schema import Results, read_results
+from eyechart.scores.scoring import class_weights
+from eyechart.suites.suite import Entry
+from eyechart.testsets.manifest_rows import SCHEMA
+from eyechart.testsets.plan import CLEAN
+
+IMAGE_COLUMNS = ("image", "label", "category", "digest")
+"""Columns of the recorded samples that describe an image."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRun:
+    """A run folder that `eyechart evaluate` wrote, with its results.
+
+    `kept` caches predictions, because several rules may be about the same corruption.
+    """
+
+    folder: Path
+    results: Results
+    kept: dict[tuple[str, str, str], Predictions] = field(default_factory=dict, repr=False)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models."""
+        return tuple(model.name for model in self.results.models)
+
+    @property
+    def corruptions(self) -> tuple[str, ...]:
+        """Names of the corruptions, in the suite's order."""
+        return self.results.config.corruptions
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """The suite's declaration of each corruption; empty if the suite's file is gone."""
+        try:
+            return {entry.name: entry for entry in self.results.config.plan.entries()}
+        except UsageError:
+            return {}
+
+    def families_of(self, corruption: str) -> tuple[str, ...]:
+        """Return the family of a corruption, and the group in which it was published."""
+        entry = self.entries.get(corruption)
+        if entry is None:
+            return ()
+        try:
+            family = entry.corruption.family
+        except UsageError:
+            # corruptions that are read from files have no function
+            family = entry.group
+        return tuple(dict.fromkeys(name for name in (family, entry.group) if name))
+
+    def model(self, name: str) -> ModelResults:
+        """Return the results of a model."""
+        return self.results[name]
+
+    def samples(self, corruption: str) -> pa.Table:
+        """Return the samples of a corruption as the test set describes them, in order."""
+        columns = [*SCHEMA.names, "model"]
+        rows = self._read(corruption, columns, only=("model", self.models[0]))
+        return without(rows, self._left_out)
+
+    def predictions(self, corruption: str, model: str, space: str) -> Predictions:
+        """Return a model's predictions in a label space, with the weights of the run's scores."""
+        key = corruption, model, space
+        if key not in self.kept:
+            self.kept[key] = self._predictions(*key)
+        return self.kept[key]
+
+    def _predictions(self, corruption: str, model: str, space: str) -> Predictions:
+        predictions = self._reader(model, space).outcomes(model, corruption)
+        # As in the run's scores: with the 16 categories only images that have one count, and
+        # categories count equally unless the test set was balanced over them.
+        if space != ENTRY16 or not (self.labels(model, space) != NONE).any():
+            return predictions
+        predictions = predictions.take(predictions.label != NONE)
+        if self.results.config.labels == ENTRY16:
+            return predictions
+        return replace(predictions, weights=class_weights(predictions.label))
+
+    def image_names(self, model: str, space: str) -> list[str]:
+        """Return the names of the images that `Predictions.image` indexes."""
+        return self._reader(model, space).image_names(model)
+
+    def class_names(self, model: str, space: str) -> Sequence[str]:
+        """Return the names of the classes of a label space."""
+        return CATEGORIES if space == ENTRY16 else self.model(model).outputs or class_names()
+
+    def column(self, name: str) -> Mapping[str, str]:
+        """Return a column of the list of images, by the image's name.
+
+        Raises:
+            UsageError: There is no such column, or the list is missing or has changed.
+        """
+        if name in IMAGE_COLUMNS:
+            table = self._images
+            values = table[name].to_pylist()
+            return dict(zip(table["image"].to_pylist(), map(_plain, values), strict=True))
+        listed = self._listed
+        known = sorted({*IMAGE_COLUMNS, *(key for cells in listed.values() for key in cells)})
+        if not listed:
+            raise UsageError(
+                f"no column {name!r}: the run has {', '.join(IMAGE_COLUMNS)}, and other columns are"
+                f" read from the list of images, which is not at {self.results.images.source}."
+            )
+        if name.lower() not in known:
+            raise UsageError(f"no column {name!r}: there are {', '.join(known)}.")
+        missing = [image for image in self._images["image"].to_pylist() if image not in listed]
+        if missing:
+            raise UsageError(
+                f"{self.results.images.source} has changed since the run: it no longer lists"
+                f" {missing[0]}."
+            )
+        return {image: cells.get(name.lower(), "") for image, cells in listed.items()}
+
+    @cached_property
+    def has_clean(self) -> bool:
+        """Whether the clean images were predicted too."""
+        return CLEAN in self._parts.names()
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts(self.folder / PREDICTIONS)
+
+    @cached_property
+    def _listed(self) -> Mapping[str, Mapping[str, str]]:
+        """The rows of the list of images (CSV or Parquet) by image; empty without such a list."""
+        source = Path(self.results.images.source)
+        if source.suffix.lower() not in MANIFESTS or not source.is_file():
+            return {}
+        if source.suffix.lower() == ".csv":
+            rows = [dict(row.cells) for row in read_rows(source, is_ragged=True)]
+        else:
+            rows = [
+                {str(key).strip().lower(): _plain(value) for key, value in row.items()}
+                for row in read_parquet(source).to_pylist()
+            ]
+        path = next((name for name in PATH_COLUMNS if rows and name in rows[0]), None)
+        return {} if path is None else {printable(row[path]): row for row in rows}
+
+    @cached_property
+    def _images(self) -> pa.Table:
+        """Name, label, category and digest of every image."""
+        name = CLEAN if self.has_clean else self.corruptions[0]
+        table = self._read(name, ["row", *IMAGE_COLUMNS, "model"], only=("model", self.models[0]))
+        names = table["image"].to_pylist()
+        # Without clean images the samples of a corruption name each image several times.
+        first = {image: place for place, image in reversed(list(enumerate(names)))}
+        return table.take(pa.array(sorted(first.values())))
+
+    def _read(self, name: str, columns: list[str], only: tuple[str, str]) -> pa.Table:
+        if file_name(name) not in self._parts.names():
+            raise UsageError(
+                f"{self.folder} lacks the predictions for {name}, which the gate needs: copy the"
+                " whole folder of the run, or run the evaluation again."
+            )
+        return self._parts.read(name, columns, only)
+
+    @cached_property
+    def _left_out(self) -> list[Damaged]:
+        return left_out(self._parts.folder)
+
+    def _reader(self, model: str, space: str) -> PredictionReader:
+        labels = dict(
+            zip(self._images["image"].to_pylist(), self.labels(model, space).tolist(), strict=True)
+        )
+        rule = self.results.config.rule if space == ENTRY16 else None
+        return PredictionReader(self._parts.folder, labels, rule, self.has_clean)
+
+    def labels(self, model: str, space: str) -> IntArray:
+        """Return the label of each image in a label space, −1 for none."""
+        if self.results.config.labels == NO_LABELS:
+            return np.full(len(self._images), NONE)
+        if space == ENTRY16:
+            categories = self._images["category"].to_pylist()
+            return np.array(
+                [NONE if name is None else CATEGORIES.index(name) for name in categories]
+            )
+        results = self.model(model)
+        return native_labels(
+            self._images["label"].to_pylist(), results.classes, results.outputs or None
+        )
+
+
+def read_recorded_run(folder: Path) -> RecordedRun:
+    """Return the finished run in a folder."""
+    results = read_results(folder)
+    if not (folder / PREDICTIONS).is_dir():
+        raise UsageError(
+            f"{folder} has no folder {PREDICTIONS}, which the gate needs: give the whole folder"
+            " that eyechart evaluate wrote."
+        )
+    return RecordedRun(folder, results)
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else str(value).strip()

@@ -1,0 +1,336 @@
+"""The samples that a rule is about, with the new and the old model's hits on them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.gates.recorded_run import RecordedRun
+from eyechart.gates.rules import Rule
+from eyechart.labels.categories import NONE
+from eyechart.labels.space_names import ENTRY16
+from eyechart.predictions.reading import Predictions
+
+TOLERANCE = 1e-5
+"""Maximum difference of Δv between device types (docs/reproducibility.md)."""
+
+SAME = ("digest", "image", "label", "category", "version", "draw", "severity", "parameters", "seed")
+"""Columns in which the samples of two runs must agree, beside Δv."""
+
+
+@dataclass(frozen=True, eq=False)
+class RuleSamples:
+    """The samples of a rule, one element each; `old` is empty unless two models are compared.
+
+    `left_out` counts samples without a hit: those without a label, or without a clean prediction.
+    """
+
+    space: str
+    model: str
+    old_model: str | None
+    corruptions: tuple[str, ...]
+    corruption: IntArray
+    """Index into `corruptions`."""
+    image: IntArray
+    weights: FloatArray
+    delta_v: FloatArray
+    severity: FloatArray
+    new: FloatArray
+    old: FloatArray
+    left_out: int
+    n_available: int
+    """Number of images of the run that more samples could be drawn from."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RunPair:
+    """The new run, and the old one if there is one.
+
+    `same` has the corruptions whose samples are known to be the same in both.
+    """
+
+    new: RecordedRun
+    old: RecordedRun | None
+    same: set[str] = field(default_factory=set, repr=False)
+
+    def check_same_samples(self, corruption: str) -> None:
+        """Raise a UsageError unless both runs have the same samples of a corruption."""
+        if self.old is not None and corruption not in self.same:
+            _check_same_samples(corruption, self.new, self.old)
+            self.same.add(corruption)
+
+
+def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
+    """Return the samples of a rule.
+
+    Raises:
+        UsageError: The rule does not fit the runs, matches no sample, or the runs differ in the
+            samples that are compared.
+    """
+    new, old = pair.new, pair.old
+    if rule.margin is not None and old is None:
+        raise rule.problem("no_worse_than_old", "it needs an old run: give --against OLD.")
+    compared = old if rule.margin is not None else None
+    model = _model(rule, "model", rule.model, new)
+    old_model = None if compared is None else _old_model(rule, model, compared)
+    space = _space(rule, model, new)
+    if compared is not None and old_model is not None:
+        _check_space(rule, space, new, compared, old_model)
+    corruptions, notes = _corruptions(rule, new)
+    parts = [_of_corruption(rule, name, space, pair, (model, old_model)) for name in corruptions]
+    n_matching = sum(len(part) for part in parts)
+    number = np.concatenate([np.full(len(part), at) for at, part in enumerate(parts)])
+    rows = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("image", "weights", "delta_v", "severity", "new", "old")
+    }
+    has_hits = ~np.isnan(rows["new"])
+    if compared is not None:
+        has_hits &= ~np.isnan(rows["old"])
+    if not has_hits.any():
+        severities = [new.predictions(name, model, space).severity for name in corruptions]
+        raise rule.problem("", _why_none(rule, n_matching, np.concatenate(severities)))
+    old_hits = rows["old"][has_hits] if compared is not None else np.empty(0)
+    return RuleSamples(
+        space=space,
+        model=model,
+        old_model=old_model,
+        corruptions=corruptions,
+        corruption=number[has_hits],
+        image=rows["image"][has_hits].astype(np.int64),
+        weights=rows["weights"][has_hits],
+        delta_v=rows["delta_v"][has_hits],
+        severity=rows["severity"][has_hits],
+        new=rows["new"][has_hits],
+        old=old_hits,
+        left_out=int(n_matching - has_hits.sum()),
+        n_available=_n_available(rule, corruptions[0], pair.new, model, space),
+        notes=notes,
+    )
+
+
+def _why_none(rule: Rule, n_matching: int, severity: FloatArray) -> str:
+    if rule.severity is not None and np.isnan(severity).all():
+        return "severity: the samples were drawn without a severity: use delta_v."
+    if not n_matching:
+        return f"no sample of the run meets the conditions of the rule {rule.name!r}."
+    need = "labels" if rule.metric == "accuracy" else "predictions on clean images"
+    return f"{rule.metric} needs {need}, which the {n_matching:,} samples of the rule lack."
+
+
+def _model(rule: Rule, key: str, name: str | None, run: RecordedRun) -> str:
+    if name is not None:
+        if name not in run.models:
+            raise rule.problem(key, str(unknown_name("model", name, run.models)))
+        return name
+    if len(run.models) > 1:
+        raise rule.problem(
+            "", f"{key} is missing: {run.folder} has {len(run.models)} models"
+            f" ({', '.join(run.models)}); name one of them."
+        )  # fmt: skip
+    return run.models[0]
+
+
+def _old_model(rule: Rule, model: str, old: RecordedRun) -> str:
+    """Return the model to compare with: as named, or the one with the same name."""
+    name = rule.old_model
+    if name is None and len(old.models) > 1 and model in old.models:
+        name = model
+    return _model(rule, "old_model", name, old)
+
+
+def _space(rule: Rule, model: str, run: RecordedRun) -> str:
+    spaces = tuple(run.model(model).spaces)
+    if rule.labels is not None and rule.labels not in spaces:
+        raise rule.problem(
+            "labels", f"{model} was not scored in {rule.labels}, only in {', '.join(spaces)}."
+        )
+    return rule.labels or spaces[0]
+
+
+def _check_space(
+    rule: Rule, space: str, new: RecordedRun, old: RecordedRun, old_model: str
+) -> None:
+    if space not in old.model(old_model).spaces:
+        raise rule.problem("labels", f"{old_model} of {old.folder} was not scored in {space}.")
+    rules = [run.results.config.rule for run in (new, old)]
+    if space == ENTRY16 and rules[0] != rules[1]:
+        raise UsageError(
+            f"{new.folder} and {old.folder} map classes to categories by different rules"
+            f" ({rules[0]} and {rules[1]}): evaluate both with the same --rule."
+        )
+
+
+def _corruptions(rule: Rule, run: RecordedRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the corruptions of a rule in the order of the run, and notes on them."""
+    chosen = run.corruptions
+    if rule.corruptions:
+        chosen = tuple(_full_name(rule, name, run) for name in rule.corruptions)
+    elif rule.families:
+        families = {name: run.families_of(name) for name in run.corruptions}
+        known = {family for names in families.values() for family in names}
+        for family in rule.families:
+            if family not in known:
+                raise rule.problem(
+                    "families", str(unknown_name("family of the run", family, known))
+                )
+        chosen = tuple(name for name in run.corruptions if set(families[name]) & set(rule.families))
+    if rule.delta_v is None:
+        return tuple(dict.fromkeys(chosen)), ()
+    moved = [name for name in chosen if name in run.entries and run.entries[name].geometric]
+    kept = tuple(name for name in dict.fromkeys(chosen) if name not in moved)
+    if not kept:
+        raise rule.problem(
+            "delta_v", f"Δv does not measure the strength of {', '.join(moved)}: use severity."
+        )
+    note = f"Without {', '.join(moved)}, whose strength Δv does not measure." if moved else ""
+    return kept, (note,) if note else ()
+
+
+def _full_name(rule: Rule, name: str, run: RecordedRun) -> str:
+    # a short name is enough if the suite's names have a prefix
+    for known in run.corruptions:
+        if name in (known, known.rpartition("/")[2]):
+            return known
+    raise rule.problem(
+        "corruptions", str(unknown_name("corruption of the run", name, run.corruptions))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The samples of one corruption that a rule is about."""
+
+    image: IntArray
+    weights: FloatArray
+    delta_v: FloatArray
+    severity: FloatArray
+    new: FloatArray
+    old: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+
+def _of_corruption(
+    rule: Rule,
+    corruption: str,
+    space: str,
+    pair: RunPair,
+    models: tuple[str, str | None],
+) -> _Part:
+    run, (model, old_model) = pair.new, models
+    predictions = run.predictions(corruption, model, space)
+    kept = _matches(rule, predictions, run, model, space)
+    hits = _hits(rule, predictions)
+    old_hits = np.full(len(predictions), np.nan)
+    if pair.old is not None and old_model is not None:
+        pair.check_same_samples(corruption)
+        old_hits = _hits(rule, pair.old.predictions(corruption, old_model, space))
+    weights = predictions.weights
+    return _Part(
+        image=predictions.image[kept],
+        weights=np.ones(int(kept.sum())) if weights is None else weights[kept],
+        delta_v=predictions.delta_v[kept],
+        severity=predictions.severity[kept],
+        new=hits[kept],
+        old=old_hits[kept],
+    )
+
+
+def _hits(rule: Rule, predictions: Predictions) -> FloatArray:
+    return predictions.correct if rule.metric == "accuracy" else predictions.consistent
+
+
+def _matches(
+    rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
+) -> NDArray[np.bool_]:
+    """Return which samples meet the conditions of the rule."""
+    kept = np.ones(len(predictions), dtype=bool)
+    for ends, values in (
+        (rule.delta_v, predictions.delta_v),
+        (rule.severity, predictions.severity),
+    ):
+        if ends is not None:
+            # a NaN is in no range
+            kept &= (values >= ends[0]) & (values <= ends[1])
+    return kept & _is_in_slice(rule, predictions, run, model, space)
+
+
+def _is_in_slice(
+    rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
+) -> NDArray[np.bool_]:
+    """Return which samples are of the images that the rule is about."""
+    kept = np.ones(len(predictions), dtype=bool)
+    names = run.image_names(model, space)
+    for column, allowed in rule.where.items():
+        try:
+            values_of = run.column(column)
+        except UsageError as error:
+            raise rule.problem("where", str(error)) from None
+        wanted = {value.casefold() for value in allowed}
+        is_in = np.array([values_of.get(name, "").casefold() in wanted for name in names])
+        kept &= is_in[predictions.image]
+    if rule.classes:
+        kept &= _is_in_classes(rule, predictions, run, model, space)
+    return kept
+
+
+def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, space: str) -> int:
+    """Return the number of images of the rule's slice, with or without samples in its range."""
+    predictions = run.predictions(corruption, model, space)
+    return len(np.unique(predictions.image[_is_in_slice(rule, predictions, run, model, space)]))
+
+
+def _is_in_classes(
+    rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
+) -> NDArray[np.bool_]:
+    """Return which samples belong to the rule's classes, named as the model or the data do."""
+    class_names = run.class_names(model, space)
+    labels = run.column("label")
+    spelled = np.array([labels.get(name, "") for name in run.image_names(model, space)])
+    has_label = predictions.label != NONE
+    named = np.array(
+        [class_names[label] if label != NONE else "" for label in predictions.label], dtype=object
+    )
+    as_listed = spelled[predictions.image]
+    known = {*class_names, *labels.values()} - {""}
+    for name in rule.classes:
+        if name not in known:
+            raise rule.problem("classes", str(unknown_name("class", name, known)))
+    wanted = list(rule.classes)
+    is_in: NDArray[np.bool_] = np.isin(named, wanted) | np.isin(as_listed, wanted)
+    is_chosen: NDArray[np.bool_] = has_label & is_in
+    return is_chosen
+
+
+def _check_same_samples(corruption: str, new: RecordedRun, old: RecordedRun) -> None:
+    """Raise a UsageError unless two runs have the same samples of a corruption."""
+    if corruption not in old.corruptions:
+        raise _not_same(new, old, f"{old.folder} has no {corruption}")
+    first, second = new.samples(corruption), old.samples(corruption)
+    if len(first) != len(second):
+        counts = f"{len(first):,} and {len(second):,} samples"
+        raise _not_same(new, old, f"they have {counts} of {corruption}")
+    for column in SAME:
+        if not first[column].combine_chunks().equals(second[column].combine_chunks()):
+            raise _not_same(new, old, f"the column {column} of {corruption} differs")
+    one, two = (_numbers(table["delta_v"]) for table in (first, second))
+    if not np.allclose(one, two, rtol=0, atol=TOLERANCE, equal_nan=True):
+        raise _not_same(new, old, f"Δv of {corruption} differs")
+
+
+def _numbers(column: pa.ChunkedArray) -> FloatArray:
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _not_same(new: RecordedRun, old: RecordedRun, difference: str) -> UsageError:
+    return UsageError(
+        f"{new.folder} and {old.folder} are not runs on the same samples ({difference}): evaluate"
+        " both models on the same images, with the same suite, n, seed and version of eyechart."
+    )

@@ -1,0 +1,278 @@
+"""The rules of a gate, and reading them from a YAML file or from Python.
+
+Problems are reported with the line and the key. What a rule means for a run is in `rule_samples`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from eyechart.core.arguments import as_list, as_text, as_texts, as_within, brief
+from eyechart.core.errors import UsageError
+from eyechart.core.records import Record
+from eyechart.core.registry import one_of, unknown_name
+from eyechart.core.yaml_text import ValuePath, parse_yaml_lines
+from eyechart.labels.space_names import SCORED_SPACES
+from eyechart.suites.suite import STRONGEST
+
+ALL = "all"
+"""Stands for every corruption of the run."""
+
+METRICS = ("accuracy", "consistency")
+
+Range = tuple[float, float]
+
+
+class Rule(Record):
+    """One requirement on a model: under which conditions it must reach what."""
+
+    name: str
+    """Name of the rule."""
+    corruptions: tuple[str, ...] = ()
+    """Corruptions; empty for all, or if families are named."""
+    families: tuple[str, ...] = ()
+    """Families of corruptions."""
+    delta_v: Range | None = None
+    """Range of visual change, both ends included; null for any."""
+    severity: Range | None = None
+    """Range of severity, both ends included; null for any."""
+    classes: tuple[str, ...] = ()
+    """Only images of these classes; empty for all."""
+    where: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Only images with one of these values, by column of the list of images."""
+    metric: Literal["accuracy", "consistency"] = "accuracy"
+    """What is measured: correct predictions, or predictions equal to that on the clean image."""
+    labels: str | None = None
+    """Label space; null for the first one of the run."""
+    model: str | None = None
+    """Model of the new run; null if it has only one."""
+    old_model: str | None = None
+    """Model of the old run; null for the only one, or the one with the same name."""
+    at_least: float | None = None
+    """Floor that the lower confidence bound must reach."""
+    margin: float | None = None
+    """Maximum difference to the old model that the lower confidence bound must exclude."""
+    file: str = Field("", exclude=True)
+    """File of the rule; "" if it was given in Python."""
+    lines: Mapping[str, int] = Field(default_factory=dict, exclude=True)
+    """Line of each key in the file; that of the rule itself under ""."""
+
+    @property
+    def limit(self) -> float:
+        """What the estimate is compared with: the floor, or minus the margin."""
+        if self.at_least is not None:
+            return self.at_least
+        assert self.margin is not None
+        return -self.margin
+
+    def problem(self, key: str, text: str) -> UsageError:
+        """Return the error for one of the rule's keys, with its line."""
+        line = self.lines.get(key, self.lines.get("", 0))
+        where = f"{self.file}, line {line}" if self.file else f"Rule {brief(self.name)}"
+        return UsageError(f"{where}: {key}: {text}" if key else f"{where}: {text}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a gate.
+
+    Attributes:
+        rules: The rules, in order.
+        intended: The conditions that the model is intended for, in the user's words; "" if not
+            stated.
+        file: The file they were read from; "" for none.
+    """
+
+    rules: tuple[Rule, ...]
+    intended: str = ""
+    file: str = ""
+
+
+def load_rules(rules: object) -> Rules:
+    """Return the rules in a YAML file, or given as a list of dictionaries.
+
+    Raises:
+        UsageError: The file cannot be read, or a rule is invalid; the message names line and key.
+
+    Example:
+        >>> rules = load_rules([
+        ...     {"name": "fog", "corruptions": ["fog"], "delta_v": [0, 0.5], "at_least": 0.6}
+        ... ])
+        >>> rules.rules[0].at_least
+        0.6
+    """
+    if isinstance(rules, Mapping) or (
+        isinstance(rules, Sequence) and not isinstance(rules, str | bytes)
+    ):
+        return _Reader("", {}).rules(rules)
+    try:
+        path = Path(rules)  # type: ignore[arg-type]
+        text = path.read_text(encoding="utf-8")
+    except TypeError:
+        raise UsageError(
+            f"rules must be the path of a file or a list of rules, got {brief(rules)}."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"Cannot read {rules}: {error.strerror or error}.") from None
+    except ValueError:
+        raise UsageError(f"{rules} is not a text file in UTF-8: give a YAML file.") from None
+    try:
+        values, lines = parse_yaml_lines(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}.") from None
+    return _Reader(str(path), lines).rules(values)
+
+
+class _Reader:
+    """Turns plain values into rules; `lines` says where each value is in the file."""
+
+    def __init__(self, file: str, lines: Mapping[ValuePath, int]) -> None:
+        self.file, self.lines = file, lines
+
+    def rules(self, values: object) -> Rules:
+        intended = ""
+        path: ValuePath = ()
+        if isinstance(values, Mapping):
+            for key in values:
+                if key not in ("rules", "intended_conditions"):
+                    known = ("rules", "intended_conditions")
+                    raise self.problem((key,), str(unknown_name("key", str(key), known)))
+            stated = values.get("intended_conditions", "")
+            intended = self._checked(("intended_conditions",), _text, stated) if stated else ""
+            values, path = values.get("rules"), ("rules",)
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise self.problem(path, "rules must be a list of at least one rule.")
+        rules = tuple(self._rule((*path, index), value) for index, value in enumerate(values))
+        for index, rule in enumerate(rules):
+            first = next(place for place, other in enumerate(rules) if other.name == rule.name)
+            if first != index:
+                raise rule.problem(
+                    "name", f"rules must have different names, got {brief(rule.name)} twice."
+                )
+        return Rules(rules, " ".join(intended.split()), self.file)
+
+    def _rule(self, path: ValuePath, value: object) -> Rule:
+        if not isinstance(value, Mapping):
+            raise self.problem(path, f"a rule must be a mapping of keys, got {brief(value)}.")
+        fields: dict[str, Any] = {}
+        for key, given in value.items():
+            if key not in KEYS:
+                raise self.problem((*path, key), str(unknown_name("key", str(key), KEYS)))
+            field, read = KEYS[key]
+            fields[field] = self._checked((*path, key), read, given)
+        lines = {str(key): self._line((*path, key)) for key in value}
+        if "name" not in fields:
+            raise self.problem(path, "name is missing: give the rule a name.")
+        rule = Rule(**fields, file=self.file, lines={**lines, "": self._line(path)})
+        _check_together(rule, set(map(str, value)))
+        return rule
+
+    def _checked(self, path: ValuePath, read: Callable[[str, object], Any], value: object) -> Any:
+        try:
+            return read(str(path[-1]), value)
+        except UsageError as error:
+            raise self.problem(path, str(error)) from None
+
+    def problem(self, path: ValuePath, text: str) -> UsageError:
+        if self.file:
+            return UsageError(f"{self.file}, line {self._line(path)}: {text}")
+        index = next((step for step in path if isinstance(step, int)), None)
+        return UsageError(f"rules: {text}" if index is None else f"Rule {index + 1}: {text}")
+
+    def _line(self, path: ValuePath) -> int:
+        """Return the line of a value, or of the nearest one that contains it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def _check_together(rule: Rule, keys: set[str]) -> None:
+    """Raise a UsageError unless the keys of a rule make sense together."""
+    for one, two in (("corruptions", "families"), ("at_least", "no_worse_than_old")):
+        if {one, two} <= keys:
+            raise rule.problem("", f"give {one} or {two}, not both.")
+        if not {one, two} & keys:
+            raise rule.problem("", f"{one} or {two} is missing.")
+    if rule.old_model is not None and rule.margin is None:
+        raise rule.problem("", "old_model needs no_worse_than_old: omit it.")
+
+
+def _text(key: str, value: object) -> str:
+    text = as_text(value, key).strip()
+    if not text:
+        raise UsageError(f"{key} must not be empty.")
+    return text
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    """Return names; one name need not be in a list, and numbers are names as well."""
+    values = [value] if isinstance(value, str | int | float) else as_list(value, key)
+    # YAML reads yes, no, 7 and 0.5 as other types than text
+    plain = [str(item).lower() if isinstance(item, bool) else item for item in values]
+    plain = [f"{item:g}" if isinstance(item, int | float) else item for item in plain]
+    names = as_texts(plain, key)
+    if not names:
+        raise UsageError(f"{key} must not be empty: omit it for all.")
+    return names
+
+
+def _corruptions(key: str, value: object) -> tuple[str, ...]:
+    return () if value == ALL else _texts(key, value)
+
+
+def _range(key: str, value: object, high: float) -> Range:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = [value, value]
+    ends = [as_within(end, f"each end of {key}", 0, high) for end in as_list(value, key)]
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise UsageError(
+            f"{key} must be a range of two numbers, the lower one first, got"
+            f" [{', '.join(f'{end:g}' for end in ends)}]."
+        )
+    return ends[0], ends[1]
+
+
+def _columns(key: str, value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping) or not value:
+        raise UsageError(f"{key} must be a mapping of columns to values, got {brief(value)}.")
+    return {str(column): _texts(f"{key}.{column}", values) for column, values in value.items()}
+
+
+def _choice(names: Sequence[str]) -> Callable[[str, object], str]:
+    def read(key: str, value: object) -> str:
+        name = as_text(value, key)
+        if name not in names:
+            raise UsageError(f"{key} must be {one_of(names)}, got {brief(name)}.")
+        return name
+
+    return read
+
+
+def _margin(key: str, value: object) -> float:
+    if not isinstance(value, Mapping) or set(value) != {"margin"}:
+        raise UsageError(f"{key} must be {{margin: NUMBER}}, got {brief(value)}.")
+    margin = as_within(value["margin"], f"{key}.margin", 0, 1)
+    if margin == 0:
+        raise UsageError(f"{key}.margin must be above 0: no amount of data can show a margin of 0.")
+    return margin
+
+
+KEYS: Mapping[str, tuple[str, Callable[[str, object], Any]]] = {
+    "name": ("name", _text),
+    "corruptions": ("corruptions", _corruptions),
+    "families": ("families", _texts),
+    "delta_v": ("delta_v", lambda key, value: _range(key, value, 1)),
+    "severity": ("severity", lambda key, value: _range(key, value, STRONGEST)),
+    "classes": ("classes", _texts),
+    "where": ("where", _columns),
+    "metric": ("metric", _choice(METRICS)),
+    "labels": ("labels", _choice(SCORED_SPACES)),
+    "model": ("model", _text),
+    "old_model": ("old_model", _text),
+    "at_least": ("at_least", lambda key, value: as_within(value, key, 0, 1)),
+    "no_worse_than_old": ("margin", _margin),
+}
+"""Keys of a rule: the field of `Rule` that each becomes, and how its value is read."""
