@@ -170,8 +170,8 @@ def test_the_sentence_says_what_was_found(run, files):
     assert told.out == (
         f"55 pairs among 11 corruptions: rank correlation {spearmanr(own, theirs).statistic:.3f}"
         f" (95 % interval {found.interval[0]:.3f} to {found.interval[1]:.3f}, over corruptions),"
-        f" linear {linear:.3f}, mean difference {np.abs(own - theirs).mean():.3f},"
-        f" the second {abs(theirs.mean() - own.mean()):.3f} {lower} on average.\n"
+        f" linear {linear:.3f}, mean difference {np.abs(own - theirs).mean():.3f};"
+        f" overlaps in the second are {abs(theirs.mean() - own.mean()):.3f} {lower} on average.\n"
     )
     back = run("overlap", "compare", "two.csv", "one.csv").out
     assert ("higher" if lower == "lower" else "lower") in back

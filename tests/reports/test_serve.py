@@ -396,7 +396,7 @@ def test_outputs_that_a_card_names_in_another_order_are_called_and_judged_so(tmp
         ("/api/rows", 400, "run is missing"),
         ("/api/rows?run=x&corruption=a&model=b", 400, "whole number"),
         ("/api/rows?run=-1&corruption=a&model=b", 400, "whole number"),
-        ("/api/rows?run=9&corruption=a&model=b", 404, "no run 9"),
+        ("/api/rows?run=9&corruption=a&model=b", 404, "Run 9 does not exist"),
         ("/api/rows?run=0&corruption=vcr/gausian_noise&model=b", 404, "Did you mean"),
         (f"/api/rows?run=0&corruption={NOISE}&model=b", 404, "Unknown model"),
         (f"/api/rows?run=0&corruption={NOISE}&model={SHARP}&space=x", 404, "Unknown label space"),

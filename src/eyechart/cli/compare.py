@@ -65,7 +65,7 @@ class CompareSettings:
     baseline: Annotated[
         str | None,
         Option(
-            help=f"Only results with this baseline of CE: {one_of(BASELINES)}; default for CSV"
+            help=f"Show only results with this CE baseline: {one_of(BASELINES)}; default for CSV"
             f" files: {ROBUSTBENCH_ALEXNET}.",
             group="Curves and statistics",
         ),
@@ -143,7 +143,8 @@ def _print_runs(
 ) -> "tuple[dict[str, str], list[Rankings]]":
     """Print the leaderboards and how rankings differ.
 
-    Returns the texts of the files by name, and the rankings by both benchmarks, if there are two.
+    Returns the contents of the files to write, by file name. If there are two benchmarks, also
+    returns the rankings by both.
     """
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.ranking_comparison import (
@@ -175,7 +176,7 @@ def _print_published(
     tables: "Sequence[PublishedTable]",
     markdown: bool,
 ) -> dict[str, str]:
-    """Print published results, ranked with runs or separately; return the file texts by name."""
+    """Print published results, ranked with runs or separately; return file contents by name."""
     from eyechart.core.csv_table import csv_text
     from eyechart.reports.terminal.published_tables import (
         error_lines,
@@ -217,7 +218,7 @@ def _print_published(
 
 
 def _or_say(compare: "Callable[[], Result]") -> "Result | None":
-    """Return an optional comparison, or print why it is not possible."""
+    """Return the comparison; if it is not possible, print the reason and return None."""
     try:
         return compare()
     except UsageError as error:

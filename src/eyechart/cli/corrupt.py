@@ -80,11 +80,13 @@ class CorruptSettings:
     ] = ()
     variant: Annotated[
         str | None,
-        Option(help="Variant of the corruption, from another source.", group="Corruptions"),
+        Option(help="Variant of the corruption, such as paper.", group="Corruptions"),
     ] = None
     suite: Annotated[
         str | None,
-        Option(help=f"All corruptions of {one_of(WITH_LEVELS)}.", group="Corruptions"),
+        Option(
+            help=f"Write all corruptions of a suite: {one_of(WITH_LEVELS)}.", group="Corruptions"
+        ),
     ] = None
     frost_textures: Annotated[
         Path | None,

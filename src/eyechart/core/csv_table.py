@@ -43,7 +43,7 @@ class CsvRow:
         return UsageError(f"{self.path}, row {self.number}: {problem}.")
 
     def share(self, column: str, unknown: bool = False, below: bool = False) -> float:
-        """Return a column's number in [0, 1].
+        """Return the number in a column, which must be in [0, 1].
 
         Args:
             column: the name of the column, in lower case.

@@ -138,7 +138,7 @@ def has_options(annotation: object) -> bool:
 def takes_fields_of(
     record: Callable[Settings, Given],
 ) -> Callable[[Callable[[Given], Returned]], Callable[Settings, Returned]]:
-    """Return a decorator that makes a function of a record take the record's fields instead.
+    """Return a decorator with which a function takes a record's fields instead of the record.
 
     The help texts of the fields are appended to the function's docstring as Args.
     """

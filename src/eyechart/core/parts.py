@@ -78,7 +78,7 @@ class Parts:
             return []
         count = "1 Parquet file is" if len(strays) == 1 else f"{len(strays)} Parquet files are"
         return [
-            f"{count} not part of this run and ignored, such as {strays[0]}: move what you"
+            f"{count} ignored for not belonging to this run, such as {strays[0]}: move what you"
             " need elsewhere and delete the rest."
         ]
 

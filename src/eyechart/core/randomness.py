@@ -260,10 +260,10 @@ class ImageRandom:
 
 
 def _poisson_thresholds(photons: Tensor) -> Tensor:
-    """Return rounded 2¹⁶ · distribution functions: int64 (len(photons), 256, K), rising along K.
+    """Return Poisson distribution functions times 2¹⁶, rounded: int64 (len(photons), 256, K).
 
-    The count for a 16-bit uniform number is the number of thresholds in its row that do not exceed
-    it.
+    They rise along K. The count for a 16-bit uniform number is the number of thresholds in its row
+    that do not exceed it.
     """
     rates = photons[:, None] * (torch.arange(256, dtype=torch.float64, device=photons.device) / 255)
     top = float(photons.max())
@@ -279,7 +279,10 @@ def _poisson_thresholds(photons: Tensor) -> Tensor:
 
 
 def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.float64]) -> Tensor:
-    """Find the counts by binary search in one sequence: row number in the high bits, CDF below."""
+    """Find the counts by binary search in one sequence of row numbers and CDFs.
+
+    The row number is in the high bits of each element, and the CDF in the low bits.
+    """
     distinct, inverse = np.unique(photons, return_inverse=True)
     thresholds = _poisson_thresholds(torch.from_numpy(distinct).to(levels.device)).flatten(0, 1)
     # 17 bits, since a threshold can be 65,536 itself

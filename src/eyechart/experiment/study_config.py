@@ -94,7 +94,7 @@ class StudyConfig:
     show_ms: Annotated[
         int,
         Option(
-            help="How long same-different images are shown, in ms; 0 until the response.",
+            help="Duration of the images in a same-different study, in ms; 0: until the response.",
             group=TRIALS,
             minimum=0,
         ),

@@ -430,7 +430,7 @@ def _geirhos() -> Reference:
 
 
 def _same_images(responses: HumanResponses, clean: HumanResponses) -> bool:
-    """Return whether any responses in the two sets are to the same image; unknown ones are not."""
+    """Return whether the two sets have responses to the same image; unknown images are ignored."""
     return bool(np.isin(clean.image, responses.image[responses.image != ""]).any())
 
 

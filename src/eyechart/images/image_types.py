@@ -62,7 +62,7 @@ def to_batch(images: object) -> tuple[Batch, Restore]:
 
 
 def each_size(images: Sequence[object]) -> list[tuple[list[int], Batch, list[Restore]]]:
-    """Group a list of images into batches of equal size and type.
+    """Group a list of images into batches; the images in a batch have the same size and type.
 
     Returns:
         For each group, the images' positions in the list, the batch, and the functions that convert

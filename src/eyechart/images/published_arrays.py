@@ -28,7 +28,7 @@ Levels = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class PublishedArrays:
-    """Images in arrays (5 N, H, W, 3), sorted by severity; `places` selects some of the N."""
+    """Images in arrays (5 N, H, W, 3), sorted by severity; `places` selects from the N images."""
 
     arrays: Mapping[str, Levels]
     listed: tuple[ListedImage, ...]
@@ -56,11 +56,14 @@ def to_planes(pixels: Levels) -> Tensor:
 
 
 def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
-    """Return the file of each corruption, known names first, and other arrays' names, or None.
+    """Find the arrays in a folder that has the layout of CIFAR-10-C.
 
     If the folder has a labels file, every image array counts as a corruption, regardless of its
-    name. If no name is known, all arrays count, provided the folder has no subfolders. None means
-    that the folder has a different layout.
+    name. If no name is known, all arrays count, provided the folder has no subfolders.
+
+    Returns:
+        The file of each corruption, by name and with known names first, and the names of files that
+        are not used. None if the folder has a different layout.
     """
     files = {
         path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
@@ -144,7 +147,7 @@ def _labels(path: Path, rows: int) -> list[int]:
 
 
 def _named(path: Path, numbers: Sequence[int]) -> list[str]:
-    """Return the class name of each number from a file with one name per line, or the number."""
+    """Return the name of each class, read from a file; the class numbers if there is no file."""
     try:
         names = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:

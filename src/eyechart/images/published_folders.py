@@ -135,7 +135,7 @@ def _has_images(folder: Path) -> bool:
 
 
 def is_one_corruption(root: Path) -> bool:
-    """Return whether a folder contains all five severities of one corruption with equal classes."""
+    """Return whether a folder contains five severities of one corruption with the same classes."""
     if [folder.name for folder in _folders(root)] != list(LEVELS) or not _is_tree(root):
         return False
     classes = [[path.name for path in _folders(root / level)] for level in LEVELS]
@@ -247,7 +247,7 @@ def _twice(files: Sequence[str]) -> str:
 
 
 def _differing(listed: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the files with a different suffix (.png among .jpg), by their usual name."""
+    """Map the usual name of an image to its name here, if the suffix differs (.png among .jpg)."""
     return {
         f"{name}/{usual}": f"{name}/{file}"
         for name, files in listed.items()

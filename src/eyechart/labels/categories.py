@@ -34,7 +34,7 @@ CATEGORIES = tuple(_INDICES)
 """In alphabetical order; a category's number is its index here."""
 
 NONE = -1
-"""Value for an ImageNet class that belongs to none of the 16 categories; 207 classes do."""
+"""Value for an ImageNet class in none of the 16 categories, which cover only 207 classes."""
 
 
 @cache

@@ -114,7 +114,7 @@ def read_names(path: Path) -> tuple[str, ...]:
 
 
 def _class_of(entry: str) -> int | None:
-    """Return the ImageNet class index of an entry, or None."""
+    """Return the ImageNet class index of an entry, or None if it is a different class."""
     if entry.isascii() and entry.isdecimal() and int(entry) < CLASSES:
         return int(entry)
     return class_index().get(entry)

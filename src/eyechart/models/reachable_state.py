@@ -19,7 +19,7 @@ MAX_OBJECTS = 20_000
 """Maximum number of objects that are looked at: an object may refer to a whole dataset."""
 
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
-"""What every module has: registered state, which `identity_of` covers, and hooks."""
+"""Attributes that every module has: registered state, which `identity_of` covers, and hooks."""
 
 _SKIPPED_PACKAGES = ("torch", "numpy", "builtins")
 """Packages whose functions and objects have no state that a user could have changed."""
@@ -59,7 +59,7 @@ def _digest(states: Iterator[tuple[str, str]]) -> str:
 
 
 def _states(value: object, path: str, seen: set[int]) -> Iterator[tuple[str, str]]:
-    """Yield path and digest of everything with state that a value reaches, in a fixed order."""
+    """Yield the path and digest of each network, array and tensor that a value refers to."""
     # Each object counts once, where it is first reached, which also ends cycles.
     if id(value) in seen or len(seen) >= MAX_OBJECTS:
         return
@@ -86,7 +86,7 @@ def _states(value: object, path: str, seen: set[int]) -> Iterator[tuple[str, str
 
 
 def _unregistered(module: nn.Module, path: str, seen: set[int]) -> Iterator[tuple[str, str]]:
-    """Yield the states that the parts of a module hold outside their parameters and buffers."""
+    """Yield the states that submodules hold outside their parameters and buffers."""
     for name, part in module.named_modules():
         for key, value in vars(part).items():
             if key not in _MODULE_ATTRIBUTES:
@@ -97,7 +97,7 @@ def _unregistered(module: nn.Module, path: str, seen: set[int]) -> Iterator[tupl
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """Yield name and value of what a function, a container or an object refers to."""
+    """Yield the name and value of everything that a function, container or object refers to."""
     if isinstance(value, functools.partial):
         yield "func", value.func
         yield "args", value.args

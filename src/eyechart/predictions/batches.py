@@ -125,5 +125,5 @@ def predict_classes(
 
 
 def _top_class(_model: Model, scores: Tensor, _known: None) -> tuple[Tensor, Tensor]:
-    """Return the class with the highest score (the first if tied), and if all scores are finite."""
+    """Return the highest-scoring class (the first if tied), and whether all scores are finite."""
     return scores.argmax(dim=1), scores.isfinite().all()

@@ -126,7 +126,7 @@ class PredictionTask:
         return sum(map(len, self.groups))
 
     def items(self, done: IntArray) -> list[WorkItem]:
-        """Return the remaining work; `done`: the rows that are already predicted.
+        """Return the remaining work items; `done`: row numbers of samples that have predictions.
 
         Samples of the same images stay together, so that each image is read and described once.
         """
@@ -291,7 +291,7 @@ class _Loop:
 
 
 def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:
-    """Return every image's true class as an output index of a model, (n_images,), −1 for none."""
+    """Return each image's true class as an output index of a model, (n_images,); −1 if unknown."""
     labels = np.full(len(task.images), NONE)
     if task.plan.labels == "native":
         # Labels unknown to the model are rejected later, if they are used for scores.

@@ -21,7 +21,7 @@ from eyechart.suites.strength import DEFAULT_SEVERITY, Strengths, check_severity
 from eyechart.suites.suite import DRAWN, Entry, find_variant
 
 Numbers = ArrayLike | Tensor
-"""One number, or one per image."""
+"""One number for all images, or one number per image."""
 
 MIN_VALUES = 100_000
 """Minimum number of values for which a separate thread pays off."""

@@ -95,7 +95,8 @@ def read_styles(path: Path) -> Styles:
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise UsageError(
-            f"Cannot read the style transfer {path}, set by {VARIABLE}: {error.strerror}."
+            f"Cannot read the style transfer network {path}, which the environment variable"
+            f" {VARIABLE} names: {error.strerror}."
         ) from None
     # the time of the last change is part of the cache key, so that a new file is read again
     return _read(path, changed)

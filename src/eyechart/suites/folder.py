@@ -240,7 +240,7 @@ def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
 
 
 def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
-    """Raise an error if the folder has other content; return if an overwriting run is resumed."""
+    """Raise an error if the folder has other content; return whether an overwrite is unfinished."""
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:

@@ -42,7 +42,7 @@ class FileEntry(Entry):
         def reject(images: Tensor, random: ImageRandom, **_: Values) -> Tensor:
             raise UsageError(f"{self.name} is read from files and cannot be applied to images.")
 
-        return Corruption(self.name, "", "Made by others.", (), reject)
+        return Corruption(self.name, "", "Published as image files only.", (), reject)
 
 
 def is_read(suite: str) -> bool:

@@ -43,7 +43,7 @@ SEVERAL = "several"
 
 
 def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the corruptions of a suite or with these names, and those that cannot be used."""
+    """Return the corruptions to write, and the corruptions of the suite that cannot be used."""
     if suite is None and not names:
         raise UsageError("Give the corruptions: --suite imagenet-c, or --corruption.")
     if suite is None:

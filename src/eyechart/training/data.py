@@ -17,7 +17,7 @@ from eyechart.labels.spaces import native_labels
 from eyechart.models.preprocessing import Channels
 
 HELD_SHARE = 0.4
-"""Fraction of a device's free memory that images may take; if more, they are read in blocks."""
+"""Fraction of a device's free memory that images may take; larger sets are read in blocks."""
 
 AT_ONCE = 4096
 """Number of images that are copied to the device at once."""

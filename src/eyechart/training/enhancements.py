@@ -173,7 +173,7 @@ class _Baseline:
     model: Model | None = None
 
     def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
-        """Return the models including the baseline, and its name; the standard network is first."""
+        """Return the models and the baseline, standard network first, and the baseline's name."""
         if self.wanted == STANDARD:
             return list(models), models[0].name
         if self.model is None:

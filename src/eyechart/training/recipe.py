@@ -17,7 +17,7 @@ DECAY = 0.1
 """Factor by which the learning rate is multiplied at each milestone."""
 
 MAX_EPOCHS, MAX_STEPS, MAX_BATCH, MAX_CROP = 100_000, 10_000_000, 1_000_000, 8192
-"""Maximum values: larger ones would not finish or not fit into memory."""
+"""Maximum values; with larger ones, training would not finish or not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,11 @@ class Recipe:
     ] = 0.0
     stability_width: Annotated[
         float,
-        Option(help="Noise of stability training, ± of full scale.", group=GROUP, is_advanced=True),
+        Option(
+            help="Noise width of stability training, as a fraction of full scale.",
+            group=GROUP,
+            is_advanced=True,
+        ),
     ] = 0.05
     precision: Annotated[
         str,

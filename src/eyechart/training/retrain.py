@@ -89,7 +89,7 @@ class Retraining:
 
 @dataclass(frozen=True, eq=False)
 class Retrained:
-    """The result: the test of both models, the first before and the second after retraining."""
+    """The retrained checkpoint, and the test results before and after retraining."""
 
     checkpoint: Path
     evaluation: Results
@@ -99,7 +99,7 @@ class Retrained:
 def retrain(
     asked: Retraining, load: Load, device: torch.device, progress: Progress
 ) -> Retrained | None:
-    """Train the model on corruptions, and test it in its states before and after.
+    """Train the model on corruptions, and test it before and after the training.
 
     Steps that an earlier run finished in the same folder are not repeated. Under torchrun only the
     first process runs the test; the others return None.

@@ -18,7 +18,7 @@ from eyechart.scores.baseline_names import ALEXNET
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 
 RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+)\s*)?")
-"""A number, or two numbers with a dash between them."""
+"""Pattern of a range: a number, or two numbers with a dash between them."""
 
 Range = tuple[float, float]
 
@@ -271,7 +271,7 @@ class EnhancementSettings:
     widths: Annotated[
         tuple[float, ...],
         Option(
-            help="Noise of stability training, ± of full scale; repeatable.",
+            help="Noise width of stability training, as a fraction of full scale; repeatable.",
             group="Training",
             is_advanced=True,
             flags=("--width",),
@@ -312,7 +312,9 @@ class StyleTransferSettings:
     device: Device = "cpu"
     out: Annotated[
         Path,
-        Option(help="Network to write.", group="Output", metavar="FILE", path="folder or file"),
+        Option(
+            help="Network file to write.", group="Output", metavar="FILE", path="folder or file"
+        ),
     ] = Path("style-transfer.pt")
 
     def check(self) -> None:

@@ -138,7 +138,7 @@ def delta_v(
         differentiable: as for `vif`; rulers that are not based on VIF have no gradient.
 
     Returns:
-        0 for identical images, 1 if all information is lost; of the same type as from `vif`.
+        0 for identical images, 1 if all information is lost, in the same type as for `vif`.
 
     Example:
         >>> import numpy as np

@@ -16,7 +16,7 @@ from eyechart.core.version import __version__
 
 @dataclass(frozen=True)
 class Row:
-    """One pair of images.
+    """The row of one pair of images.
 
     It contains Δv (empty if not measurable) and VIF, the clean image's bits per coefficient, the
     number of scales of the pyramid, flags, how the pair was measured, and digests of both files.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def config_fields() -> list[Field]:
-    """Return the study settings that are command-line options, and those of the platforms."""
+    """Return the options for study settings and for settings of the recruitment platforms."""
     chosen = Only(
         "kind", "name", "title", "k", "clean_k", "trials", "practice", "qualification", "catch",
         "contact", "payment",

@@ -28,7 +28,7 @@ def status(
     study: StudyPath,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Interval of --watch.", min=0.2)
+        float, typer.Option(metavar="SECONDS", help="Time between refreshes with --watch.", min=0.2)
     ] = 5.0,
 ) -> None:
     """Print a study's progress, participants, exclusions and human curves so far."""
@@ -69,7 +69,7 @@ def _page(state: "StudyStatus") -> "RenderableType":
     table = _pairs(state) if state.kind == "same-different" else _curves(state)
     rows = _shown(state)
     more = len(state.groups) - len(rows)
-    rest = [f"… and {more} more, which have more responses."] if more else []
+    rest = [f"… and {more} more, which are at least as complete."] if more else []
     return Together("\n".join(_head(state)), table, *rest)
 
 

@@ -137,7 +137,7 @@ def _line(reference: "Reference", experiment: str) -> str:
 
 
 def _matched(reference: "Reference", experiment: str) -> str:
-    """Return for which corruptions an experiment is a direct or a transferred reference."""
+    """Return text: the corruptions for which an experiment is a direct or transferred reference."""
     from eyechart.humans.transfer import direct_names
     from eyechart.suites.suite import all_entries
 

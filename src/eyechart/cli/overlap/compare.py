@@ -61,7 +61,7 @@ def compare(
         f"{comparison.pairs:,} pairs among {len(comparison.corruptions)} corruptions: rank"
         f" correlation {comparison.rank:.3f} (95 % interval {low:.3f} to {high:.3f}, over"
         f" corruptions), linear {comparison.linear:.3f}, mean difference"
-        f" {comparison.difference:.3f}, the second"
+        f" {comparison.difference:.3f}; overlaps in the second are"
         f" {abs(comparison.shift):.3f} {'higher' if comparison.shift >= 0 else 'lower'} on average."
     )
     first, second = first.only(comparison.corruptions), second.only(comparison.corruptions)

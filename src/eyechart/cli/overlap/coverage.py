@@ -188,7 +188,7 @@ def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:
     sentence = (
         f"{len(covered.covered)} of {len(covered.of)} corruptions of {of} overlap by more than"
     )
-    sentence += f" {covered.min_overlap:g} with one of {by}"
+    sentence += f" {covered.min_overlap:g} with a corruption of {by}"
     if covered.uncovered:
         sentence += f"; not {', '.join(covered.uncovered)}"
     if covered.undetermined:

@@ -191,7 +191,7 @@ def _has_suite(matrix: Path) -> bool:
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
-    """Return the suites that define the corruptions: the given ones, the study's, or published."""
+    """Return the suites that define the corruptions: given, from the study, or published ones."""
     from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite

@@ -82,7 +82,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
 
 
 class ProgressLines:
-    """Prints one line on standard error every `INTERVAL_S`, for logs; none for shorter work.
+    """Prints one line on standard error every `INTERVAL_S`, for logs; nothing for shorter tasks.
 
     A separate thread prints the lines, since a single step may take minutes.
     """

@@ -132,7 +132,7 @@ def _cosine(device: torch.device) -> Tensor:
 
 
 def _odd() -> NDArray[np.int64]:
-    """Return the left half of rows 1, 3, 5, 7, from the multipliers of the odd differences."""
+    """Return the left half of the DCT matrix's rows 1, 3, 5 and 7, from libjpeg's multipliers."""
     every, outer, inner = ODD_ALL, ODD_OUTER, ODD_INNER
     first, third = every + ODD_FIRST, every + ODD_THIRD
     shared = np.array([

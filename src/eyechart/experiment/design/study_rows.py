@@ -30,7 +30,7 @@ AT_ONCE = 500
 class StudyEntry:
     """A study as it is stored in the database.
 
-    `fingerprint` identifies the secret. `created_at` is when the folder was created; by it, a
+    `fingerprint` identifies the secret. `created_at` is when the folder was created; with it, a
     resumed build recognizes a study that it stored just before it was interrupted.
     """
 

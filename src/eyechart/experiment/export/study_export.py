@@ -49,7 +49,7 @@ LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
 @dataclass(frozen=True)
 class Exported:
-    """Numbers of all exported responses, of responses that count, and of participants.
+    """The number of exported responses, how many of them count, and the number of participants.
 
     `excluded` counts sessions, `left_out` single trials, and `reused` responses to clean images
     from other studies.
@@ -66,7 +66,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportContent:
-    """Content of an export: all sessions, responses that count, and ones from other studies."""
+    """Content of an export: sessions, responses that count, and responses from other studies."""
 
     config: StudyConfig
     judged: Sequence[JudgedSession]

@@ -168,7 +168,7 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
 
 
 def has_ended(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
-    """Return whether a session is over, or has been inactive too long to be resumed."""
+    """Return whether a session has ended, or has been inactive too long to be resumed."""
     return record.state != ACTIVE or has_left(record, config, now)
 
 

@@ -38,10 +38,10 @@ class Pace:
 
 PER_TOKEN = Pace(10, 40)
 PER_ADDRESS = Pace(200, 400)
-"""High, because many participants can share one address."""
+"""Limit per IP address; it is high, because many participants can share one address."""
 
 JOINS = Pace(1, 100)
-"""Limit per address, because a client joining under many names could reserve all trials."""
+"""Limit on joining per IP address: a client with many names could reserve all trials."""
 
 
 @dataclass

@@ -68,7 +68,7 @@ class Base(DeclarativeBase):
 
 
 class InstallationRow(Base):
-    """A single row: the fingerprint of the secret that keys the participants' pseudonyms."""
+    """A table with one row: the fingerprint of the secret key for participants' pseudonyms."""
 
     __tablename__ = "installation"
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -11,14 +11,14 @@ from eyechart.humans.human_responses import HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 
 COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
-"""For each column with rates: the column with the number of hits, and the field that it fills."""
+"""Maps a column of rates to its column with the number of hits, and to the field it fills."""
 
 CHOICES = 2
 """Number of choices in the experiment for which this format was made."""
 
 
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
-    """Return the responses in tables of counts by Δv: accuracy or consistency, by their columns."""
+    """Return the responses in tables that count correct or consistent responses by Δv."""
     rows: list[tuple[str, float, int, dict[str, float]]] = []
     for path in paths:
         rate = next((name for name in COUNTED if name in column_names(path)), None)

@@ -69,7 +69,7 @@ def _plain(name: str) -> str:
 
 
 def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an unknown name among hundreds: the closest, or where to look.
+    """Return the error for an unknown name, with similar names or where to find the full list.
 
     Case is ignored when names are compared, since zoos use capitals.
     """

@@ -19,7 +19,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
 THREATS = ("Linf", "corruptions", "L2")
-"""Threat models; a name that is in more than one list is the same model."""
+"""RobustBench's threat models; a name that is listed under several denotes the same model."""
 
 
 def load(name: str, request: Request) -> Model:
@@ -40,7 +40,7 @@ def load(name: str, request: Request) -> Model:
 
 
 def package() -> ModuleType:
-    """Return the RobustBench module that loads models; if missing, raise how to install it."""
+    """Return the RobustBench module that loads models; raise a UsageError if it is missing."""
     _stand_in_for_autoattack()
     return need("robustbench.utils", "robustbench")
 

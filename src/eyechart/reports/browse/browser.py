@@ -152,7 +152,7 @@ class Browser:
         run = query.whole("run")
         if run not in self.recorded:
             raise RequestError(
-                404, f"There is no run {run}: there are 0 to {len(self.recorded) - 1}."
+                404, f"Run {run} does not exist; valid runs are 0 to {len(self.recorded) - 1}."
             )
         return run
 

@@ -41,7 +41,7 @@ SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "hexagon",
     "pentagon",
 )  # fmt: skip
-"""Markers of models' points, in plotly's names."""
+"""Marker symbols for the points of models, named as in plotly."""
 
 CATEGORY_PATTERNS: Mapping[str, str] = {
     "humans": "", "ViT": "/", "supervised": "", "SWSL": ".", "adversarial": "x", "CLIP": "\\",
@@ -50,7 +50,7 @@ CATEGORY_PATTERNS: Mapping[str, str] = {
 """Hatches of a category's bars, so that it can be recognized without color."""
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""Dash patterns of curves, in plotly's names; with ten colors, they distinguish 30 models."""
+"""Dash patterns of curves, named as in plotly; with ten colors, they distinguish 30 models."""
 
 AREAS: Mapping[str, tuple[str, str]] = {
     "humans": ("Humans ahead", ORANGE),
