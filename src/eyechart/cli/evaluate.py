@@ -30,15 +30,17 @@ def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
 
 
 def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
-    """Evaluate, print and write; `typed`: the command line, stored in the results."""
+    """Evaluate models, and print and write the results, which include the command line `typed`."""
     from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.pipeline.evaluate import run_evaluation
+    from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
     out = Path(settings.out)
     with ProgressBars() as bars:
         try:
             finished = run_evaluation(settings, bars)
+        except PlanOnly:
+            return
         except KeyboardInterrupt:
             raise stopped(out, "finished work") from None
     # stored as typed, so that it can be run again
@@ -46,6 +48,9 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
     _report(finished.results.with_command(command), out, settings)
     if finished.comparison is not None and finished.comparison.passed:
         print(finished.comparison.sentence())
+    for outcome in finished.floor_outcomes():
+        if outcome.is_reached:
+            print(outcome.sentence)
     failed = finished.failed_checks()
     if failed:
         raise Stop(" ".join(failed), FAILED)
@@ -54,10 +59,13 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
 def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
+    from eyechart.reports.series.break_points import break_sentences
     from eyechart.reports.terminal.result_tables import source_lines, tables
     from eyechart.results.writing import write_results
 
     console = wide_console()
+    for sentence in break_sentences(evaluation):
+        print(sentence)
     for title, parts in tables(evaluation, console.width):
         print(title)
         for table in parts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.core.devices import find_device
-from eyechart.core.errors import CheckFailed
+from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.images.stimulus import AUTO
@@ -22,12 +22,13 @@ from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import with_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
-from eyechart.pipeline.fail_under import failures
+from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
+from eyechart.pipeline.run_plan import plan_run, with_pilot
 from eyechart.pipeline.score import score_run
 from eyechart.pipeline.self_test import self_test
-from eyechart.pipeline.settings import EvaluateSettings
+from eyechart.pipeline.settings import EvaluateSettings, Floor
 from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
@@ -50,7 +51,11 @@ class Finished:
 
     results: Results
     comparison: Comparison | None
-    floors: Sequence[tuple[str, float]]
+    floors: Sequence[Floor]
+
+    def floor_outcomes(self) -> list[FloorOutcome]:
+        """Return whether each model reaches the scores that `fail_under` requires."""
+        return floor_outcomes(self.results, self.floors)
 
     def failed_checks(self) -> list[str]:
         """Return one sentence for each failure of `check` and `fail_under`.
@@ -58,10 +63,14 @@ class Finished:
         Raises:
             UsageError: If a model lacks a score that `fail_under` names.
         """
-        failed = failures(self.results, self.floors)
+        failed = [each.sentence for each in self.floor_outcomes() if not each.is_reached]
         if self.comparison is not None and not self.comparison.passed:
             failed = [self.comparison.sentence(), *failed]
         return failed
+
+
+class PlanOnly(Exception):
+    """Ends a run after its plan, for `--dry-run`."""
 
 
 @takes_fields_of(EvaluateSettings)
@@ -97,6 +106,8 @@ def evaluate(settings: EvaluateSettings) -> Results:
         >>> 0 <= float(results["mean_color"]["gaussian_blur"].r_p) <= 1
         True
     """
+    if settings.dry_run:
+        raise UsageError("dry_run prints a plan: use eyechart evaluate --dry-run.")
     finished = run_evaluation(settings)
     failed = finished.failed_checks()
     if failed:
@@ -171,7 +182,14 @@ def _run(
     # Doubtful models are reported before anything that takes long.
     check_names(inputs.models)
     doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
+    settings, run_plan = plan_run(settings, inputs, out)
+    if run_plan is not None:
+        progress.begin("plan", 1)(1, "\n".join(run_plan.sentences()))
+    if settings.dry_run:
+        raise PlanOnly
     run = prepare(settings, inputs, out, progress)
+    if run_plan is not None:
+        run = with_pilot(run, run_plan, out, progress)
     # An unstable model cannot be compared with its recorded predictions.
     unstable = {doubt.model for doubt in doubts if doubt.is_unstable}
     stable = [model for model in inputs.models if model.name not in unstable]

@@ -3,39 +3,57 @@
 The caller decides what follows: an exit status, or an exception.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
+from eyechart.pipeline.settings import Floor
 from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
 
 
-def failures(results: Results, floors: Sequence[tuple[str, float]]) -> list[str]:
-    """Return one sentence for each model and score that is worse than its floor.
+@dataclass(frozen=True)
+class FloorOutcome:
+    """Whether a model reaches a required score, and a sentence on it."""
+
+    is_reached: bool
+    sentence: str
+
+
+def floor_outcomes(results: Results, floors: Sequence[Floor]) -> list[FloorOutcome]:
+    """Return the outcome for each required score and model.
+
+    The confidence bound must reach the limit: the lower end of the 95 % interval, or the upper end
+    for errors. With ":point" the score itself must reach it.
 
     Raises:
         UsageError: If a model lacks such a score.
     """
-    return [text for name, floor in floors for text in _below(results, name, floor)]
+    return [outcome for floor in floors for outcome in _outcomes(results, floor)]
 
 
-def _below(results: Results, name: str, floor: float) -> list[str]:
-    sentences = []
+def _outcomes(results: Results, floor: Floor) -> Iterator[FloorOutcome]:
+    score = SCORES[floor.name]
     for model in results.models:
         known = {
-            label: float(space.scores[name])
+            label: space.scores[floor.name]
             for label, space in model.spaces.items()
-            if name in space.scores
+            if floor.name in space.scores
         }
         if not known:
             raise UsageError(
-                f"--fail-under {name}: {model.name} has no {name}, see the notes above; results"
-                " were written."
+                f"--fail-under {floor.name}: {model.name} has no {floor.name}, see the notes above;"
+                " results were written."
             )
         # The primary label space comes first.
-        space, mean = next(iter(known.items()))
-        is_high = not SCORES[name].higher_is_better
-        if (mean > floor) if is_high else (mean < floor):
-            side = "over" if is_high else "under"
-            sentences.append(f"{model.name}: {name} {mean:.3f} ({space}) is {side} {floor:g}.")
-    return sentences
+        space, estimate = next(iter(known.items()))
+        low, high = estimate.interval95
+        bound = low if score.higher_is_better else high
+        value = estimate.value if floor.is_point else bound
+        # An undetermined bound (NaN) reaches nothing.
+        is_reached = value >= floor.value if score.higher_is_better else value <= floor.value
+        about = f"{model.name}: {floor.name} {estimate.value:.3f} ({space})"
+        if not floor.is_point:
+            about += f", {'lower' if score.higher_is_better else 'upper'} bound {bound:.3f}"
+        side = "reaches" if is_reached else "does not reach"
+        yield FloorOutcome(is_reached, f"{about}, {side} {floor.value:g}.")

@@ -120,7 +120,7 @@ def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
         table = read_rows(run.folder, entry.name, columns)
         # Δv is the same for all models: one of them is enough.
         samples = table.filter(pc.equal(table["model"], table["model"][0]))
-        (covered,) = coverage_of(samples, int(run.settings.fit.min_per_bin))
+        (covered,) = coverage_of(samples, max(1, int(run.settings.fit.min_per_bin)))
         coverage[entry.name] = covered.of_corruption
     return coverage
 

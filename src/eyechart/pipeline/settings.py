@@ -24,12 +24,20 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import CurveSettings
+from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, PAPER_ESTIMATOR
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
 from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.scores.baseline_names import BASELINES
-from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
+from eyechart.testsets.testset_settings import (
+    N_SAMPLES,
+    PAPER,
+    PILOT,
+    SUITE,
+    UNIFORM,
+    TestsetSettings,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,8 +55,26 @@ DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 DEMO_SAMPLES = 300
 """Number of samples per corruption of the demo."""
 
+AUTO, STUDY, POINT = "auto", "study", "point"
+"""Values of --n, --preset and, after the number, of --fail-under."""
+
 MAX_BATCH = 100_000
 """Maximum batch size."""
+
+
+def read_n(text: str) -> int | None:
+    """Return the number of samples; None for "auto".
+
+    Example:
+        >>> read_n("auto"), read_n("300")
+        (None, 300)
+    """
+    if text == AUTO:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--n must be a whole number or {AUTO}, got '{text}'.") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +150,41 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     n: Annotated[
         int | None,
         Option(
-            help=f"Samples per corruption; {N_SAMPLES:,} if omitted (demo: {DEMO_SAMPLES}).",
+            help=f"Samples per corruption, or {AUTO}: as many as precision and --minutes need.",
             group="Corruptions",
+            python="None for auto.",
+            metavar="NUMBER",
+            typed=str,
+            read=read_n,
+            typed_default=AUTO,
         ),
     ] = None
     _: KW_ONLY
+    minutes: Annotated[
+        float,
+        Option(help=f"Time that --n {AUTO} may use.", group="Corruptions", metavar="NUMBER"),
+    ] = 10.0
+    preset: Annotated[
+        str | None,
+        Option(
+            help=f"{STUDY}: the VCR study's {N_SAMPLES:,} samples, sampling and estimator.",
+            group="Corruptions",
+            metavar="NAME",
+        ),
+    ] = None
+    sampling: Annotated[
+        str | None,
+        Option(
+            help=f"{PILOT} (uniform in expected visual change), {UNIFORM} (search per image) or"
+            f" {PAPER} (published domains); {PILOT} if omitted.",
+            group="Corruptions",
+            is_advanced=True,
+        ),
+    ] = None  # type: ignore[assignment]
+    dry_run: Annotated[
+        bool,
+        Option(help="Print the plan only.", group="Output", python="Only on the command line."),
+    ] = False
     out: Annotated[
         FilePath | None,
         Option(
@@ -239,10 +295,10 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         ),
     ] = False
     fail_under: Annotated[
-        Sequence[str] | Mapping[str, float],
+        Sequence[str] | Mapping[str, float | str],
         Option(
-            help="Exit with status 1 if a mean score is worse than this, such as hmri_a=0.8 (below "
-            "it, or above it for errors); repeatable.",
+            help="Exit with status 1 unless the confidence bound of a mean score reaches this, such"
+            " as r_a=0.5; r_a=0.5:point for the score itself; repeatable.",
             group="Output",
             python="Raises CheckFailed instead; also a dictionary.",
             metavar="NAME=NUMBER",
@@ -269,9 +325,14 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         """What to sample."""
         from eyechart.testsets.plan import Plan, names_of
 
-        # A given test set has its own number of samples.
-        usual = DEMO_SAMPLES if self.is_demo and self.testset is None else N_SAMPLES
+        # A given test set has its own number of samples, and sampling.
+        is_drawn = self.testset is None
+        usual = DEMO_SAMPLES if self.is_demo and is_drawn and not self.preset else N_SAMPLES
         shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}
+        if self.sampling is None:
+            is_range = self.delta_v != (0.0, 1.0)
+            usual_sampling = PAPER if self.preset or not is_drawn or is_range else PILOT
+            shared["sampling"] = usual_sampling
         shared["corruptions"] = names_of(self.corruptions)
         return Plan(
             SUITE if self.suite is None else self.suite,
@@ -286,6 +347,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         from eyechart.scores.scoring import Fit
 
         shared = {field.name: getattr(self, field.name) for field in fields(CurveSettings)}
+        if self.preset == STUDY and self.estimator == DEFAULT_ESTIMATOR:
+            shared["estimator"] = PAPER_ESTIMATOR
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
@@ -293,24 +356,24 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     @property
-    def floors(self) -> tuple[tuple[str, float], ...]:
-        """Scores that must be reached: name and value."""
+    def floors(self) -> tuple["Floor", ...]:
+        """Scores that must be reached."""
         from eyechart.scores.registry import OVERALL
 
         known = [score.name for score in OVERALL if score.can_gate]
         if isinstance(self.fail_under, Mapping):
-            pairs = [
-                (as_text(name, "Each of fail_under"), floor)
+            floors = [
+                read_floor(f"{as_text(name, 'Each of fail_under')}={floor}")
                 for name, floor in self.fail_under.items()
             ]
         else:
-            pairs = [read_floor(text) for text in as_texts(self.fail_under, "fail_under")]
-        for name, floor in pairs:
-            if name not in known:
-                raise unknown_name("score", name, known)
+            floors = [read_floor(text) for text in as_texts(self.fail_under, "fail_under")]
+        for floor in floors:
+            if floor.name not in known:
+                raise unknown_name("score", floor.name, known)
             # every score that can gate is a share, so that any other limit is a mistake
-            as_within(floor, f"--fail-under {name}", 0, 1)
-        return tuple(pairs)
+            as_within(floor.value, f"--fail-under {floor.name}", 0, 1)
+        return tuple(floors)
 
     @cached_property
     def loaded_maps(self) -> "tuple[LabelMap, ...]":
@@ -357,6 +420,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
         if as_text(self.engine, "engine") not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
+        if self.preset not in (None, STUDY):
+            raise unknown_name("preset", self.preset, [STUDY])
+        as_within(self.minutes, "minutes", 0.1, 1e6)
         # Evaluated here so that invalid values raise before the run.
         _ = settings.human_names, settings.similar_names, settings.floors
         settings._check_n()
@@ -377,14 +443,26 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             )
 
 
-def read_floor(text: str) -> tuple[str, float]:
-    """Return name and value of NAME=NUMBER.
+@dataclass(frozen=True)
+class Floor:
+    """A requirement of `fail_under`: the score, its limit, and whether its interval is ignored."""
+
+    name: str
+    value: float
+    is_point: bool = False
+
+
+def read_floor(text: str) -> Floor:
+    """Return the requirement written as NAME=NUMBER or NAME=NUMBER:point.
 
     Example:
         >>> read_floor("hmri_a=0.8")
-        ('hmri_a', 0.8)
+        Floor(name='hmri_a', value=0.8, is_point=False)
     """
     name, equals, number = text.partition("=")
+    number, _, kind = number.partition(":")
+    if kind not in ("", POINT):
+        raise UsageError(f"--fail-under must be NAME=NUMBER or NAME=NUMBER:{POINT}, got '{text}'.")
     try:
         floor = float(number)
     except ValueError:
@@ -397,4 +475,4 @@ def read_floor(text: str) -> tuple[str, float]:
             f"--fail-under must be NAME=NUMBER, got '{text}': give {bare}={floor:g}, which is a"
             " minimum (for errors, a maximum)."
         )
-    return name, floor
+    return Floor(name, floor, kind == POINT)

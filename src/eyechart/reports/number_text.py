@@ -34,13 +34,24 @@ def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
 
 
 def estimate_text(estimate: "Estimate | None", score: "Score") -> str:
-    """Return a score without its interval, or a dash if there is none."""
+    """Return a score without its interval, or a dash if there is none.
+
+    A break point that was not reached is above the largest visual change that could show it.
+    """
+    limit: float | None = getattr(estimate, "limit", None)
+    if limit is not None and estimate is not None and not estimate.is_known:
+        return f"> {score.text(limit, is_short=True)}"
     return MISSING if estimate is None or not estimate.is_known else score.text(estimate.value)
 
 
 def estimate_texts(estimate: "Estimate", score: "Score", is_short: bool = True) -> tuple[str, str]:
     """Return a score and its 95 % interval; `is_short` gives the interval fewer decimals."""
     text = partial(score.text, is_short=is_short)
+    if hasattr(estimate, "limit"):
+        # A break point may be beyond the observed range at its upper end, or altogether.
+        low, high = map(known, estimate.interval95)
+        ends = "" if low is None or not estimate.is_known else f"{text(low)}–"
+        return estimate_text(estimate, score), ends + (text(high) if ends and high else "")
     return estimate_text(estimate, score), interval_text(estimate.interval95, text)
 
 

@@ -193,7 +193,8 @@ def _break_point(letter: str, symbol: str, meaning: str) -> Score:
         record=(PROPERTIES[letter], "break_point"),
         # A corruption at which a model does not break has no value to average.
         has_mean=False,
-        is_main=False,
+        # The table of a model has one column for it; the files have both.
+        is_main=letter == "a",
         axis=f"{symbol}: visual change at which {PROPERTIES[letter]} breaks",
         latex=r"$\Delta v_{50}$",
     )

@@ -19,7 +19,6 @@ from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
 from eyechart.testsets.testset_settings import (
     N_SAMPLES,
-    PAPER,
     SAMPLINGS,
     SUITE,
     UNIFORM,
@@ -96,7 +95,7 @@ class Plan(TestsetSettings):
     @property
     def is_at_levels(self) -> bool:
         """Whether every corruption is applied at its published levels, at no other strength."""
-        return self.sampling == PAPER and all(entry.at_levels for entry in self.entries())
+        return self.sampling != UNIFORM and all(entry.at_levels for entry in self.entries())
 
     def entries(self) -> list[Entry]:
         """Return the corruptions of the suite, or the selected ones."""

@@ -22,7 +22,7 @@ from eyechart.suites.assets import assets_mark
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.testsets.plan import CLEAN, Plan
-from eyechart.testsets.testset_settings import PAPER, UNIFORM
+from eyechart.testsets.testset_settings import PILOT, UNIFORM
 
 LEVELS = np.arange(1.0, 6.0)
 
@@ -187,8 +187,8 @@ def counts_of(images: ImageSet, plan: Plan) -> IntArray:
 def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
     """Return the samples of every corruption, and one for each clean image that is used.
 
-    With sampling "uniform", strengths are not known yet: severities are NaN, and there are more
-    samples than will be used, so that some of this pool reach a large Δv.
+    With sampling "uniform" or "pilot", strengths are not known yet and severities are NaN. With
+    "uniform" there are more samples than will be used, so that some of this pool reach a large Δv.
     """
     plan.check()
     if images.files is None:
@@ -211,7 +211,7 @@ def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
 def _plan_entry(
     images: ImageSet, entry: Entry, counts: IntArray, plan: Plan, first: int
 ) -> Samples:
-    if entry.at_levels and plan.sampling == PAPER:
+    if entry.at_levels and plan.sampling != UNIFORM:
         # Published levels: every image at each level, with the same random numbers.
         places = usable_images(images, plan)
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
@@ -222,8 +222,8 @@ def _plan_entry(
         severity = np.full(len(image), np.nan)
     row = first + np.arange(len(image))
     samples = Samples(entry, row, image, draw, severity, {})
-    if is_uniform(entry, plan) or images.files is not None:
-        # The parameters behind published files are unknown.
+    if is_uniform(entry, plan) or is_piloted(entry, plan) or images.files is not None:
+        # Strengths are found later, and the parameters behind published files are unknown.
         return samples
     return with_values(images, samples, plan.seed)
 
@@ -247,6 +247,16 @@ def is_uniform(entry: Entry | None, plan: Plan) -> bool:
     Geometric corruptions are excluded, since they have no visual change.
     """
     return entry is not None and plan.sampling == UNIFORM and not entry.geometric
+
+
+def is_piloted(entry: Entry | None, plan: Plan) -> bool:
+    """Return whether an entry's strengths come from a pilot.
+
+    Corruptions with published levels keep them, and geometric ones have no visual change.
+    """
+    return (
+        entry is not None and plan.sampling == PILOT and not entry.geometric and not entry.at_levels
+    )
 
 
 def with_values(images: ImageSet, samples: Samples, seed: int) -> Samples:

@@ -29,6 +29,7 @@ from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
 from eyechart.testsets.manifest_rows import SCHEMA, VERSION, Measured, read_samples, samples_table
+from eyechart.testsets.pilot import count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
@@ -309,6 +310,7 @@ def _make(
     parts = Parts(folder, [samples.name for samples in groups])
     for note in parts.notes():
         step(0, note)
+    groups = with_strengths(images, groups, plan, measure_maps(images, plan, device, step))
     pools = [samples for samples in groups if is_uniform(samples.entry, plan)]
     reach = find_reach(images, pools, plan, device, step) if pools else {}
     groups = [_used(samples, reach.get(samples.name)) for samples in groups]
@@ -386,4 +388,4 @@ def count_steps(images: ImageSet, plan: Plan) -> int:
         if is_uniform(samples.entry, plan):
             # Candidates are counted above; n of them get a strength, and n are measured with it.
             total += 2 * plan.n
-    return total
+    return total + count_pilots(images, plan)

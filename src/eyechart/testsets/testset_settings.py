@@ -23,8 +23,10 @@ SUITE, N_SAMPLES = "vcr", 50_000
 N_DRAWN = 2_000
 """Default number of samples per corruption of `eyechart testset make`, which takes a minute."""
 
-SAMPLINGS = PAPER, UNIFORM = "paper", "uniform"
-"""How strengths are sampled: from the published domains, or such that Δv is uniform."""
+SAMPLINGS = PAPER, UNIFORM, PILOT = "paper", "uniform", "pilot"
+"""How strengths are sampled: from the published domains, or such that Δv is uniform, found by a
+search per image or, approximately, by a pilot.
+"""
 
 MIN_PER_BIN = 20
 """Minimum number of samples for a bin of visual change to be covered and used in a curve."""
@@ -56,7 +58,8 @@ class TestsetSettings:
     sampling: Annotated[
         str,
         Option(
-            help=f"{PAPER} (published domains) or {UNIFORM} (in visual change).",
+            help=f"{PAPER} (published domains), {UNIFORM} in visual change (search per image) or"
+            f" {PILOT} (uniform in expected visual change).",
             group="Corruptions",
             is_advanced=True,
         ),

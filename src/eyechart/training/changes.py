@@ -61,6 +61,6 @@ def _scores(space: SpaceResults) -> dict[tuple[str, str], Estimate]:
         scores |= {
             (corruption, name): estimate
             for name, estimate in record.scores.items()
-            if SCORES[name].is_main
+            if SCORES[name].is_main and SCORES[name].has_mean
         }
     return scores

@@ -1,0 +1,287 @@
+"""The plan of a run: number of samples, expected run time and precision, written before the work.
+
+A run that resumes reads its plan, so that a faster or slower machine does not change its samples.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+from pathlib import Path
+from time import perf_counter
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.special import ndtri
+
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress, no_advance
+from eyechart.core.records import Record
+from eyechart.core.run_folder import RECORD, read_settings, write_settings
+from eyechart.curves.curve import fit_curve
+from eyechart.pipeline.evaluation_run import EvaluationRun
+from eyechart.pipeline.prepare import EvaluationInputs
+from eyechart.pipeline.settings import EvaluateSettings
+from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
+from eyechart.stats.intervals import CONFIDENCE
+from eyechart.testsets.pilot import PilotMap, count_pilots, measure_maps, with_strengths
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import Samples, plan_samples, usable_images
+from eyechart.testsets.testset_settings import N_SAMPLES, PAPER
+
+PLAN_FILE = "plan.json"
+
+BETWEEN, WITHIN = 0.1, 0.1
+"""Variance of accuracy between images, and within an image, for the mean over corruptions.
+
+Measured on runs of EfficientNet-Lite on 57 and 937 images (docs/statistics.md).
+"""
+
+AIM = 0.03
+"""Half-width of the 95 % interval of the mean R_a that the automatic number of samples aims at."""
+
+MIN_N = 150
+"""Fewest samples per corruption that are chosen for precision; bins would stay empty with fewer."""
+
+FEWEST = 30
+"""Fewest samples per corruption that are chosen for time."""
+
+PER_IMAGE = 5
+"""Samples per corruption and image beyond which more samples of the same images add little."""
+
+PROBED = {"cpu": 2, "cuda": 64}
+"""Number of samples per corruption that the run time is estimated from, by device type."""
+
+CURVES = 3.0
+"""Time to score a property of a model, in fits of a curve."""
+
+Limit = Literal["given", "precision", "time", "images"]
+"""What determined the number of samples."""
+
+
+class RunPlan(Record):
+    """How many samples a run takes, and what is expected of it."""
+
+    n: int
+    """Number of samples per corruption."""
+    limit: Limit
+    """What determined it: a given number, the precision aimed at, time, or the number of images."""
+    n_images: int
+    """Number of images."""
+    n_corruptions: int
+    """Number of corruptions."""
+    seconds: float
+    """Expected run time on this machine."""
+    half_width: float
+    """Expected half-width of the 95 % interval of the mean R_a."""
+    maps: Mapping[str, PilotMap] = Field(default_factory=dict)
+    """Expected visual change along the strength path of each corruption, from the pilot."""
+
+    def sentences(self) -> list[str]:
+        """Return the plan in words, and what would make the result more precise."""
+        images_needed = _round_up(BETWEEN / (AIM / _z()) ** 2 * 1.1)
+        lines = [
+            f"Plan: {self.n_images:,} images, {self.n_corruptions} corruptions, {self.n:,} samples"
+            f" each; about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}."
+        ]
+        reasons = {
+            "given": "",
+            "precision": f"This number of samples suffices for ±{AIM:g}.",
+            "time": f"Time limits the number of samples (--minutes); ±{AIM:g} would need about"
+            f" {_needed_n(self.n_images, self.n_corruptions):,} per corruption.",
+            "images": "The number of images limits the precision: more samples of the same images"
+            f" would add little; about {images_needed:,} images give ±{AIM:g}.",
+        }
+        return [*lines, *filter(None, [reasons[self.limit]])]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that parts of a run take on this machine."""
+
+    per_image: float
+    per_sample: float
+    scoring: float
+
+    def seconds(self, n_images: int, n_samples: int) -> float:
+        """Return the expected run time."""
+        return self.per_image * n_images + self.per_sample * n_samples + self.scoring
+
+
+def plan_run(
+    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path
+) -> tuple[EvaluateSettings, RunPlan | None]:
+    """Return the settings with their number of samples, and the plan.
+
+    There is no plan for a given test set and for corrupted images that are read from files, whose
+    samples are fixed.
+    """
+    if settings.testset is not None or inputs.images.files is not None:
+        return settings, None
+    kept = _read_plan(out)
+    if kept is not None and settings.n in (None, kept.n):
+        return replace(settings, n=kept.n), kept
+    plan = settings.plan
+    n_images = len(usable_images(inputs.images, plan))
+    n_corruptions = len(plan.entries())
+    costs = _probe(settings, plan, inputs)
+    n: int | None = settings.n
+    limit: Limit = "given"
+    if plan.is_at_levels or settings.is_demo or settings.preset:
+        n = plan.n
+    elif n is None:
+        n, limit = _choose_n(n_images, n_corruptions, costs, 60 * settings.minutes)
+    settings = replace(settings, n=n)
+    n_samples = sum(map(len, plan_samples(inputs.images, settings.plan))) + count_pilots(
+        inputs.images, settings.plan
+    )
+    run_plan = RunPlan(
+        n=settings.plan.n,
+        limit=limit,
+        n_images=n_images,
+        n_corruptions=n_corruptions,
+        seconds=costs.seconds(n_images, n_samples),
+        half_width=half_width(n_images, settings.plan.n * n_corruptions),
+    )
+    # Before the record of the run: whoever finds that record also finds its number of samples.
+    if not settings.dry_run and not (out / RECORD).exists() and not out.is_file():
+        _write_plan(run_plan, out)
+    return settings, run_plan
+
+
+def with_pilot(run: EvaluationRun, plan: RunPlan, out: Path, progress: Progress) -> EvaluationRun:
+    """Return the run with the strengths that its pilot found; its maps are kept with the plan."""
+    task = run.task
+    if not plan.maps and (count := count_pilots(task.images, task.plan)):
+        step = progress.begin("pilot", count)
+        maps = measure_maps(task.images, task.plan, task.device, step)
+        plan = plan.model_copy(update={"maps": maps})
+        _write_plan(plan, out)
+    groups = with_strengths(task.images, task.groups, task.plan, plan.maps)
+    return replace(run, task=replace(task, groups=groups))
+
+
+def _write_plan(plan: RunPlan, out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_settings(out / PLAN_FILE, plan.model_dump(mode="json"))
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def half_width(n_images: int, n_samples: int) -> float:
+    """Return the expected half-width of the 95 % interval of a mean over all corruptions.
+
+    Example:
+        >>> round(half_width(60, 14 * 300), 2), round(half_width(1000, 14 * 300), 2)
+        (0.08, 0.02)
+    """
+    return _z() * sqrt(BETWEEN / n_images + WITHIN / n_samples)
+
+
+def _choose_n(n_images: int, n_corruptions: int, costs: Costs, seconds: float) -> tuple[int, Limit]:
+    """Return the number of samples per corruption, and what limits it."""
+    is_precise = half_width(n_images, N_SAMPLES * n_corruptions) <= AIM
+    enough = _needed_n(n_images, n_corruptions) if is_precise else PER_IMAGE * n_images
+    enough = min(N_SAMPLES, max(MIN_N, enough))
+    left = seconds - costs.per_image * n_images - costs.scoring
+    in_time = max(FEWEST, int(left / (costs.per_sample * n_corruptions)))
+    if in_time < enough:
+        return _round_down(in_time), "time"
+    return enough, "precision" if is_precise else "images"
+
+
+def _needed_n(n_images: int, n_corruptions: int) -> int:
+    """Return the number of samples per corruption for the precision aimed at."""
+    room = (AIM / _z()) ** 2 - BETWEEN / n_images
+    if room <= 0:
+        return PER_IMAGE * n_images
+    return max(MIN_N, _round_up(WITHIN / room / n_corruptions))
+
+
+def _z() -> float:
+    return float(ndtri((1 + CONFIDENCE) / 2))
+
+
+def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> Costs:
+    """Return the costs of a run, from a few samples of every corruption."""
+    images, device = inputs.images, inputs.device
+    # Strengths from the published domains: a probe needs neither a pilot nor a search.
+    few = replace(plan, n=PROBED.get(device.type, 2), sampling=PAPER, delta_v=(0.0, 1.0))
+    groups = plan_samples(images, few)
+    corrupted = [_first(samples, few.n) for samples in groups if samples.entry is not None]
+    clean = [samples.take(np.arange(min(len(samples), few.n))) for samples in groups[:1]]
+    # Twice: the first time includes what is done only once, such as loading of kernels.
+    per_image = min(_timed(clean, few, settings, inputs) for _ in range(2)) / len(clean[0])
+    n_probed = sum(map(len, corrupted))
+    seconds = min(_timed(corrupted, few, settings, inputs) for _ in range(2))
+    per_sample = max(seconds - per_image * len(np.unique(corrupted[0].image)), 1e-6) / n_probed
+    n_fits = CURVES * 2 * len(plan.entries()) * len(inputs.models)
+    return Costs(per_image, per_sample, n_fits * _fit_seconds(settings.n_bootstrap, len(images)))
+
+
+def _first(samples: Samples, n: int) -> Samples:
+    return samples.take(np.arange(min(len(samples), n)))
+
+
+def _timed(
+    groups: list[Samples], plan: Plan, settings: EvaluateSettings, inputs: EvaluationInputs
+) -> float:
+    """Return the seconds that predictions for these samples take."""
+    task = PredictionTask(
+        inputs.images, plan, groups, inputs.models, inputs.device, settings.batch_size, ""
+    )
+    items = [item for item in task.items(np.empty(0, dtype=np.int64)) if (item.rows >= 0).all()]
+    start = perf_counter()
+    predict_items(task, items, InMemory(), no_advance)
+    return perf_counter() - start
+
+
+def _fit_seconds(n_bootstrap: int, n_images: int) -> float:
+    """Return the seconds that one curve takes."""
+    numbers = np.random.default_rng(0)
+    delta_v = numbers.random(300)
+    start = perf_counter()
+    fit_curve(
+        delta_v,
+        (delta_v < 0.5).astype(float),
+        clusters=np.arange(300) % n_images,
+        all_clusters=np.arange(max(n_images, 1)),
+        n_bootstrap=n_bootstrap,
+    )
+    return perf_counter() - start
+
+
+def _read_plan(out: Path) -> RunPlan | None:
+    """Return the plan of a run that was started here; None if there is none."""
+    if not (out / PLAN_FILE).is_file():
+        return None
+    values = read_settings(out / PLAN_FILE)
+    try:
+        return RunPlan.from_plain(dict(values), str(out / PLAN_FILE))
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{out / PLAN_FILE} is damaged: choose another --out, or delete {out}."
+        ) from None
+
+
+def _round_up(value: float) -> int:
+    """Return a number rounded up to two digits."""
+    number = max(1, ceil(value))
+    step = int(10 ** max(0, len(str(number)) - 2))
+    return ceil(number / step) * step
+
+
+def _round_down(number: int) -> int:
+    """Return a number rounded down to two digits."""
+    step = int(10 ** max(0, len(str(number)) - 2))
+    return number // step * step
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in words, such as "40 s", "3 min" or "2.5 h"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,77 @@
+"""Where models break: sentences on break points, for the terminal and the report."""
+
+from collections.abc import Iterator
+
+from eyechart.reports.words import corruption_title
+from eyechart.results.model_results import ModelResults, PropertyResults, SpaceResults
+from eyechart.results.schema import Results
+from eyechart.scores.break_point import BreakPoint
+
+
+def break_sentences(results: Results) -> Iterator[str]:
+    """Yield, for each model, where it breaks first, and where it is farthest behind humans."""
+    for model in results.models:
+        points = break_points(model.primary)
+        if points:
+            yield _first_break(model, points)
+        behind = farthest_behind(model)
+        if behind is not None:
+            yield behind
+
+
+def break_points(space: SpaceResults) -> dict[str, BreakPoint]:
+    """Return the break points by corruption: of accuracy, or of consistency without labels."""
+    points = {}
+    for name, scores in space.corruptions.items():
+        results = scores.accuracy or scores.consistency
+        if results is not None and results.break_point is not None:
+            points[name] = results.break_point
+    return points
+
+
+def _first_break(model: ModelResults, points: dict[str, BreakPoint]) -> str:
+    reached = {name: point for name, point in points.items() if point.is_known}
+    if not reached:
+        least = min(point.limit for point in points.values())
+        return (
+            f"{model.name} does not break under any of {_count(len(points))} up to Δv {least:.2f}."
+        )
+    worst = min(reached, key=lambda name: reached[name].value)
+    others = f", first of {_count(len(points))}" if len(points) > 1 else ""
+    return (
+        f"{model.name} breaks at Δv {reached[worst].text} under {corruption_title(worst).lower()}"
+        f"{others}."
+    )
+
+
+def farthest_behind(model: ModelResults) -> str | None:
+    """Return a sentence on the corruption with the largest deficit to humans; None without any."""
+    compared: list[tuple[float, str, PropertyResults]] = []
+    has_few = False
+    for space in model.spaces.values():
+        for name, scores in space.corruptions.items():
+            results = scores.accuracy
+            if results is not None and results.humans is not None and results.humans.hmri.is_known:
+                compared.append((results.humans.hmri.value, name, results))
+                has_few = bool(space.verdict)
+    if not compared:
+        return None
+    _, name, results = min(compared, key=lambda item: item[:2])
+    humans = results.humans
+    assert humans is not None
+    low, high = humans.hmri.interval95
+    where = ""
+    if results.break_point is not None and humans.human_break_point is not None:
+        where = (
+            f", where it breaks at Δv {results.break_point.short_text} and humans at"
+            f" {humans.human_break_point.short_text}"
+        )
+    return (
+        f"Compared with humans (16 categories), {model.name} is weakest under"
+        f" {corruption_title(name).lower()}: HMRI {humans.hmri.value:.2f}"
+        f" ({low:.2f}–{high:.2f}){where}{'; insufficient data for a claim' if has_few else ''}."
+    )
+
+
+def _count(number: int) -> str:
+    return "1 corruption" if number == 1 else f"{number} corruptions"

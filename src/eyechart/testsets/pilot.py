@@ -1,0 +1,160 @@
+"""Pilot sampling: a few samples map strength to expected Δv; the others are spread evenly over it.
+
+Nothing is searched per image, so that it costs little more than sampling strengths uniformly.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from eyechart.core.arrays import FloatArray, IntArray
+from eyechart.core.progress import Advance
+from eyechart.core.randomness import hash64
+from eyechart.core.records import Record
+from eyechart.images.imageset import ImageSet
+from eyechart.suites.suite import STRONGEST, Entry
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import Samples, is_piloted, mildest, plan_samples, with_values
+from eyechart.testsets.stimuli import iterate_clean_images, samples_of
+from eyechart.testsets.testset_settings import PILOT
+from eyechart.testsets.uniform import measure
+
+N_PILOT = 24
+"""Maximum number of pilot samples per corruption."""
+
+MAX_SHARE = 3
+"""At most one in this many samples is a pilot sample."""
+
+
+class PilotMap(Record):
+    """Expected Δv along the strength path of one corruption."""
+
+    severity: tuple[float, ...]
+    """Severities of the pilot samples, in ascending order."""
+    delta_v: tuple[float, ...]
+    """Expected visual change at each of them, non-decreasing."""
+
+    def severities(self, share: FloatArray) -> FloatArray:
+        """Return the severities at which expected Δv has covered these shares of its range."""
+        low, high = self.delta_v[0], self.delta_v[-1]
+        if high <= low:
+            # Δv does not depend on strength: strengths are spread evenly instead.
+            return np.asarray(np.interp(share, (0, 1), (self.severity[0], self.severity[-1])))
+        # Interpolation needs increasing values; plateaus of the map are made slightly inclined.
+        rising = np.asarray(self.delta_v) + 1e-9 * np.arange(len(self.delta_v))
+        return np.asarray(np.interp(low + share * (high - low), rising, self.severity))
+
+
+PilotMaps = Mapping[str, PilotMap]
+"""The map of each corruption, by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """Which samples of a corruption are pilot samples, and where all samples lie in their range."""
+
+    is_pilot: NDArray[np.bool_]
+    share: FloatArray
+
+
+def _spread(entry: Entry, n: int, seed: int) -> _Spread:
+    """Return pilot samples and shares, each evenly spread and in random order."""
+    numbers = np.random.default_rng(hash64(seed, "pilot", entry.name))
+    n_pilot = min(N_PILOT, max(2, n // MAX_SHARE)) if n > 2 else n
+    is_pilot = np.zeros(n, dtype=np.bool_)
+    # Every k-th sample: samples are in the order of their images, so these are different images.
+    is_pilot[np.linspace(0, n - 1, n_pilot).astype(np.int64)] = True
+    share = np.empty(n)
+    for chosen in (is_pilot, ~is_pilot):
+        count = int(chosen.sum())
+        # Stratified: one sample in each of `count` equal parts of the range.
+        share[chosen] = (numbers.permutation(count) + numbers.random(count)) / max(count, 1)
+    # The pilot must contain both ends of the path, because the map is not extrapolated.
+    ends = np.flatnonzero(is_pilot)[np.argsort(share[is_pilot])]
+    share[ends[0]], share[ends[-1]] = 0.0, 1.0
+    return _Spread(is_pilot, share)
+
+
+def measure_maps(
+    images: ImageSet, plan: Plan, device: torch.device, step: Advance
+) -> dict[str, PilotMap]:
+    """Return the map of every corruption that is sampled by a pilot; `step` counts its samples."""
+    pools = [_pilot_samples(images, samples, plan) for samples in _piloted(images, plan)]
+    if not pools:
+        return {}
+    delta_v = {pool.name: np.full(len(pool), np.nan) for pool in pools}
+    for clean_images in iterate_clean_images(images, pools, plan, device):
+        for samples, places in samples_of(pools, clean_images.places):
+            delta_v[samples.name][places] = measure(clean_images, samples)
+            step(len(samples), "")
+    return {pool.name: _fit_map(pool.severity, delta_v[pool.name]) for pool in pools}
+
+
+def count_pilots(images: ImageSet, plan: Plan) -> int:
+    """Return the number of pilot samples over all corruptions."""
+    return sum(
+        int(_spread(samples.entry, len(samples), plan.seed).is_pilot.sum())
+        for samples in _piloted(images, plan)
+        if samples.entry is not None
+    )
+
+
+def with_strengths(
+    images: ImageSet, groups: Sequence[Samples], plan: Plan, maps: PilotMaps
+) -> list[Samples]:
+    """Return the samples of a plan with the strengths that their maps give them.
+
+    Pilot samples keep the strengths at which they were measured, and count as samples.
+    """
+    found = []
+    for samples in groups:
+        if samples.entry is None or samples.name not in maps:
+            found.append(samples)
+            continue
+        spread = _spread(samples.entry, len(samples), plan.seed)
+        severity = np.where(
+            spread.is_pilot,
+            _along_path(samples.entry, spread.share),
+            maps[samples.name].severities(spread.share),
+        )
+        found.append(with_values(images, replace(samples, severity=severity), plan.seed))
+    return found
+
+
+def _piloted(images: ImageSet, plan: Plan) -> list[Samples]:
+    # The strengths behind published files are fixed.
+    if images.files is not None or plan.sampling != PILOT:
+        return []
+    return [samples for samples in plan_samples(images, plan) if is_piloted(samples.entry, plan)]
+
+
+def _pilot_samples(images: ImageSet, samples: Samples, plan: Plan) -> Samples:
+    """Return the pilot samples of a corruption, evenly spread along its strength path."""
+    assert samples.entry is not None
+    spread = _spread(samples.entry, len(samples), plan.seed)
+    chosen: IntArray = np.flatnonzero(spread.is_pilot)
+    severity = _along_path(samples.entry, spread.share[chosen])
+    return with_values(images, replace(samples.take(chosen), severity=severity), plan.seed)
+
+
+def _along_path(entry: Entry, share: FloatArray) -> FloatArray:
+    """Return the severities at these shares of the strength path."""
+    first = mildest(entry)
+    return np.asarray(first + share * (STRONGEST - first))
+
+
+def _fit_map(severity: FloatArray, delta_v: FloatArray) -> PilotMap:
+    """Return the non-decreasing map closest to the measured Δv."""
+    # Images too uniform for a visual change say nothing about the others.
+    known = ~np.isnan(delta_v)
+    if known.sum() < 2:
+        return PilotMap(severity=(float(severity.min()), float(severity.max())), delta_v=(0.0, 0.0))
+    order = np.flatnonzero(known)[np.argsort(severity[known], kind="stable")]
+    fitted = isotonic_regression(delta_v[order], increasing=True).x
+    return PilotMap(
+        severity=tuple(severity[order].tolist()), delta_v=tuple(np.round(fitted, 6).tolist())
+    )
