@@ -50,15 +50,15 @@ def corruptions(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="Suites or YAML files to time; repeatable. [imagenet-c and imagenet-c-extra]"
+            help="Suite to time, by name or YAML file; repeatable. [imagenet-c, imagenet-c-extra]"
         ),
     ] = None,
     batch_size: Annotated[
-        list[int] | None, typer.Option(help="Batch sizes; repeatable. [1 and 32]")
+        list[int] | None, typer.Option(help="Batch size; repeatable. [1 and 32]")
     ] = None,
     size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
     severity: Annotated[float, typer.Option(help="Severity, from 0 to 5.")] = 3.0,
-    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     rival: Annotated[
         Path | None, typer.Option(help="Folder that contains the imagecorruptions package.")
@@ -68,7 +68,7 @@ def corruptions(
         typer.Option(help="'paper': draw parameters from the suite's published domain."),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Approximate seconds per measurement.")] = 1.0,
-    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+    out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
 ) -> None:
     """Time every corruption, and the same corruption in a rival package if it has one."""
     check_severity(np.array([severity]))
@@ -105,11 +105,11 @@ def corruptions(
 def vif(
     batch_size: Annotated[int, typer.Option(help="Batch size.")] = 32,
     size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
-    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     seconds: Annotated[float, typer.Option(help="Approximate seconds per measurement.")] = 2.0,
-    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+    out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
 ) -> None:
     """Time visual information fidelity (VIF), and pyrtools on the CPU in the same run."""
     if batch_size < 1 or threads < 1 or size < SMALLEST_FOR_VIF or not seconds > 0:
@@ -215,9 +215,9 @@ def curves(
     predictions: Annotated[int, typer.Option(help="Number of predictions per curve.")] = 5000,
     n_images: Annotated[int, typer.Option(help="Number of images that are predicted.")] = 1000,
     n_bootstrap: Annotated[int, typer.Option(help="Number of refits per curve.")] = 1000,
-    rival_refits: Annotated[int, typer.Option(help="Number of refits to time rivals.")] = 50,
-    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
-    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+    rival_refits: Annotated[int, typer.Option(help="Number of timed refits of rivals.")] = 50,
+    threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
+    out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
 ) -> None:
     """Time all curves of a model with their intervals, and rival methods in the same run."""
     counts = (corruptions, properties, n_images, n_bootstrap, rival_refits, threads)

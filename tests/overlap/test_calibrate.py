@@ -131,7 +131,7 @@ def test_a_corruption_that_takes_nothing_is_called_harmless_and_keeps_its_range(
     (found,) = calibrate(load_model(unmoved, CPU), bright_images(), [entry])
     assert found.entry.severity == (1, 5)
     assert found.reach == 1
-    assert found.note == "harmless: R is 1.00 where it is strongest"
+    assert found.note == "harmless: R is 1.00 at the maximum strength"
 
 
 def test_where_the_mildest_step_is_too_much_the_range_begins_there():

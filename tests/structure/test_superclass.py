@@ -882,7 +882,7 @@ def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
         (("--tune", "first"), (MODEL,), ("Unknown value of tune 'first'",)),
         (("--epochs", 0), (MODEL,), ("epochs must be",)),
         (("--max-images", 0), (MODEL,), ("max_images must be",)),
-        (("--imagenet-accuracy", "0.7"), (MODEL,), ("MODEL=SHARE",)),
+        (("--imagenet-accuracy", "0.7"), (MODEL,), ("MODEL=ACCURACY",)),
         (("--imagenet-accuracy", f"{MODEL}=77"), (MODEL,), ("from 0 to 1",)),
         (("--imagenet-accuracy", "resnet=0.7"), (MODEL,), ("Unknown model 'resnet'",)),
         ((), (MODEL, MODEL), ("must have different names",)),

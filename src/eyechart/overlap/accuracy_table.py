@@ -1,7 +1,7 @@
-"""Accuracy tables: the accuracy on every corruption of models trained on one corruption each.
+"""Tables of accuracy under every corruption, for models that were each trained on one corruption.
 
 Tables written by a study and tables supplied by users have the same format. This module also reads
-the single predictions in a study folder, `tests/SEED/NAME.parquet` with one column per model.
+the individual predictions in a study folder, `tests/SEED/NAME.parquet` with one column per model.
 """
 
 import math
@@ -39,14 +39,14 @@ ALL = "all:"
 
 @dataclass(frozen=True, eq=False)
 class AccuracyTable:
-    """Accuracies in [0, 1], `values[seed, model, test]`.
+    """A table of accuracies in [0, 1], indexed as `values[seed, model, test]`.
 
     Attributes:
         corruptions: Names of the corruptions.
-        models: "standard", one per corruption in the order of `corruptions`, then "all:BENCHMARK".
-        values: Accuracies; tests are clean images, then the corruptions.
+        models: Names of the models: "standard", then `corruptions`, then "all:BENCHMARK" names.
+        values: Accuracies; the first test is on clean images, the others are on the corruptions.
         seeds: Names of the repetitions; one empty name if there is no repetition.
-        source: File of the table.
+        source: File from which the table was read.
     """
 
     corruptions: tuple[str, ...]
@@ -79,21 +79,24 @@ class AccuracyTable:
         return 1 + self.corruptions.index(corruption)
 
     def robustness(self) -> FloatArray:
-        """Return R = A_c / A_clean for the standard and single models, shape (seeds, 1 + n, n)."""
+        """Return R = A_c / A_clean of the standard model and the models of each corruption.
+
+        The shape is (seeds, 1 + n, n).
+        """
         single = self.values[:, : 1 + len(self.corruptions)]
         return robustness_scores(single[..., 1:], single[..., 0])
 
     def seed_deviation(self, min_gain: float = MIN_GAIN) -> FloatArray | None:
-        """Return the standard deviation (n, n) of overlaps over seeds, or None for a single seed.
+        """Return the standard deviation of each overlap over seeds; None if there is only one seed.
 
-        This is the sample standard deviation; NaN if the overlap is undetermined for any seed.
+        It is the sample standard deviation, and NaN if the overlap is undetermined for any seed.
         """
         if len(self.seeds) < 2:
             return None
         return seed_deviation(self.robustness(), min_gain)
 
     def matrix(self, min_gain: float = MIN_GAIN, classes: int | None = None) -> OverlapMatrix:
-        """Return overlaps of the robustness averaged over seeds, with notes on doubtful values."""
+        """Return the overlaps, computed from robustness averaged over seeds, with notes."""
         matrix = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, min_gain)
         single = 1 + len(self.corruptions)
         # Models trained on whole benchmarks are not part of the matrix.
@@ -147,7 +150,7 @@ def make_table(
     values: FloatArray,
     seeds: Sequence[str] = ("",),
 ) -> AccuracyTable:
-    """Return a table of accuracies (seeds, models, 1 + corruptions); seeds may be left out."""
+    """Return a table from accuracies of shape ([seeds,] models, 1 + corruptions)."""
     table: FloatArray = np.asarray(values, dtype=np.float64)
     table = table[None] if table.ndim == 2 else table
     expected = (STANDARD, *corruptions)
@@ -162,10 +165,11 @@ def make_table(
 
 
 def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False) -> Hits | None:
-    """Return hits (seeds, models, tests, images), the input of `overlap_intervals`.
+    """Return which predictions are correct, as input for `overlap_intervals`.
 
-    Return None if the folder has no predictions. Models and tests are the same as in the table;
-    models trained on whole benchmarks are included only with `with_benchmarks`.
+    The shape is (seeds, models, tests, images), with models and tests as in the table. Models
+    trained on whole benchmarks are included only with `with_benchmarks`. Return None if the folder
+    has no predictions.
     """
     seeds = sorted(path for path in (folder / HITS_FOLDER).glob("*") if path.is_dir())
     if not seeds:

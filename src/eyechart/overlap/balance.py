@@ -27,7 +27,7 @@ class MeanSpread:
 
 @dataclass(frozen=True)
 class Balance:
-    """Corruption errors on a benchmark for models trained on one of its corruptions each.
+    """Corruption errors on a benchmark, for models each trained on one of its corruptions.
 
     Attributes:
         benchmark: Corruptions in the benchmark.
@@ -36,7 +36,7 @@ class Balance:
         means: mCE of each model.
         spread: Spread of the mCE of the single-corruption models; smaller is more balanced.
         relative: Whether the clean error was subtracted (relative CE).
-        baseline: The baseline.
+        baseline: Baseline by whose errors the models' errors are divided.
         note: Description of the baseline.
         clean: Error rate of each model on clean images.
     """
@@ -117,7 +117,7 @@ def baseline_of(
 
 
 def baseline_note(baseline: Baseline) -> str:
-    """Return a sentence that says to what the errors are relative."""
+    """Return a sentence that says what the errors are relative to."""
     if not baseline.suites:
         return "Errors are relative to those of the standard model, which are set to 100 %."
     return (

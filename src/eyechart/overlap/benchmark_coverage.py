@@ -26,7 +26,7 @@ from eyechart.scores.baseline_tables import Baseline
 
 @dataclass(frozen=True)
 class CoveredCorruption:
-    """A corruption and its highest overlap `score`, with the corruption `nearest` of a benchmark.
+    """A corruption, and its highest overlap (`score`) with a benchmark's corruption (`nearest`).
 
     `score` is NaN and `nearest` is "" if no overlap is determined; `unsure` is true if some
     overlaps are undetermined, so that a higher one may exist.
@@ -40,7 +40,7 @@ class CoveredCorruption:
 
 @dataclass(frozen=True)
 class BenchmarkCoverage:
-    """Coverage of each corruption `of` one benchmark `by` another."""
+    """How well one benchmark (`by`) covers each corruption of another benchmark (`of`)."""
 
     by: tuple[str, ...]
     of: tuple[str, ...]
@@ -116,7 +116,7 @@ def coverage_of(
     of: Sequence[str],
     min_overlap: float = MIN_OVERLAP,
 ) -> BenchmarkCoverage:
-    """Return how well corruptions `by` of one benchmark cover corruptions `of` another."""
+    """Return how well the corruptions `by` cover the corruptions `of`, by their overlaps."""
     if not min_overlap >= 0:
         raise UsageError(f"min_overlap must be at least 0, got {min_overlap:g}.")
     if not by or not of:
@@ -139,7 +139,7 @@ def direct_test(
     relative: bool = False,
     baseline: str | Baseline | None = None,
 ) -> DirectTest:
-    """Return errors on corruptions `of` for the model trained on a benchmark (all:BENCHMARK)."""
+    """Return the errors on corruptions `of` of the model trained on all of `benchmark`."""
     if benchmark not in table.benchmarks:
         known = ", ".join(ALL + name for name in table.benchmarks) or "none"
         raise UsageError(

@@ -1,7 +1,8 @@
 """Calibrate strengths to a model: find the range in which it keeps 95 % to 50 % of its accuracy.
 
 Both ends are found by bisection over a strength that is the same for all images. The random numbers
-of each image are held fixed, so that R decreases with strength except for noise.
+of each image are held fixed, so that R decreases with strength, apart from
+small fluctuations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from eyechart.suites.suite import Entry, Suite
 AS_PUBLISHED = CalibrationSettings()
 
 CLOSE = 0.001
-"""Tolerance of R at the ends of a range, unless half an image corresponds to more than this."""
+"""Tolerance of R at the ends of a range, or the effect of half an image on R if that is larger."""
 
 HALVINGS = 60
 """Maximum number of bisections, after which the ends are adjacent floating-point numbers."""
@@ -64,7 +65,7 @@ class CalibratedRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated(CalibratedRange):
-    """A corruption with its calibrated range; `entry` has this range."""
+    """A calibrated corruption: its range, and its suite entry with this range."""
 
     entry: Entry
 
@@ -83,7 +84,7 @@ def calibrate(
 ) -> tuple[Calibrated, ...]:
     """Return, for each corruption, the strengths at which R = A_c / A_clean is `lower` and `upper`.
 
-    `done` is called for each corruption.
+    `done` is called after each corruption.
     """
     settings.check()
     check_entries(entries)
@@ -122,7 +123,7 @@ def calibrate_entry(
     if mild is None:
         # The corruption never reaches the mild target: use the published mild end.
         mild = min(MILD, strong)
-        notes.append(f"harmless: R is {search.at(far).value:.2f} where it is strongest")
+        notes.append(f"harmless: R is {search.at(far).value:.2f} at the maximum strength")
     elif reach is not None:
         notes.append(f"R {upper:g} cannot be reached: it is {reach:.3f} at the maximum strength")
     if search.is_mildest(mild) and search.at(mild).value < lower - search.close:
@@ -138,7 +139,7 @@ def calibrate_entry(
 
 
 def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
-    """Return a corruption with a known range."""
+    """Return a corruption with a range that has already been found."""
     lower, upper, note = strengths.lower, strengths.upper, strengths.note
     entry = scale.between(lower.strength, upper.strength)
     if not scale.by_severity:

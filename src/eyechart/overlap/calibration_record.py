@@ -51,7 +51,7 @@ class CalibrationContent:
 
 
 class CalibrationRecord:
-    """The JSON file, to which corruptions are added one at a time; `settings` are its inputs."""
+    """The JSON file, to which corruptions are added one at a time; `settings` are the inputs."""
 
     def __init__(self, out: Path, settings: CalibrationFacts) -> None:
         self.path = record_path(out)

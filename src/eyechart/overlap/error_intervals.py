@@ -54,7 +54,7 @@ class StudyErrors:
 def resample_errors(
     folder: Path, table: AccuracyTable, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
 ) -> StudyErrors | None:
-    """Return bootstrap errors for a study folder, or None if it has no single predictions."""
+    """Return bootstrap errors of a study; None if its folder has no individual predictions."""
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None
@@ -64,7 +64,7 @@ def resample_errors(
 
 
 def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, Interval]:
-    """Return intervals of the standard deviation and of the range of the single models' means."""
+    """Return intervals of the standard deviation and range of the single-corruption models' mCE."""
     means = np.stack(
         [
             drawn.corruption_errors(

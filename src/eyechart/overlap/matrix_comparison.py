@@ -27,7 +27,7 @@ class MatrixAgreement:
         interval: 95 % interval of `rank`, from a bootstrap over corruptions.
         linear: Pearson's correlation.
         difference: Mean absolute difference.
-        shift: Mean of the second matrix minus the first.
+        shift: Mean of the second matrix minus mean of the first.
     """
 
     corruptions: tuple[str, ...]

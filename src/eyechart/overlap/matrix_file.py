@@ -59,7 +59,7 @@ def write_matrix(
 ) -> None:
     """Write the matrix as a file for `read_matrix`, at full precision.
 
-    `selected`: corruptions that a benchmark keeps, which are marked in an additional column.
+    `selected`: corruptions selected for a benchmark, which are marked in an additional column.
     """
     rows = [["", *matrix.names, *([] if selected is None else [SELECTED])]]
     for name, row in zip(matrix.names, matrix.scores, strict=True):

@@ -31,7 +31,7 @@ EXACT = 2**24
 
 @dataclass(frozen=True, eq=False)
 class OverlapIntervals:
-    """Overlaps with percentile intervals from `low` to `high`, each (n, n).
+    """Overlaps with percentile intervals from `low` to `high`; all have the shape (n, n).
 
     The interval is [0, ∞) if an overlap is undetermined in too many replicates; `undetermined` is
     the fraction of these replicates. `seed_deviation` is the sample standard deviation over seeds,

@@ -74,8 +74,12 @@ class CalibrationSettings:
     `steps` is the number of evaluations for each end of the range once it is bracketed.
     """
 
-    lower: Annotated[float, Option(help="R at the mild end of the range.", group=GROUP)] = 0.95
-    upper: Annotated[float, Option(help="R at the strong end of the range.", group=GROUP)] = 0.5
+    lower: Annotated[
+        float, Option(help="Fraction of clean accuracy kept at the mild end.", group=GROUP)
+    ] = 0.95
+    upper: Annotated[
+        float, Option(help="Fraction of clean accuracy kept at the strong end.", group=GROUP)
+    ] = 0.5
     max_images: Annotated[
         int, Option(help="Maximum number of images (class-balanced subset).", group="Data")
     ] = 2000

@@ -48,7 +48,7 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class TestJob:
-    """Test of all models with a seed on one corruption, or on clean images if `entry` is None."""
+    """Test of all models of a seed on one corruption, or on clean images if `entry` is None."""
 
     seed: int
     entry: Entry | None
@@ -227,7 +227,7 @@ def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
 
 
 class Tester:
-    """Runs the tests of a study on a device, keeping the models with the current seed loaded."""
+    """Runs the tests of a study on a device, keeping the models of the current seed loaded."""
 
     def __init__(
         self, study: OverlapStudy, data: LabeledImages, device: torch.device, out: Path
@@ -269,7 +269,7 @@ class Tester:
         step(len(wanted), "")
 
     def _look_at(self, seed: int) -> None:
-        """Find the networks with this seed, and a digest that identifies each of them."""
+        """Find the networks trained with this seed, and a digest that identifies each of them."""
         if seed == self.seed:
             return
         self.seed, self.models = seed, {}

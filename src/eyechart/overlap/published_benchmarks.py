@@ -22,7 +22,7 @@ COVERAGE = {"imagenet-c": "noc-table1-imagenet-c", "imagenet-noc": "noc-table1-i
 
 
 def published_balance(suite: str) -> Balance:
-    """Return a suite's balance in relative errors, as printed in Tables 2 and 7, or 2 and 8."""
+    """Return a suite's balance in relative errors, as printed in Table 2 and in Table 7 or 8."""
     table = _table(BALANCE, suite)
     rows = {row.model: row for row in table.models}
     # The printed means, not the means of the printed (rounded) errors.

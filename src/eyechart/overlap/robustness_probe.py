@@ -42,7 +42,7 @@ class Robustness:
 
 
 def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
-    """Return R from the numbers of images classified correctly both times, or only once.
+    """Return R from how many images are classified correctly clean and corrupted, or only as one.
 
     The interval over images is computed for the logarithm of a ratio of paired proportions.
 
@@ -98,7 +98,7 @@ class RobustnessProbe:
         return self.clean_right / len(self.images)
 
     def robustness(self, scale: StrengthScale, strength: float) -> Robustness:
-        """Return R with every image corrupted at this strength and by its own random numbers."""
+        """Return R at this strength, with separate random numbers for each image."""
         right = self._right(scale, strength)
         # One transfer from the device for both counts.
         counts = torch.stack([(self.clean & right).sum(), right.sum()]).tolist()

@@ -27,7 +27,7 @@ NARROWEST = 0.01
 """Minimum width of a range of severities."""
 
 FARTHEST = {"thickness": 0.5}
-"""Fraction of the image side at which a length has its maximum effect; 1 for other lengths."""
+"""Fraction of the image side at which each length has its maximum effect; 1 if not listed."""
 
 
 @dataclass(frozen=True)

@@ -121,11 +121,11 @@ class HumanComparison(Record):
     mrsi: Estimate
     """Model robustness superiority index: fraction of the model's area above the human curve."""
     scenario: str
-    """Who is ahead according to a bootstrap test along both curves, or insufficient data."""
+    """Who is ahead by a bootstrap test along both curves, or that the data are insufficient."""
     needed: str = ""
     """What would decide an inconclusive comparison, such as a number of images; "" if decided."""
     lead_limits: Ends
-    """Upper 95 % limits of the area by which humans, and by which the model, are ahead."""
+    """Upper 95 % limits of two areas: where humans are ahead, and where the model is ahead."""
     corrected_for_chance: bool
     """Whether both curves are corrected for chance."""
     areas: Areas
@@ -135,7 +135,7 @@ class HumanComparison(Record):
     significant: tuple[Lead, ...]
     """Ranges of Δv in which the 83 % bands do not overlap (the published rule)."""
     tested: tuple[Lead, ...]
-    """Ranges of Δv in which one curve is ahead according to the test behind `scenario`."""
+    """Ranges of Δv in which one curve is ahead according to the test used for `scenario`."""
     p_humans: float
     """P-value for humans being ahead at any Δv, corrected for the number of corruptions."""
     p_model: float

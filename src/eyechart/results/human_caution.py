@@ -44,10 +44,13 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
 
 @cache
 def packaged_areas() -> dict[str, float]:
-    """Return the packaged reference's areas with the paper's estimator, for corruptions in the paper."""
+    """Return the packaged reference's areas under the paper's corruptions, by its estimator."""
     reference = find_reference(PACKAGED[0])
     # Only the areas are needed, no intervals.
-    curves = {name: reference.curve(name, estimator=PAPER_ESTIMATOR, n_bootstrap=1) for name in implied_areas()}
+    curves = {
+        name: reference.curve(name, estimator=PAPER_ESTIMATOR, n_bootstrap=1)
+        for name in implied_areas()
+    }
     return {name: curve.area for name, curve in curves.items() if curve is not None}
 
 

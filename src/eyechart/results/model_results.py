@@ -77,7 +77,7 @@ class CorruptionResults(Scored):
     """
 
     unmeasurable: int
-    """Number of samples without a visual change."""
+    """Number of samples whose visual change cannot be measured."""
     error: Estimate | None
     """Error rate over all samples; null without labels."""
     clean_error: Estimate | None
@@ -85,7 +85,7 @@ class CorruptionResults(Scored):
     computed_scores: Mapping[str, Estimate] = Field(default_factory=dict)
     """Scores that the registry computes from the predictions, by name: top5_accuracy, ece."""
     error_by_severity: Mapping[str, float]
-    """Error rate at each published severity, if the corruption has them."""
+    """Error rate at each published severity; empty if the corruption has none."""
     accuracy: PropertyResults | None
     """Results for the accuracy of predictions; null without labels."""
     consistency: PropertyResults | None
@@ -180,7 +180,7 @@ class ClassResults(Record):
     instead: str
     """The most frequent incorrect prediction; "" if there is none."""
     instead_share: float | None
-    """Fraction of this class's incorrect predictions that are `instead`; null if there are none."""
+    """Fraction of incorrect predictions that equal `instead`; null if there are none."""
 
 
 class SpaceResults(Scored):

@@ -53,7 +53,7 @@ class Rankings:
 def rank_in_ways(
     subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
 ) -> Rankings:
-    """Return rankings of the same models by several scores, each higher- or lower-is-better."""
+    """Return rankings by several scores; each score comes with whether higher is better."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
     changes = [
         (one, two, swap)
@@ -87,7 +87,7 @@ class Discrete:
 
 
 def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
-    """Return how rankings by ImageNet-C and VCR differ; None unless both have runs."""
+    """Return how rankings by ImageNet-C and VCR differ; None unless there are runs of both."""
     fixed = [board for board in boards if board.suite in WITH_LEVELS]
     continuous = next((board for board in boards if board.suite == "vcr"), None)
     if not fixed or continuous is None:
@@ -195,7 +195,7 @@ def _common_space(boards: Sequence[Board], space: str | None) -> str:
 def _of(
     board: Board, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
-    """Return a score for some models, errors converted to accuracy; empty if a model lacks it."""
+    """Return a score of these models, errors as accuracies; empty if any model lacks it."""
     keys = {name: (name, space, corruption, score) for name in models}
     if not all(key in board.scores for key in keys.values()):
         return {}

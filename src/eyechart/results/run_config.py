@@ -88,7 +88,7 @@ class RunConfig(Plan, ComparisonSettings):
     eyechart: str
     """Version of eyechart that made the predictions."""
     ruler_version: int = 1
-    """Version of the ruler that measured visual change; versions give different values."""
+    """Version of the ruler that measured visual change; values of different versions differ."""
     stimulus: str
     """How images were resized and cropped."""
     clean: int | str | None = ""
@@ -108,7 +108,7 @@ class RunConfig(Plan, ComparisonSettings):
     models: Mapping[str, str]
     """Digest of the weights and the precision of each model, by name."""
     testset: str
-    """Digest of the given test set; "" if the settings determine the samples."""
+    """Digest of the test set, if one was given; "" if samples follow from the settings."""
     humans: str | tuple[str, ...] | None = field()
     """Human references in order of precedence; null for none."""
     similar: tuple[str, ...] = (PUBLISHED,)

@@ -19,7 +19,7 @@ from eyechart.testsets.coverage import CorruptionCoverage
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One finished `eyechart evaluate`: its results, and every score with bootstrap replicates."""
+    """A finished run of `eyechart evaluate`: its results, and all scores with their replicates."""
 
     folder: Path
     results: Results

@@ -127,7 +127,7 @@ class HumanExperiment(Record):
     accuracy: HumanCurve | None
     """Curve of correct responses; null if there is none."""
     consistency: HumanCurve | None
-    """Curve of responses that equal the one for the clean image; null if there is none."""
+    """Curve of responses that equal the response to the clean image; null if there is none."""
     tested: bool = False
     """Whether similarity to other corruptions was tested."""
     evidence: str = ""
@@ -224,7 +224,7 @@ class Results(Record):
         return self._folder
 
     def kept_in(self, folder: Path) -> "Results":
-        """Return a copy of the results that refers to their run folder."""
+        """Return a copy of the results that refers to this run folder."""
         results = self.model_copy()
         results._folder = folder
         return results

@@ -195,7 +195,7 @@ def _fold(
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
     is_other = ~is_held & ~copies
     if not len(held_out):
-        raise UsageError(f"There are no test images of what {name!r} holds out.")
+        raise UsageError(f"There are no test images of {name!r}, which is held out.")
     familiar = _familiar(
         kinds, held_out, is_other & kinds.to_test if split else is_other, name, seed
     )

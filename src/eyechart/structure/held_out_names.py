@@ -85,7 +85,7 @@ def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
 
 
 def hold_published(kinds: HoldoutImages) -> HeldOut:
-    """Return those of the 50 subclasses held out by the ICONS-50 authors that the images have.
+    """Return the subclasses held out by the ICONS-50 authors that exist among the images.
 
     Notes list the subclasses found under another name, and the missing ones.
     """

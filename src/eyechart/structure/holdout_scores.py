@@ -176,7 +176,7 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
 
 
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
-    """Return the mean over folds, which are also resampled, in the same way for all means."""
+    """Return the mean over folds; its interval also resamples folds, identically for all means."""
     n_folds = len(estimates)
     # The same draw of folds for held-out and familiar images keeps their difference paired.
     folds = draw_units(n_folds, n_folds, N_BOOTSTRAP, (n_folds, FOLDS))

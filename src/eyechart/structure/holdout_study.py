@@ -31,8 +31,8 @@ from eyechart.training.training_loop import Training, new_network, train
 class HoldoutStudy:
     """Definition of a hold-out study.
 
-    `kind` is "style" or "subclass", `network` is the architecture. `seeds`: one network is trained
-    with each in every fold; the recipe's seed is ignored. `normalize`: whether images are
+    `kind` is "style" or "subclass", `network` is the architecture. In every fold, one network is
+    trained for each of the `seeds`; the recipe's seed is ignored. `normalize`: whether images are
     standardized to mean 0 and standard deviation 1. `notes`: sentences for readers of the results.
     """
 

@@ -148,7 +148,7 @@ class SubclassSettings(HoldoutSettings):
     arch: Annotated[
         str | None,
         Option(
-            help=f"As for structure style; by default {HOLDOUT_NETWORK}, or {CIFAR100_NETWORK} for"
+            help=f"Network to train; by default {HOLDOUT_NETWORK}, or {CIFAR100_NETWORK} for"
             " CIFAR-100.",
             group="Models",
         ),
@@ -293,7 +293,7 @@ class SuperclassSettings:
             "by default the model's published accuracy.",
             group="Models",
             is_advanced=True,
-            metavar="MODEL=SHARE",
+            metavar="MODEL=ACCURACY",
         ),
     ] = ()
     device: Device = "cpu"
@@ -301,7 +301,7 @@ class SuperclassSettings:
 
     @property
     def accuracies(self) -> dict[str, float]:
-        """The accuracy on ImageNet-1K set for each model."""
+        """The accuracy on ImageNet-1K that the user gave for each model."""
         by_model: dict[str, float] = {}
         for text in self.imagenet_accuracy:
             # At the last "=", because the name of a model may contain one.
@@ -312,8 +312,8 @@ class SuperclassSettings:
                 accuracy = math.nan
             if not 0 <= accuracy <= 1:
                 raise UsageError(
-                    f"imagenet-accuracy must be MODEL=SHARE with an accuracy from 0 to 1, such as"
-                    f" timm:resnet50=0.77, got {text!r}."
+                    f"imagenet-accuracy must be MODEL=ACCURACY with an accuracy from 0 to 1, such"
+                    f" as timm:resnet50=0.77, got {text!r}."
                 )
             if name not in self.models:
                 raise unknown_name("model", name, self.models)

@@ -26,7 +26,7 @@ class AccuracyEstimate(Record):
     """An accuracy, or a difference between two accuracies, with its intervals."""
 
     value: float
-    """Value as a ratio."""
+    """Value as a fraction."""
     interval: Interval
     """95 % interval."""
     narrow_interval: Interval

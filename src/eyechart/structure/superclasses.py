@@ -283,7 +283,7 @@ def _bare(
 
 
 def _at_most(images: Sequence[ListedImage], most: int | None) -> list[ListedImage]:
-    """Return at most `most` images per synset, chosen by names only."""
+    """Return at most `most` images per synset, chosen by their file names."""
     if most is None:
         return list(images)
     taken: Counter[str | None] = Counter()

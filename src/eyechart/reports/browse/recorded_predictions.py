@@ -112,7 +112,10 @@ class RecordedPredictions:
         return results
 
     def predictions(self, corruption: str, model: str, space: str) -> NamedPredictions:
-        """Return a model's predictions in a label space, or in its first one if it lacks it."""
+        """Return a model's predictions in a label space.
+
+        If the model has no scores in this space, its first label space is used instead.
+        """
         spaces = self.model(model).spaces
         return self._named[corruption, model, space if space in spaces else next(iter(spaces))]
 
@@ -133,7 +136,7 @@ class RecordedPredictions:
         return self.samples[corruption].slice(self.index(corruption, row), 1)
 
     def clean_sample(self, image: str) -> pa.Table | None:
-        """Return the clean sample of an image, or None."""
+        """Return the clean sample of an image; None if the run has none."""
         if not self.has_clean:
             return None
         clean = self.samples[CLEAN]

@@ -23,7 +23,7 @@ APART, SPREAD = 4, 0.6
 
 @planned
 def plan_main_scores(report: Report) -> Planned:
-    """Return a figure for each part in which any corruption has a score."""
+    """Return a figure for each part of the report in which any corruption has a score."""
     for part in report.parts:
         main = main_score(part)
         if not main.corruptions:

@@ -11,7 +11,7 @@ Named = Sequence[tuple[str, Balance]]
 
 
 def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
-    """Return a table for each direct test (Table 1 of the paper); `tests` has suites and tests."""
+    """Return a table for each direct test (Table 1 of the paper), given pairs of suite and test."""
     parts = []
     for suite, test in tests:
         mean, standard = test.means

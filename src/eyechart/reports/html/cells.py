@@ -33,12 +33,12 @@ def style_of(score: Score, is_short: bool = False) -> Style:
 
 
 def delta(value: float) -> str:
-    """Return a visual change, or another number with as many decimals."""
+    """Return a visual change as text, or another number with the same number of decimals."""
     return _typeset(delta_v_text(value))
 
 
 def percent(value: float) -> str:
-    """Return a fraction in whole percent."""
+    """Return a fraction as text, in whole percent."""
     return _typeset(percent_text(value))
 
 
@@ -53,7 +53,7 @@ def count(value: float) -> str:
 
 
 def chance(value: float) -> str:
-    """Return a p-value."""
+    """Return a p-value as text."""
     return _typeset(p_value_text(value))
 
 

@@ -11,10 +11,10 @@ from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER
 
 SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
-"""Longest sides in px with JPEG qualities; the finest that fits is used."""
+"""Maximum sides in px with JPEG qualities; the first pair with which all images fit is used."""
 
 Key = tuple[int, str]
-"""The index of a run and a file's name."""
+"""Key of an image: the index of its run, and its file name."""
 
 
 def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[Key, str]:

@@ -118,7 +118,7 @@ def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
 
 
 def _home(main: MainScore, score: Score) -> str:
-    """Return the label space of an overall score; human responses exist in only one."""
+    """Return the label space in which a score is shown; human responses exist in only one."""
     return ENTRY16 if HUMANS in score.needs else main.space
 
 

@@ -46,7 +46,7 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 
 
 def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield tables of score bounds over all possible curves outside the observed ranges."""
+    """Yield tables of the lowest and highest scores that are possible given the observed ranges."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         # With many models the page keeps the bounds of accuracy only, to stay small.

@@ -39,7 +39,7 @@ BADGES = {
     (False, True): ("ahead", "ahead of humans"),
     (True, True): ("mixed", "partly behind and partly ahead of humans"),
 }
-"""Tone and badge. Keys: whether humans lead significantly anywhere, whether the model does."""
+"""Tone and badge, by whether humans and whether the model lead significantly anywhere."""
 
 MIN_ERROR = 0.01
 """Minimum error rate for a corruption to be mentioned."""
@@ -239,7 +239,7 @@ def _caution(part: Part) -> str:
 def human_scores(
     numbers: Numbers, part: Part, model: ModelEntry, space: str, letter: str
 ) -> Iterator[HumanScores]:
-    """Yield how a model compares with humans under each corruption that counts."""
+    """Yield how a model compares with humans under each corruption that means include."""
     scores = model.space(space)
     for corruption, results in ({} if scores is None else scores.corruptions).items():
         humans = results.properties[letter].humans if letter in results.properties else None

@@ -31,7 +31,10 @@ LOOKALIKES = {"noise": "noises", "blur": "blurs"}
 
 @dataclass(frozen=True)
 class RatePoint:
-    """The rate in one condition or bin; `delta_v` is low, middle and high, `ends` its interval."""
+    """The rate in one condition or bin.
+
+    `delta_v`: low, middle and high visual change. `ends`: confidence interval of the rate.
+    """
 
     delta_v: tuple[float, float, float]
     rate: float

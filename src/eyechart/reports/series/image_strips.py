@@ -24,9 +24,10 @@ class StripPrediction:
 
     @property
     def verdict(self) -> str:
-        """Either "right" or "wrong"; without a label, "same" or "other" than the clean one.
+        """The outcome: "right", "wrong", "same", "other" or "unknown".
 
-        It is "unknown" if there is neither a label nor a prediction for the clean image.
+        Without a label, it is "same" if the prediction equals the one for the clean image, else
+        "other"; without a prediction for the clean image either, it is "unknown".
         """
         if self.prediction.correct is not None:
             return "right" if self.prediction.correct else "wrong"

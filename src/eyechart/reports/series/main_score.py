@@ -50,7 +50,7 @@ class HumanArea:
 
 @dataclass(frozen=True, eq=False)
 class MainScore:
-    """The score of a part's models: `overall`, and `score` under every corruption.
+    """The main scores of a part: `overall`, and `score` under every corruption.
 
     `score` is None if no corruption has one. `space`: its label space.
     """

@@ -1,6 +1,6 @@
-"""Errors relative to a baseline (CE, mCE), against clean errors, and at each severity.
+"""Errors of models: relative to a baseline (CE, mCE), over clean errors, and at each severity.
 
-Selects models, corruptions and label spaces; charts, figures and tables draw them.
+This module selects models, corruptions and label spaces; charts, figures and tables draw them.
 """
 
 from collections.abc import Mapping, Sequence

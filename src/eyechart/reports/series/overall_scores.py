@@ -1,4 +1,4 @@
-"""Overall scores of a test, the corruptions they average, and marks for training corruptions."""
+"""Overall scores of a test, the corruptions they average, and marks for corruptions trained on."""
 
 from collections.abc import Iterable
 

@@ -85,7 +85,7 @@ def overlap_titles(names: Sequence[str]) -> list[str]:
 
 
 def overlap_labels(names: Sequence[str]) -> list[str]:
-    """Return unique names of corruptions for sentences, or else their full names."""
+    """Return names of corruptions for sentences; full names if shorter ones are not unique."""
     # The shortest form in which all names differ is used.
     labels = [corruption_words(name) for name in names]
     if len(set(labels)) < len(labels):
@@ -117,7 +117,7 @@ def overlap_in_words(overlap: OverlapPanel) -> str:
 
 
 def _highest(overlap: OverlapPanel, names: Sequence[str]) -> tuple[float, str, str] | None:
-    """Return the highest score between two of these corruptions, and which two, or None."""
+    """Return the highest score and its two corruptions; None if all scores are undetermined."""
     at = {name: index for index, name in enumerate(overlap.names)}
     known = []
     for one, two in combinations(names, 2):

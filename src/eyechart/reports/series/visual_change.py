@@ -19,7 +19,7 @@ FIXED, CONTINUOUS = WITH_LEVELS, ("vcr",)
 
 @dataclass(frozen=True)
 class Spread(OfCorruption):
-    """One corruption's Δv in one test set; `run` is the index of its run in the report."""
+    """Distribution of Δv under one corruption in one test set; `run` is the index of its run."""
 
     suite: str
     corruption: str

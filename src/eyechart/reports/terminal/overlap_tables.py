@@ -68,7 +68,7 @@ def _range(low: float, high: float) -> str:
 
 
 def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
-    """Return a row per pair of corruptions for a file: score, interval, deviation over seeds."""
+    """Return rows for a CSV file, one per pair: score, interval, standard deviation over seeds."""
     rows = [["one", "two", "overlap", "low", "high", "seed_deviation", "undetermined_share"]]
     names = intervals.matrix.names
     for one, two in combinations(range(len(names)), 2):
@@ -119,7 +119,7 @@ def balance_table(balance: "Balance") -> Table:
 
 
 def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
-    """Return a row for each corruption error and mean for a file, as ratios, not in percent."""
+    """Return rows for a CSV file: each corruption error and mean, as a ratio, not in percent."""
     form = "relative" if balance.relative else "plain"
     start = [name, form, balance.baseline.name]
     rows = []

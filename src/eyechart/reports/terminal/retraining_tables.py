@@ -101,7 +101,10 @@ def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """One score before and after retraining. `is_better`: significantly, with Holm's correction."""
+    """One score before and after retraining.
+
+    `is_better`: whether it improved significantly, with Holm's correction.
+    """
 
     before: float
     after: float

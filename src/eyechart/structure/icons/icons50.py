@@ -42,7 +42,7 @@ belong to those who drew it: do not redistribute the images.
 
 
 def import_icons50(source: Path, out: Path, progress: Progress) -> int:
-    """Write ICONS-50 to class folders, with a list of styles and subclasses; count the icons."""
+    """Write ICONS-50 to class folders and a list; return the number of icons."""
     check_folder(out, SETTINGS)
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")

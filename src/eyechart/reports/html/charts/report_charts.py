@@ -19,7 +19,7 @@ from eyechart.reports.series.report import Report
 
 
 def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
-    """Return the charts of a report with unique ids; `overlap` belongs to a benchmark, if known."""
+    """Return the charts of a report, including the heat map of `overlap`, with unique ids."""
     return tuple(_with_own_ids(_charts(report, overlap)))
 
 
