@@ -99,6 +99,6 @@ class CurveSettings:
             typed=str,
         ),
     ] = "uniform"
-    n_bootstrap: Annotated[int, Option(help="Number of bootstrap replicates.", group=GROUP)] = (
-        N_BOOTSTRAP
-    )
+    n_bootstrap: Annotated[
+        int, Option(help="Number of bootstrap replicates.", group=GROUP, is_advanced=True)
+    ] = N_BOOTSTRAP

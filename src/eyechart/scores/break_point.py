@@ -69,6 +69,8 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     drawn = _first_below(curve.refits(GRID), (curve.lefts + chance) / 2, limit)
     factor = small_sample_factor(n_units)
     intervals = [_interval(drawn, value, level, factor, limit) for level in LEVELS]
+    if np.isfinite(value):
+        intervals = [_with_gap(curve, float(value), ends) for ends in intervals]
     known = np.where(np.isinf(drawn), np.nan, drawn)
     point = BreakPoint(
         value=float(value) if np.isfinite(value) else float("nan"),
@@ -85,6 +87,20 @@ def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatA
     is_below = values <= levels
     first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
     return np.where(first <= limit, first, np.inf)
+
+
+def _with_gap(curve: Curve, value: float, ends: tuple[float, float]) -> tuple[float, float]:
+    """Return an interval that contains the unobserved range in which a break point lies, if any.
+
+    Within that range any place is possible.
+    """
+    starts = [0.0, *(end for _, end in curve.observed)]
+    stops = [*(start for start, _ in curve.observed), 1.0]
+    low, high = ends
+    for start, stop in zip(starts, stops, strict=True):
+        if start < value < stop:
+            return min(low, start), max(high, stop)
+    return ends
 
 
 def _interval(
