@@ -1,8 +1,8 @@
-// One request to the server. What goes over the wire is in wire.ts; no retries here: see retry.ts.
+// Send one request to the server. Messages are declared in wire.ts; retry.ts handles retries.
 
 import type { Problem } from "./wire";
 
-/** An error reply: its code, its message, and after how many ms to retry if the server said so. */
+/** An error reply: its code, its message, and the delay before a retry in ms, if given. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,

@@ -1,4 +1,4 @@
-// The response buttons: a grid of categories, or two. The last one pressed counts.
+// The response buttons: a grid of categories, or two buttons. The last one pressed counts.
 
 import { make } from "./dom";
 import { icon } from "./icons";

@@ -24,7 +24,7 @@ export function scale(
   return Math.min(crisp, across, down);
 }
 
-/** A row of `count` images of one side, in pixels, with gaps of `gap` between them. */
+/** Draws a row of `count` square images with this side and gap between them, in pixels. */
 export class Easel {
   readonly canvas: HTMLCanvasElement;
   private readonly context: CanvasRenderingContext2D;

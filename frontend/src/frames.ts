@@ -114,7 +114,7 @@ export class PhaseClock<Name extends string> {
     this.confirm(this.drawn + frames * this.period);
   }
 
-  /** End the current phase with the next frame, whatever its duration. */
+  /** End the current phase with the next frame, regardless of its duration. */
   hurry(): void {
     this.hurried = true;
   }

@@ -1,5 +1,5 @@
 // Sixteen silhouettes, drawn for this page on a field of 64 × 64. The first path of an icon is
-// filled with the text color, those after it with the background color ("cut").
+// filled with the text color, the others with the background color ("cut").
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 

@@ -14,7 +14,7 @@ export function withAlpha(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
 
 /** Return a square image that is already decoded. */
 export function imageFrom(bytes: ArrayBuffer, side: number): Promise<ImageBitmap> {
-  if (bytes.byteLength !== side * side * 3) throw new Error("received an image of another size");
+  if (bytes.byteLength !== side * side * 3) throw new Error("received an image of the wrong size");
   const image = new ImageData(withAlpha(new Uint8Array(bytes)), side, side);
   return createImageBitmap(image, { premultiplyAlpha: "none", colorSpaceConversion: "none" });
 }

@@ -1,4 +1,4 @@
-// Small values that survive a reload, in whatever storage the browser allows, and random ids.
+// Small values that survive a reload, in the best storage that the browser allows; random ids.
 
 type Shelf = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 

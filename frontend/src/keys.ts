@@ -36,7 +36,7 @@ function plain(code: string): string {
   return code.replace(/^(Digit|Key)/, "");
 }
 
-/** Return the label of a key here, or that of an English keyboard. */
+/** Return a function from a key's code to its label, on this keyboard or else an English one. */
 async function printedKeys(): Promise<Printed> {
   const keyboard = (navigator as { keyboard?: { getLayoutMap?: () => Promise<LayoutMap> } })
     .keyboard;
@@ -48,7 +48,7 @@ async function printedKeys(): Promise<Printed> {
   }
 }
 
-/** Return the index of an event's key among some codes, or −1. */
+/** Return the index of an event's key among some codes; −1 if it is none of them. */
 export function placeOf(event: KeyboardEvent, codes: readonly string[]): number {
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return -1;
   if (event.code !== "") return codes.indexOf(event.code);

@@ -59,7 +59,7 @@ export class ResponseQueue {
       return reply;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 401) throw error;
-      // Expired, of an unknown session, or already responded to: retrying would change nothing.
+      // The trial expired, has a response or is unknown: retrying would change nothing.
       await this.forget(pending);
       return null;
     }

@@ -1,5 +1,5 @@
-// What is shown while waiting for the server: nothing at first, then that it takes time, and
-// whether the connection is lost.
+// What is shown while waiting for the server: nothing at first, then a note that it takes time, or
+// that the connection is lost.
 
 import type { World } from "./steps";
 import { make } from "./dom";

@@ -30,8 +30,8 @@ export function settled(tick: (timestamp: number) => void): void {
   requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(tick)));
 }
 
-// The server accepts at most an hour, which a tab left open can exceed; the resolution is that of
-// a browser's clock.
+// The server accepts at most an hour, which a tab left open can exceed; the resolution equals
+// a browser clock's.
 const HOUR = 3_600_000;
 
 export function tenths(value: number): number {

@@ -2,7 +2,7 @@
 
 export type Ids = Record<string, string>;
 
-/** What the server declares of a recruiter: the ids in the address, and which is the participant's. */
+/** The server's declaration of a recruiter: ids in the address, and which is the participant's. */
 export interface Declared {
   parameters: readonly string[];
   person: string;

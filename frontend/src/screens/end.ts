@@ -1,4 +1,4 @@
-// The end: debriefing, the code, and the way back; `back` is the label of that button.
+// The last pages: debriefing, the code, and a button back to the platform, labeled `back`.
 
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
@@ -69,7 +69,7 @@ function contact(study: StudyInfo): string {
 export function debrief(study: StudyInfo, state: SessionState, back: string): Page {
   return lastPage("debrief", () =>
     sheet("Thank you!", [
-      note("Every response has arrived. This is what it was about:"),
+      note("All of your responses have arrived. This is what the study was about:"),
       make("div", { class: "prose" }, ...ABOUT[study.kind].map(note)),
       codeBox("Participant code", state.participant, "participant"),
       note(contact(study)),

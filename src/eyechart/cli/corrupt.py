@@ -48,8 +48,8 @@ class CorruptSettings:
     stimulus: Annotated[
         str | None,
         Option(
-            help="Resize first: 224 or another side, WIDTHxHEIGHT, or native (default; 224 for"
-            " --layout imagenet-c).",
+            help="Resize images first: 224 or another side, WIDTHxHEIGHT, or native (default; 224"
+            " for --layout imagenet-c).",
             group="Data",
         ),
     ] = None
@@ -90,7 +90,7 @@ class CorruptSettings:
     ] = None
     frost_textures: Annotated[
         Path | None,
-        Option(help="Folder of frost textures for frost.", group="Corruptions"),
+        Option(help="Folder of textures for the corruption frost.", group="Corruptions"),
     ] = None
     seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0
     device: Device = "cpu"
@@ -114,7 +114,7 @@ class CorruptSettings:
     ] = None
     format: Annotated[
         str | None,
-        Option(help="png or jpeg; png unless --layout is imagenet-c.", group="Output"),
+        Option(help="Format: png or jpeg; png unless --layout is imagenet-c.", group="Output"),
     ] = None
     jpeg_quality: Annotated[
         int | None,

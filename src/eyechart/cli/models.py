@@ -34,7 +34,7 @@ class CheckedModels(LoadingSettings):
     models: Annotated[
         tuple[str, ...],
         Option(
-            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card (.yaml).",
+            help="Model: timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a .yaml card.",
             group="Models",
             metavar="MODEL...",
             is_argument=True,

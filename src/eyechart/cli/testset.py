@@ -22,7 +22,7 @@ app = CommandLine(help="Draw, describe and render test sets.")
 HEIGHT = "▁▂▃▄▅▆▇█"
 
 Manifest = Annotated[
-    Path, typer.Argument(metavar="FILE", parser=folder_or_file, help="A test set.")
+    Path, typer.Argument(metavar="FILE", parser=folder_or_file, help="A test set (.parquet).")
 ]
 
 
@@ -44,7 +44,7 @@ def make(
         typer.Option(
             metavar="FILE",
             parser=folder_or_file,
-            help="A .parquet file.",
+            help="Test set to write (.parquet).",
             rich_help_panel="Output",
         ),
     ] = Path("testset.parquet"),

@@ -26,7 +26,7 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 WORTH_A_LOOP = 512
-"""Words per image above which NumPy, image by image, is faster than torch on the whole batch."""
+"""Random words per image above which NumPy on single images is faster than torch on a batch."""
 
 Words = NDArray[np.uint64]
 
@@ -61,7 +61,7 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
 
 
 def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor]:
-    """Run the ten rounds in place.
+    """Run Philox's ten rounds in place.
 
     torch has no unsigned 64-bit products, so large ones wrap to negative values; shifting and
     masking still gives the correct halves. Low halves keep their high bits until the next mask.
@@ -82,7 +82,7 @@ def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor
 
 
 def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
-    """Run the ten rounds on the CPU, where NumPy's calls cost half as much as torch's."""
+    """Run Philox's ten rounds on the CPU, where NumPy's calls cost half as much as torch's."""
     c0, c1, c2, c3 = words
     spare0, spare1 = np.empty_like(c0), np.empty_like(c0)
     mask, half = np.uint64(MASK32), np.uint64(32)
@@ -313,7 +313,7 @@ def _poisson_guide(photons: float) -> tuple[NDArray[np.int32], NDArray[np.int32]
 
 
 def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor:
-    """Return the same counts using a guide table and a few steps, which is faster on a CPU."""
+    """Return the same counts as `_poisson_by_search`, by a guide table, faster on a CPU."""
     thresholds, guide = _poisson_guide(photons)
     flat = uniform.flatten().to(torch.int32).numpy()
     row = levels.flatten().to(torch.int32).numpy()

@@ -81,7 +81,7 @@ def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
     "saturate",
     "color",
     Parameter("gain", 0, 50, "factor", "saturation is multiplied by this", clean=1),
-    Parameter("shift", 0, 1, "fraction of full scale", "then this is added", clean=0),
+    Parameter("shift", 0, 1, "fraction of full scale", "added to the result", clean=0),
 )
 def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
     """Change the HSV saturation; gray images are unchanged."""
@@ -201,7 +201,7 @@ def _direction(meaning: str) -> Parameter:
     return Parameter("direction", -1, 1, "sign", meaning, choices=(-1, 1), drawn=True)
 
 
-_SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "how much is added", clean=0)
+_SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "amount added to every value", clean=0)
 
 
 @corruption("noc/brightness", "color", _SHIFT, _direction("1 makes the image lighter, -1 darker"))

@@ -21,7 +21,7 @@ DISK = np.sqrt(121 / np.pi) / 6
 """Scale factor with which a disk of nominal radius 6 has the published disk's area, 121 pixels."""
 
 Offsets = NDArray[np.int64]
-"""(P, 2): rows and columns relative to a center."""
+"""Pixel offsets (P, 2): rows and columns relative to a center."""
 
 GRAY = Parameter("grey", 0, 1, "fraction of full scale", "gray value of the cover", drawn=True)
 

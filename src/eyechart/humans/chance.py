@@ -1,4 +1,4 @@
-"""Correct rates and curves for chance, to compare tasks with different numbers of choices."""
+"""Chance correction of rates and curves, to compare tasks with different numbers of choices."""
 
 from dataclasses import replace
 

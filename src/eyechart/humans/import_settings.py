@@ -33,7 +33,7 @@ class ImportSettings:
     form: Annotated[
         str,
         Option(
-            help=f"{one_of(FORMATS)}: see the docs.",
+            help=f"Format of the tables: {one_of(FORMATS)}; see the docs.",
             group=GROUP,
             flags=("--format",),
         ),

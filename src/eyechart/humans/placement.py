@@ -37,7 +37,7 @@ LEVELS = np.linspace(0, 1, 41)
 
 HUMAN_RULER = DEFAULT_RULER
 """Ruler with which all human responses are placed. There is no placement for other rulers, so
-models cannot be compared with humans by them.
+with them, models cannot be compared with humans.
 """
 
 MEAN_GRAY = 0.4423

@@ -160,7 +160,7 @@ class Reference:
 
     @property
     def parts(self) -> "tuple[Reference, ...]":
-        """A tuple with this reference only, as in a combination of several references."""
+        """A tuple that contains only this reference; combined references have several."""
         return (self,)
 
     def source(self, corruption: str, metric: str = "accuracy") -> "Reference | None":
@@ -419,7 +419,7 @@ def _exported(folder: Path) -> Path:
 
 
 def title(experiment: str) -> str:
-    """Return an experiment's name as written in texts."""
+    """Return an experiment's name as it is written in sentences."""
     return EXPERIMENTS[experiment].title if experiment in EXPERIMENTS else experiment
 
 

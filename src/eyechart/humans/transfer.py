@@ -29,7 +29,7 @@ EXPERIMENTS = {"noise": "uniform_noise", "lowpass": "gaussian_blur"}
 """Maps a published experiment to a corruption in the same class."""
 
 SAME = {"lowpass": "gaussian_blur", "contrast": "contrast"}
-"""Maps a published experiment to the corruption that it showed, apart from color.
+"""Maps a published experiment to the corruption that it showed, in grayscale.
 
 `noise` has no entry, because contrast was reduced to 30 % before the noise was added.
 """
@@ -127,7 +127,7 @@ class SimilarClasses:
         return _has(self.tested, name)
 
     def members_of(self, experiment: str) -> tuple[str, ...]:
-        """Return the corruptions for which an experiment can be used, starting with its own."""
+        """Return the corruptions for which an experiment can be used, first the one it showed."""
         same, corruption_class = SAME.get(experiment), self.find(experiment)
         first = (same,) if same else () if experiment in EXPERIMENTS else (experiment,)
         return tuple(
@@ -278,7 +278,7 @@ def _grown(first: str, names: Sequence[str], pairs: set[frozenset[str]]) -> tupl
 
 
 def _has(members: Iterable[str], name: str) -> bool:
-    """Return whether a corruption or experiment is among the members, with or without suite."""
+    """Return whether a corruption or experiment is among the members, with or without its suite."""
     # Published experiments are looked up by the corruption whose class they belong to.
     names = {name, EXPERIMENTS.get(name, name)}
     # In both directions, because either name may lack its suite.

@@ -1,4 +1,4 @@
-"""Convert the image types that users pass in to one batch tensor, and results back.
+"""Convert the image types that users pass in to one batch tensor, and convert results back.
 
 The result has the type of the input: a tensor keeps its class (such as torchvision's
 tv_tensors.Image), an array stays an array, a PIL image a PIL image and a list a list. Data type,
@@ -28,7 +28,7 @@ Images = OneImage | Sequence[OneImage]
 """The accepted inputs: one image, a batch as a tensor or an array, or a list of images."""
 
 Batch = Tensor
-"""(B, C, H, W), uint8 or float32 in 0…1, C = 1 or 3."""
+"""A batch of images: (B, C, H, W), uint8 or float32 in 0…1, C = 1 or 3."""
 
 Restore = Callable[[Tensor], Any]
 

@@ -51,7 +51,7 @@ class Stimulus:
 
     @property
     def description(self) -> str:
-        """What is done to an image, in a few words."""
+        """A short description of how images are resized and cropped."""
         if self.size is not None:
             width, height = self.size
             return f"resized to {width} × {height} px (width × height), not cropped"
@@ -86,7 +86,9 @@ model uses larger ones.
 """
 
 MUCH_SMALLER = 0.5
-"""An image is much smaller than a stimulus if its shorter side is below this fraction of it."""
+"""An image is much smaller than a stimulus if its shorter side is below this fraction of the
+stimulus's shorter side.
+"""
 
 _SIDES = re.compile(r"([0-9]+)(?:x([0-9]+))?")
 

@@ -31,7 +31,7 @@ _INDICES = {
 }
 
 CATEGORIES = tuple(_INDICES)
-"""In alphabetical order; a category's number is its index here."""
+"""The categories in alphabetical order; a category's number is its index here."""
 
 NONE = -1
 """Value for an ImageNet class in none of the 16 categories, which cover only 207 classes."""

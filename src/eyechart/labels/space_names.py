@@ -1,7 +1,7 @@
 """The names of the label spaces; imports nothing slow, because the command line lists them."""
 
 NATIVE, ENTRY16, NO_LABELS = "native", "entry16", "none"
-"""The dataset's own classes, the 16 categories of the human experiments, or no labels."""
+"""Label spaces: the dataset's classes, the 16 categories of human experiments, or no labels."""
 
 SPACES = (NATIVE, ENTRY16, NO_LABELS)
 SCORED_SPACES = (NATIVE, ENTRY16)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 NETWORKS: "Registry[Callable[[int], nn.Module]]" = Registry("network")
-"""Functions from a number of classes to a network with random weights."""
+"""Functions that take the number of classes and return a network with random weights."""
 
 NETWORKS.add_lazily("resnet9", "eyechart.models.networks:ResNet9")
 NETWORKS.add_lazily("resnet18", "eyechart.models.networks:ResNet18")

@@ -1,4 +1,4 @@
-"""Untrained networks to train from scratch: small ones for 32 and 64 px, and ImageNet's ResNets.
+"""Untrained networks to train from scratch: small ones for small images, and ImageNet's ResNets.
 
 Their names are in `network_registry`. Any image size works, since all of them end in global
 pooling.
@@ -68,9 +68,10 @@ def _step(inner: int, outer: int) -> nn.Sequential:
 
 
 class ResNet9(nn.Module):
-    """Eight convolutions, a linear layer and two skips, for 32 and 64 px; it trains in seconds.
+    """Eight convolutions, a linear layer and two skip connections, for images of 32 and 64 px.
 
-    The architecture follows the fast CIFAR-10 networks of the DAWNBench competition.
+    It trains in seconds. The architecture follows the fast CIFAR-10 networks of the DAWNBench
+    competition.
     """
 
     def __init__(self, classes: int, width: int = 64) -> None:
@@ -129,7 +130,7 @@ class _BasicBlock(_Residual):
 
 
 class ResNet18(nn.Module):
-    """ResNet-18 with a 3×3 stem and no pooling after it, for 32 px."""
+    """ResNet-18 with a 3×3 stem and no pooling after it, for images of 32 px."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -202,17 +203,17 @@ class ImageNetResNet(nn.Module):
 
 
 def imagenet_resnet18(classes: int) -> ImageNetResNet:
-    """Return ResNet-18 with ImageNet's 7×7 stem, for 224 px."""
+    """Return ResNet-18 with ImageNet's 7×7 stem, for images of 224 px."""
     return ImageNetResNet(classes, _BasicBlock, (2, 2, 2, 2))
 
 
 def imagenet_resnet50(classes: int) -> ImageNetResNet:
-    """Return ResNet-50 with ImageNet's 7×7 stem, for 224 px."""
+    """Return ResNet-50 with ImageNet's 7×7 stem, for images of 224 px."""
     return ImageNetResNet(classes, _Bottleneck, (3, 4, 6, 3))
 
 
 class _WideBlock(nn.Module):
-    """Two convolutions after normalization, dropout between them (Zagoruyko, Komodakis, 2016)."""
+    """Two pre-activation convolutions with dropout in between (Zagoruyko, Komodakis, 2016)."""
 
     def __init__(self, inner: int, outer: int, stride: int, dropout: float) -> None:
         super().__init__()
@@ -259,12 +260,12 @@ class WideResNet(nn.Module):
 
 
 def wrn_16_4(classes: int) -> WideResNet:
-    """Return WRN-16-4, a wide ResNet with 16 layers and 4 times the channels, for 32 and 64 px."""
+    """Return WRN-16-4: a ResNet with 16 layers and 4 times the channels, for small images."""
     return WideResNet(classes, depth=16, width=4)
 
 
 def wrn_40_2(classes: int) -> WideResNet:
-    """Return WRN-40-2, a wide ResNet with 40 layers and twice the channels, for 32 and 64 px."""
+    """Return WRN-40-2: a ResNet with 40 layers and twice the channels, for small images."""
     return WideResNet(classes, depth=40, width=2)
 
 
@@ -301,7 +302,7 @@ class _GridLayer(nn.Module):
 
 
 class Multigrid(nn.Module):
-    """The multigrid network, which processes three scales in every layer, for 32 and 64 px."""
+    """The multigrid network, which processes three scales in every layer, for small images."""
 
     def __init__(self, classes: int, width: int = 32, depth: int = 3) -> None:
         super().__init__()

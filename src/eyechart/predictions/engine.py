@@ -31,7 +31,8 @@ class Engine(Protocol):
             task: What to predict.
             items: The remaining work items of the task.
             folder: Folder for part files.
-            advance: Called in the calling process with the number of samples on disk, and messages.
+            advance: Called in the calling process with the number of samples newly written to disk,
+                and a message or "".
         """
 
 

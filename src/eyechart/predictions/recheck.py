@@ -29,7 +29,7 @@ MARGIN = 0.1
 
 
 MOST_CLOSE = 0.1
-"""Maximum fraction of predictions that may differ within the margin; random ones differ more."""
+"""Maximum fraction of predictions that may differ within the margin; a random model exceeds it."""
 
 
 N_REPEATED = 16
@@ -102,7 +102,8 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
 def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) -> None:
     """Predict a few recorded samples again with these models, and compare.
 
-    For models whose identity does not show every change, such as functions, before a run resumes.
+    This check precedes the resumption of a run with models whose identity does not show every
+    change, such as functions.
 
     Raises:
         UsageError: If a model no longer gives its recorded predictions.

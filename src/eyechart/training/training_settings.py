@@ -167,8 +167,8 @@ class RetrainSettings:
     model: Annotated[
         str,
         Option(
-            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for evaluate;"
-            " it must be a torch module.",
+            help="Model: timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as for"
+            " evaluate; it must be a torch module.",
             group="Models",
             metavar="MODEL",
             is_argument=True,

@@ -20,8 +20,8 @@ from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
 MEASURED_PIXELS = 8 * 512 * 512
-"""Numbers of pairs read and of pixels measured at once, so that memory use does not grow with the
-folder and the first results appear early.
+"""Maximum numbers of pairs read and of pixels measured at once. They limit memory use, and make the
+first results appear early.
 """
 
 

@@ -26,7 +26,8 @@ def areas(
     references: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REFERENCE]…", help="geirhos (default), imported files, or study folders."
+            metavar="[REFERENCE]…",
+            help="Human references: geirhos (default), imported files, or study folders.",
         ),
     ] = None,
     *,

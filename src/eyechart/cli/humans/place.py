@@ -1,4 +1,4 @@
-"""`eyechart humans place`: measure the visual change of the published conditions on your images."""
+"""`eyechart humans place`: measure the Δv of published experimental conditions on your images."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ def place_conditions(
         Path, typer.Option(metavar="FILE.csv", parser=folder_or_file, help="File to write.")
     ],
 ) -> None:
-    """Measure the visual change of the published conditions on your images."""
+    """Measure the visual change of published experimental conditions on your images."""
     from eyechart.humans.placement import LEVELS, measure_placements, write_placements
 
     check_file_to_write(out)

@@ -28,7 +28,8 @@ def plot(
         ),
     ],
     reference: Annotated[
-        str, typer.Argument(metavar="[REFERENCE]", help="geirhos or an imported file.")
+        str,
+        typer.Argument(metavar="[REFERENCE]", help="Human reference: geirhos or an imported file."),
     ] = "geirhos",
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Draw a panel per class of similar corruptions.")

@@ -66,7 +66,10 @@ def import_files(settings: ImportSettings, out: ParquetOut) -> None:
 def merge_references(
     references: Annotated[
         list[str],
-        typer.Argument(metavar="REFERENCE…", help="geirhos, imported files, or study folders."),
+        typer.Argument(
+            metavar="REFERENCE…",
+            help="Human references: geirhos, imported files, or study folders.",
+        ),
     ],
     out: ParquetOut,
 ) -> None:

@@ -34,7 +34,8 @@ def similar(
     reference: Annotated[
         str,
         typer.Argument(
-            metavar="REFERENCE", help="geirhos, an imported file, or a same/different study."
+            metavar="REFERENCE",
+            help="Human reference: geirhos, an imported file, or a same/different study.",
         ),
     ],
     a: Annotated[
@@ -45,7 +46,7 @@ def similar(
     *,
     humans: HumanSettings,
     all_pairs: Annotated[
-        bool, typer.Option("--all", help="Compare all pairs (default without names).")
+        bool, typer.Option("--all", help="Compare all pairs (default if no names are given).")
     ] = False,
     out: Annotated[
         Path | None,
@@ -288,7 +289,7 @@ def _judgements_table(results: "list[PairResult]") -> object:
         table.add_column(name, overflow="fold")
     for name in ("responses", "participants", "correct", "95 %", "p pooled", "p part.", "d′"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("said same of same / different", justify="right")
+    table.add_column("“same” responses to same / different", justify="right")
     table.add_column("verdict", no_wrap=True)
     for result in results:
         table.add_row(

@@ -30,7 +30,7 @@ class CalibrationSource(LoadingSettings):
     model: Annotated[
         str,
         Option(
-            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card.",
+            help="Model: timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card.",
             group="Models",
             metavar="MODEL",
             is_argument=True,

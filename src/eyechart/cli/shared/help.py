@@ -35,7 +35,7 @@ OTHER_OPTIONS = "Options"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., None])
 Entry = tuple[str, str]
-"""A name and its text, which are printed on one or more lines."""
+"""An entry of a help text: the name of an option or command, and its description."""
 
 
 def examples(*lines: str) -> Callable[[Decorated], Decorated]:
@@ -168,7 +168,7 @@ def _option_name(option: "Parameter", annotation: object) -> str:
 
 
 def _metavar(annotation: object) -> str:
-    """Return the placeholder for a value of this type; for a list, for a single item."""
+    """Return the placeholder for a value of this type, or for one item if it is a list."""
     if get_origin(annotation) in (Annotated, list, Union, UnionType):
         kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
         return _metavar(kinds[0])

@@ -36,7 +36,7 @@ LARGE = 144
 FFT_IMAGES = 32
 
 Weights = NDArray[np.float64]
-"""(B, 2·radius + 1), one kernel per image."""
+"""Filter kernels (B, 2·radius + 1), one per image."""
 
 
 def fold(index: Tensor, size: int, border: str) -> Tensor:

@@ -9,8 +9,8 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Values
 
 DOUBLINGS = 6
-"""Rounds of doubling, enough for chains of 2⁶ = 64 copies; a longer chain occurs in a 224 px image
-with a probability of about 10⁻¹⁴.
+"""Number of rounds of doubling, enough for chains of 2⁶ = 64 copies; a longer chain occurs in a 224
+px image with a probability of about 10⁻¹⁴.
 """
 
 

@@ -93,7 +93,7 @@ class StudyOrder:
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """A checked order. `is_finished`: the study already exists, but image files are missing."""
+    """A checked request. `is_finished`: the study already exists, but image files are missing."""
 
     order: StudyOrder
     secret: bytes
@@ -102,7 +102,7 @@ class PreparedStudy:
 
 
 def prepare(order: StudyOrder) -> PreparedStudy:
-    """Check the order against its folder and return it; nothing is written."""
+    """Check a requested study against its folder and return it; nothing is written."""
     where = order.folder
     began = _look(where, order.identity())
     finished = (where / study_files.CONFIG).exists()

@@ -26,7 +26,7 @@ class OpenStimulus:
 
 
 def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> OpenStimulus | None:
-    """Return the stimulus that a query selects for a participant, or None."""
+    """Return the stimulus that a query selects for a participant; None if it selects nothing."""
     key = {"study_id": session.study_id, "participant_id": session.participant_id, "role": role}
     rows = db.connection().execute(query, key).all()
     return OpenStimulus(rows[0].id, role, tuple(row.source_id for row in rows)) if rows else None

@@ -64,7 +64,7 @@ def read_token(secret: bytes, token: str) -> Claim | None:
 
 
 def token_hash(token: str) -> str:
-    """Return the hash under which a token is stored, which can recognize it but not replace it."""
+    """Return the hash under which a token is stored, which cannot be used as a token itself."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -12,7 +12,9 @@ from eyechart.labels.imagenet import class_names, wordnet_ids
 from eyechart.models.label_map import BACKGROUND_FIRST, LabelMap, find_map, map_of
 
 AGREEMENT = 0.5
-"""Fraction of names that must match eyechart's; in any other order, hardly any would match."""
+"""Fraction of output names that must match ImageNet's class names in order. If the outputs had any
+other order, hardly any would match.
+"""
 
 NEAR_ENOUGH = 40
 """Maximum number of known names to list in an error."""

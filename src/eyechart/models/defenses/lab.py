@@ -17,7 +17,7 @@ MATRIX = (
     (0.212671, 0.715160, 0.072169),
     (0.019334, 0.119193, 0.950227),
 )
-"""From linear RGB to XYZ with this white point:"""
+"""Matrix from linear RGB to XYZ, for the white point `WHITE`."""
 WHITE = (0.950456, 1.0, 1.088754)
 
 FINE = 8
