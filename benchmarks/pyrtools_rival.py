@@ -1,7 +1,7 @@
 """The rival of `python -m benchmarks vif`: VIF of one pair of images with pyrtools and NumPy.
 
-It computes the same as the code behind the VCR study, but only the subbands that VIF uses, which
-makes it several times faster than that code.
+It computes the same values as the code of the VCR study, but only the subbands that VIF uses, which
+makes it several times faster.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@
     .venv/bin/python tools/write_wire.py --check   # exit status 1 if a file is outdated
 
 `frontend/src/wire.ts` declares the bodies of requests and replies.
-`frontend/src/recruiters/index.ts` lists the recruiters; each has a file with its name beside it.
+`frontend/src/recruiters/index.ts` lists the recruiters; each has a file with its name next to it.
 """
 
 import json

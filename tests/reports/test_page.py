@@ -201,7 +201,7 @@ def test_a_run_whose_images_are_gone_says_so(made, tmp_path):
     shutil.copytree(report.runs[0].folder, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "examples")
     page = Page(render_report(load_report([tmp_path / "run"])))
-    assert "no longer beside results.json" in page.text
+    assert "no longer next to results.json" in page.text
     assert not [own for tag, own in page.tags if tag == "img" and "src" in own]
 
 

@@ -119,7 +119,7 @@ def baseline_of(
 def baseline_note(baseline: Baseline) -> str:
     """Return a sentence that says what the errors are relative to."""
     if not baseline.suites:
-        return "Errors are relative to those of the standard model, which are set to 100 %."
+        return "Errors are relative to the errors of the standard model (100 %)."
     return (
         f"Errors are relative to the published errors of {baseline.name} on "
         f"{IMAGE_SETS[baseline.images]}; for other images, this only rescales the columns."

@@ -1,8 +1,8 @@
 """Calibrate strengths to a model: find the range in which it keeps 95 % to 50 % of its accuracy.
 
 Both ends are found by bisection over a strength that is the same for all images. The random numbers
-of each image are held fixed, so that R decreases with strength, apart from
-small fluctuations.
+of each image are held fixed, so that R decreases with strength, except for small
+fluctuations.
 """
 
 from collections.abc import Callable, Mapping, Sequence

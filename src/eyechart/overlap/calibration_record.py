@@ -1,4 +1,4 @@
-"""Record of a calibration in progress: a JSON file and a table, stored beside the suite file."""
+"""Record of a calibration in progress: a JSON file and a table, stored next to the suite file."""
 
 import json
 from collections.abc import Mapping, Sequence

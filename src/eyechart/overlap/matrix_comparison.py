@@ -1,4 +1,4 @@
-"""Agreement of two overlap matrices, for example from two networks or two ways of training."""
+"""Agreement of two overlap matrices, for example from two networks or two training methods."""
 
 from dataclasses import dataclass
 

@@ -15,7 +15,7 @@ from eyechart.suites.strength import Strengths
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
 SettledValues = tuple[float, ...]
-"""Rounded values of the varied parameters, or the severity; equal values yield equal images."""
+"""Rounded values of the varied parameters, or the severity; equal values yield identical images."""
 
 MILD, STRONG = 1.0, STRONGEST
 """Strengths at the ends of the published range."""

@@ -90,4 +90,4 @@ WRITERS: Mapping[str, Callable[[GateResults, Path], str]] = {
     ".md": lambda results, path: gate_markdown(results),
     ".html": evidence_html,
 }
-"""What writes a file, by its suffix."""
+"""Functions that return the content of a file, by its suffix."""

@@ -1,6 +1,6 @@
 """Published results as data: numbers from papers and leaderboards, with source and image set.
 
-They are shown beside runs, and ranked together with runs only if the images are the same.
+They are shown next to runs, and ranked together with runs only if the images are the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -127,7 +127,7 @@ def find_published(name: str) -> tuple[PublishedTable, ...]:
 def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[PublishedTable, ...]:
     """Return corruption errors by suite, computed from a CSV file of accuracies at each severity.
 
-    The images behind a CSV file are unknown, so its rows are never ranked with runs.
+    The images of a CSV file are unknown, so its rows are never ranked with runs.
 
     Args:
         path: The CSV file.

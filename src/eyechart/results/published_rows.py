@@ -1,4 +1,4 @@
-"""Published results beside finished runs, ranked together only if the images are the same."""
+"""Published results next to finished runs, ranked together only if the images are the same."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

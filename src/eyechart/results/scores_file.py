@@ -133,6 +133,6 @@ def load(folder: str | PathLike[str]) -> Results:
         kept = read_scores(path)
         for key, estimate in scores_of(results):
             if key in kept:
-                # Replicates are too large for results.json and are stored beside it.
+                # Replicates are too large for results.json and are stored next to it.
                 estimate.attach(kept[key].replicates)
     return results

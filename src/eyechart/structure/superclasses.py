@@ -225,7 +225,7 @@ def _below(images: Sequence[ListedImage], above: Mapping[str, Superclass]) -> li
 
 def _strangers(images: Sequence[ListedImage], source: str) -> list[str]:
     """Return a note on folders not named after WordNet ids; raise a UsageError if none is."""
-    # Images beside the class folders have no label and count as the folder itself.
+    # Images next to the class folders have no label and count as the folder itself.
     names = {"." if image.label is None else image.label for image in images}
     bad = sorted(name for name in names if not ID.fullmatch(name))
     if len(bad) == len(names):

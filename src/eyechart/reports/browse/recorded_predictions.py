@@ -87,7 +87,7 @@ class RecordedPredictions:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.parts = Parts(run.folder / PREDICTIONS)
-        # One more than corruptions, because the clean samples are needed beside any of them.
+        # One more than corruptions, because the clean samples are needed with any of them.
         self.samples: LastUsed[str, pa.Table] = LastUsed(self._read_samples, KEPT + 1)
         self._tables: LastUsed[str, Tables] = LastUsed(self._read, KEPT)
         # A model has at most two label spaces, native and entry16.

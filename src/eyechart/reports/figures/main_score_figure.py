@@ -1,4 +1,4 @@
-"""Figure of every model's main score under every corruption, worst first, beside human areas."""
+"""Figure of every model's main score under every corruption, worst first, next to human areas."""
 
 from functools import partial
 

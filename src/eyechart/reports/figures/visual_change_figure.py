@@ -25,7 +25,7 @@ LOOKS = ((VERMILION, "/////", 0.0), (BLUE, "", 0.45))
 
 @planned
 def plan_visual_change(report: Report) -> Planned:
-    """Return figures of histograms and coverage, with ImageNet-C beside VCR if both exist."""
+    """Return figures of histograms and coverage, with ImageNet-C next to VCR if both exist."""
     for grid in spread_grids(report):
         names = " and ".join(grid.suites)
         alone = len(grid.parts) == 1

@@ -81,7 +81,7 @@ def _row(
         for corruption in corruptions
     )
     # 1 − clean accuracy, so that the page has a single clean error: the one inside relative CE
-    # counts each image as often as it was sampled. It is formatted like the scores beside it.
+    # counts each image as often as it was sampled. It is formatted like the scores next to it.
     clean = compared(style_of(SCORES[mean]), row.clean_error)
     return TableRow((model_label(model), clean, overall, *cells), model.name)
 

@@ -87,7 +87,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     if not strip.images:
         return Strip((), "This run stored no example images of this corruption.")
     if not any((image.run, image.example.file) in images for image in strip.images):
-        return Strip((), "The example images are no longer beside results.json.")
+        return Strip((), "The example images are no longer next to results.json.")
     failures = {model.name: strip.first_failure(model) for model in part.models}
     frames = tuple(
         _frame(report, image, {name for name, index in failures.items() if index == number}, images)

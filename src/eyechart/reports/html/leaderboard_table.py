@@ -33,7 +33,7 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
     humans, and the worst corruption.
     """
     main, standings = main_score(part), part.standings
-    # Ranks in another label space would contradict the scores beside them.
+    # Ranks in another label space would contradict the scores next to them.
     is_ranked = len(part.models) > 1 and main.space == standings.space
     # Without duplicates: the main score may be one of the others.
     names = dict.fromkeys(("clean_accuracy", main.overall.name, "hmri_a"))

@@ -61,7 +61,7 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
 
 
 def render_document(template: str, **values: object) -> str:
-    """Return the text of a page without charts, which needs no script but that of the theme."""
+    """Return the text of a page without charts, whose only script is the theme's."""
     scripts = {"theme": _script(_template("theme.js"))}
     return (
         page_templates()

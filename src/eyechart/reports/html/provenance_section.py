@@ -100,7 +100,7 @@ def _models(run: Run, index: int) -> Table:
 
 
 def _versions(run: Run, index: int) -> Table:
-    caption = f"Versions of the software behind run {index + 1}"
+    caption = f"Software versions of run {index + 1}"
     versions = run.results.provenance.versions
     return _two_columns(f"versions-{index}", caption, ("Package", "Version"), versions)
 

@@ -20,7 +20,7 @@ def break_sentences(results: Results) -> Iterator[str]:
 
 
 def break_points(space: SpaceResults) -> dict[str, BreakPoint]:
-    """Return the break points by corruption: of accuracy, or of consistency without labels."""
+    """Return the break point of accuracy (without labels, of consistency) by corruption."""
     points = {}
     for name, scores in space.corruptions.items():
         results = scores.accuracy or scores.consistency
@@ -45,7 +45,7 @@ def _first_break(model: ModelResults, points: dict[str, BreakPoint]) -> str:
 
 
 def farthest_behind(model: ModelResults) -> str | None:
-    """Return a sentence on the corruption with the largest deficit to humans; None without any."""
+    """Return a sentence on the corruption with the lowest HMRI; None if there is no HMRI."""
     compared: list[tuple[float, str, PropertyResults]] = []
     has_few = False
     for space in model.spaces.values():

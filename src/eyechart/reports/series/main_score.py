@@ -1,7 +1,7 @@
 """The score that shows whether a model is robust enough: overall and under every corruption.
 
 It is the score by which models are ranked. If they are compared with humans, the score in the 16
-human categories is used, so that the human areas can be drawn beside it.
+human categories is used, so that the human areas can be drawn next to it.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class HumanArea:
 
 @dataclass(frozen=True, eq=False)
 class MainScore:
-    """The main scores of a part: `overall`, and `score` under every corruption.
+    """The main scores of a report's part: `overall`, and `score` under every corruption.
 
     `score` is None if no corruption has one. `space`: its label space.
     """

@@ -116,7 +116,7 @@ class MeanErrorPoint:
 
     @property
     def clean_text(self) -> str:
-        """The clean error as text, formatted like the mean beside it."""
+        """The clean error as text, formatted like the mean next to it."""
         return with_unit(self.clean_error, SCORES[self.mean])
 
 

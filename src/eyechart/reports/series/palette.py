@@ -74,7 +74,7 @@ WAYS = ((VERMILION, "/"), (BLUE, ""), (ORANGE, "."))
 """Color and hatch of three ranking methods: ImageNet-C's accuracy, R_a, R_p."""
 
 CHANGE = RED
-"""Color of the triangles beside models that change ranks."""
+"""Color of the triangles next to models that change ranks."""
 
 
 def dashes_of(names: Iterable[str]) -> dict[str, str]:

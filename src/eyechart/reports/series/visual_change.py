@@ -1,6 +1,6 @@
 """Distributions of test sets over visual change, and which are shown together.
 
-ImageNet-C's fixed severities are shown beside VCR's continuous ones if a report has both.
+ImageNet-C's fixed severities are shown next to VCR's continuous ones if a report has both.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ def covered_in(report: Report, index: int) -> list[list[Spread]]:
     measured = [spread for spread in spreads if spread is not None]
     partners = [partner for spread in measured for partner in _partner(report, spread)]
     if part.suite not in CONTINUOUS:
-        # Already shown beside VCR's.
+        # Already shown next to VCR's.
         return [] if len(partners) == len(measured) else [measured]
     return [spreads for spreads in (partners, measured) if spreads]
 
@@ -130,7 +130,7 @@ class SpreadGrid:
 
 
 def spread_grids(report: Report) -> list[SpreadGrid]:
-    """Return ImageNet-C beside VCR if there are both, then each test set alone."""
+    """Return ImageNet-C next to VCR if there are both, then each test set alone."""
     fixed = [part for part in report.parts if part.suite in FIXED]
     continuous = [part for part in report.parts if part.suite in CONTINUOUS]
     grids = [_grid(report, (part,)) for part in report.parts]

@@ -99,7 +99,7 @@ def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
 
 
 def _ranked_by(name: str) -> str:
-    """Return the title of what is ranked: a score, or a corruption."""
+    """Return the title of a ranking: the score, or the corruption."""
     return SCORES[name].title if name in SCORES else name
 
 

@@ -37,10 +37,10 @@ BARS: Spec = {
     "marker": {"pattern": HATCH},
     "hovertemplate": "%{y}: %{customdata}<extra>%{fullData.name}</extra>",
 }
-"""Style of bars beside names; their values as text are in `customdata`."""
+"""Style of bars next to names; their values as text are in `customdata`."""
 
 LONGEST = 26
-"""Maximum number of characters of a name beside a bar; the middle of longer ones is omitted."""
+"""Maximum number of characters of a name next to a bar; the middle of longer ones is omitted."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def note(text: str, x: float, y: float, **more: object) -> Spec:
 
 
 def labels(models: Iterable[ModelEntry]) -> dict[str, str]:
-    """Return the labels beside models' bars: short, escaped and unique."""
+    """Return the labels next to models' bars: short, escaped and unique."""
     collected: dict[str, str] = {}
     for model in models:
         text = shortened(model.short)

@@ -1,4 +1,4 @@
-"""Chart of every model's main score under every corruption, worst first, beside human areas."""
+"""Chart of every model's main score under every corruption, worst first, next to human areas."""
 
 from collections.abc import Iterator
 
@@ -80,7 +80,7 @@ def _humans(main: MainScore) -> Spec:
         "mode": "markers",
         "orientation": "h",
         "name": "Humans",
-        # On a separate axis, so that it is on the line of the corruption and not beside models.
+        # On a separate axis, so that it is on the line of the corruption and not next to models.
         "yaxis": "y2",
         "x": numbers(area.value for area in main.humans),
         "y": [escape(corruption_title(area.corruption)) for area in main.humans],

@@ -48,7 +48,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
 
 
 def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
-    """Yield a chart of a part's coverage, with VCR beside ImageNet-C if there are both."""
+    """Yield a chart of a part's coverage, with VCR next to ImageNet-C if there are both."""
     sets = covered_in(report, index)
     if sets:
         suites = [spreads[0].suite_title for spreads in sets]
