@@ -206,7 +206,7 @@ def test_the_command_prints_a_table_and_writes_every_file(runs, files, run, tmp_
     options = [word for name, file in files.items() for word in (f"--{name}", file)]
     result = run("gate", runs.dull, "--against", runs.sharp, "--rules", path, *options)
     assert result.status == 1
-    assert result.err == "The gate fails: high.\n"
+    assert result.err == 'The gate fails: "high".\n'
     assert max(map(len, result.out.split("Written:")[0].splitlines())) <= 80
     assert all(f"{outcome}" in result.out for outcome in ("pass", "fail", "inconclusive"))
 

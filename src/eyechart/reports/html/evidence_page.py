@@ -86,7 +86,7 @@ def _model_names(results: GateResults) -> str:
 def _claim(result: RuleResults) -> str:
     """Return what the rule claims, in one sentence."""
     rule = result.rule
-    where = condition_text(rule).removesuffix(f"; {rule.metric}").replace("; ", ", ")
+    where = condition_text(rule).removesuffix(f"; {rule.metric}").replace("; ", ", with ")
     subject = f"{rule.metric.capitalize()} of {result.model} under {where}"
     if rule.at_least is not None:
         return f"{subject} is at least {rule.at_least:g}."
@@ -121,7 +121,7 @@ def _summary_table(results: GateResults) -> Table:
                 value_text(result, result.estimate),
                 value_text(result, result.lower),
                 value_text(result, result.upper),
-                required_text(result.rule),
+                required_text(result.rule).replace(" ", SPACE),
                 Markup('<span class="badge">{}</span>').format(result.outcome),
             )
         )

@@ -44,13 +44,13 @@ def required_text(rule: Rule) -> str:
 
 
 def value_text(result: RuleResults, value: float) -> str:
-    """Return an estimate or a bound; differences to the old model have a sign."""
+    """Return an estimate or a bound; differences from the old model have a sign."""
     text = f"{value:z.3f}" if result.old_model is None else f"{value:+z.3f}"
     return text.replace("-", "−")
 
 
 def bound_text(result: RuleResults) -> str:
-    """Return the bound that matters: the upper one of a rule that fails, else the lower one."""
+    """Return the bound that decides: the upper one if the rule fails, otherwise the lower one."""
     if result.outcome == "fail":
         return f"≤ {value_text(result, result.upper)}"
     return f"≥ {value_text(result, result.lower)}"
@@ -62,7 +62,7 @@ def outcome_sentence(results: GateResults) -> str:
         rules = "its rule" if len(results.rules) == 1 else f"all {len(results.rules)} rules"
         return f"The gate passes: {rules} passed."
     names = {
-        outcome: [result.rule.name for result in results.rules if result.outcome == outcome]
+        outcome: [f'"{result.rule.name}"' for result in results.rules if result.outcome == outcome]
         for outcome in ("fail", "inconclusive")
     }
     if results.outcome == "fail":
@@ -111,7 +111,7 @@ def gate_table(results: GateResults) -> "Table":
 
 
 def gate_advice(results: GateResults) -> list[str]:
-    """Return a line for each rule that is inconclusive, and for notes on samples."""
+    """Return a line for each inconclusive rule and for each note on samples."""
     lines = []
     for result in results.rules:
         if result.decider is not None:
