@@ -99,7 +99,9 @@ class ReportSettings:
             group="Output",
         ),
     ] = False
-    port: Annotated[int, Option(help="With --serve: port; 0 for any free one.", group="Output")] = 0
+    port: Annotated[
+        int, Option(help="With --serve: port to listen on; 0 for any free port.", group="Output")
+    ] = 0
 
     def check(self) -> None:
         """Raise a UsageError unless the settings are compatible with each other."""

@@ -31,7 +31,7 @@ def find_device(name: str | torch.device) -> torch.device:
     return device
 
 
-# find_spec searches the import path, and every draw of random numbers asks
+# cached, because find_spec searches the import path and every draw of random numbers calls this
 @cache
 def has_triton(device: torch.device) -> bool:
     """Return whether Triton kernels can run on the device."""

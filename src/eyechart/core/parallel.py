@@ -23,7 +23,7 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
         for part in parts:
             work(part)
         return
-    # always the full pool, whatever the number of parts, so that threads are started once;
+    # always the full pool, regardless of the number of parts, so that threads are started once;
     # consuming the results raises the first error of a part
     for _ in _pool(torch.get_num_threads(), os.getpid()).map(work, parts):
         pass

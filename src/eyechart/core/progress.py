@@ -40,7 +40,7 @@ class JointProgress:
         self.advance = advance
 
     def begin(self, title: str, total: int) -> Advance:
-        """Return the common callback."""
+        """Return the callback that all parts of the task share."""
         return self.advance
 
 

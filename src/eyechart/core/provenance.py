@@ -30,7 +30,7 @@ def git_hash() -> str | None:
     file = Path(__file__).resolve()
     package = file.parents[1]
     try:
-        # an installed package may be inside a repository of the user, which is not this project's
+        # an installed package may be inside an unrelated repository of the user
         _git(package, "ls-files", "--error-unmatch", str(file.relative_to(package)))
         commit = _git(package, "rev-parse", "HEAD")
         return commit + ("+" if _git(package, "status", "--porcelain", "--", ".") else "")

@@ -17,7 +17,7 @@ LONGEST = 60
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an unknown name, with the closest known names as suggestions."""
     known = sorted(known)
-    # a name longer than that resembles none, and comparing takes time quadratic in its length
+    # a longer name resembles no known one, and comparing takes time quadratic in its length
     near = difflib.get_close_matches(name.lower()[: 2 * LONGEST], known, n=2, cutoff=0.6)
     if not near:
         # `noc/fog` or `imagenet-c/fog`: the part after the slash may still be correct

@@ -119,7 +119,7 @@ def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
 def vcr_defocus_blur(
     images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
 ) -> Tensor:
-    """Blur with a disk of any real radius that preserves the brightness.
+    """Blur with a disk of any real radius, preserving the brightness.
 
     With a radius below half a pixel there is no disk and no rim, and the image is unchanged.
     """

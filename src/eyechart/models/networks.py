@@ -270,7 +270,7 @@ def wrn_40_2(classes: int) -> WideResNet:
 
 
 def _halved(features: Tensor) -> Tensor:
-    """Return features with half the height and width; a single pixel is kept."""
+    """Return features with half the height and width; 1 × 1 features are unchanged."""
     return functional.max_pool2d(features, 2, ceil_mode=True)
 
 

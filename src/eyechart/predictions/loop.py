@@ -148,7 +148,7 @@ class PredictionTask:
         return items
 
     def samples(self, items: Sequence[WorkItem]) -> list[list[Samples]]:
-        """Return the samples of each item by corruption; images without content have none."""
+        """Return each work item's samples by corruption; images without content have none."""
         rows = np.concatenate([item.rows for item in items])
         numbers = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
         order = np.argsort(rows)

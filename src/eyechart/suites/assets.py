@@ -65,7 +65,7 @@ def left_out_notes(names: Iterable[str]) -> list[str]:
 
 
 def style_file() -> Path:
-    """Return the path of the trained style transfer; raise a UsageError if none is configured."""
+    """Return the path of the style transfer network; raise a UsageError if none is configured."""
     name = os.environ.get(VARIABLE)
     if not name:
         raise UsageError(
@@ -76,7 +76,7 @@ def style_file() -> Path:
 
 
 def write_styles(styles: Styles, path: Path) -> None:
-    """Write a trained style transfer atomically."""
+    """Write a trained style transfer network atomically."""
     channels = styles.means.shape[1]
     weights = {name: value.cpu() for name, value in styles.network.state_dict().items()}
     held = {
@@ -90,7 +90,7 @@ def write_styles(styles: Styles, path: Path) -> None:
 
 
 def read_styles(path: Path) -> Styles:
-    """Return a trained style transfer."""
+    """Return the trained style transfer network in a file."""
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:

@@ -122,7 +122,7 @@ def check_settings(settings: Settings) -> Settings:
 
 
 def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
-    """Return the images to corrupt, and how many were left out in each folder of results.
+    """Return the images to corrupt, and how many were left out because they are results, by folder.
 
     Results are corrupted again only if the user names them or their folder.
     """

@@ -20,7 +20,7 @@ LOOKED_AT = 48
 """Number of images used to determine the strengths that give a visual change."""
 
 KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
-"""Severities at which visual change is measured for this purpose, densest at small severities."""
+"""Severities at which visual change is measured to find strengths, densest at small ones."""
 
 
 @dataclass(frozen=True)

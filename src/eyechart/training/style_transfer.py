@@ -160,7 +160,7 @@ def train_style_transfer(
     path: Path,
     progress: Progress,
 ) -> Styles:
-    """Return a trained style transfer with the statistics of all styles.
+    """Return a trained style transfer network with the statistics of all styles.
 
     An interrupted training resumes from the .state file next to `path`.
     """

@@ -107,7 +107,7 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _opened_after(path: Path, kept: bytes) -> TextIO:
-    """Return the file opened for appending, with only the bytes to keep or a new header."""
+    """Return the file opened for appending after the bytes to keep, or after a new header."""
     # a killed run may have left half a line behind
     if path.exists():
         os.truncate(path, len(kept))

@@ -1,4 +1,4 @@
-"""`eyechart experiment status`: progress of a study, once or until Ctrl-C."""
+"""`eyechart experiment status`: print the progress of a study, once or until Ctrl-C."""
 
 import time
 from contextlib import suppress

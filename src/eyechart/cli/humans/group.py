@@ -1,4 +1,4 @@
-"""`eyechart humans`: list, import, plot and compare the human references for models."""
+"""`eyechart humans`: list, import, plot and compare human references."""
 
 from eyechart.cli.humans import areas, place, plot, references, similar
 from eyechart.cli.shared.help import CommandLine

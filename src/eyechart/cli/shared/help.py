@@ -242,7 +242,7 @@ def _example_lines(lines: Sequence[str]) -> Iterator[str]:
             break_on_hyphens=False,
             break_long_words=False,
         )
-        # a line may be as long as the terminal is wide where no backslash has to follow
+        # a line that needs no backslash after it may take the full width of the terminal
         parts = [example] if len(example) <= _width() - 2 else parts
         yield from (f"  {part} \\" for part in parts[:-1])
         yield f"  {parts[-1]}"

@@ -40,7 +40,7 @@ def style(
         ),
     ],
 ) -> None:  # fmt: skip
-    """Train without a style and test on it.
+    """Train a network without one style and test it on that style.
 
     Also tests on familiar styles of the same classes (images held out of training). The defaults
     are the settings used for ICONS-50. Run the same command again to resume.
@@ -77,7 +77,7 @@ def subclass(
         ),
     ],
 ) -> None:  # fmt: skip
-    """Train without some subclasses and test on them.
+    """Train a network without some subclasses and test it on them.
 
     Also tests on familiar subclasses. The defaults are the settings of the published experiments.
     Run the same command again to resume.

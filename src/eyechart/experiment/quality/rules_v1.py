@@ -52,7 +52,7 @@ SAME_BUTTON = {"categorise": 0.3, "same-different": 0.1}
 """Minimum entropy of the responses, relative to the entropy of the correct responses. With 16
 equally frequent categories this is 1.2 bits, the entropy if one button is pressed 85 % of the time
 (published observers: at least 3.7 bits). Two corruptions may truly look the same, so the limit for
-same/different excludes only participants who press almost always the same button.
+same/different excludes only participants who almost always press the same button.
 """
 
 AWAY_SHARE, TIMING_SHARE = 0.2, 0.2
