@@ -215,7 +215,7 @@ def curves(
     predictions: Annotated[int, typer.Option(help="Number of predictions per curve.")] = 5000,
     n_images: Annotated[int, typer.Option(help="Number of images that are predicted.")] = 1000,
     n_bootstrap: Annotated[int, typer.Option(help="Number of refits per curve.")] = 1000,
-    rival_refits: Annotated[int, typer.Option(help="Number of timed refits of rivals.")] = 50,
+    rival_refits: Annotated[int, typer.Option(help="Number of refits of each rival.")] = 50,
     threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
     out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
 ) -> None:

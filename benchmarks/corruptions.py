@@ -139,7 +139,7 @@ def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[
 def _their_call(
     rival: Rival, entry: Entry, images: Tensor, plan: CorruptionsPlan
 ) -> tuple[Callable[[int], None] | None, str]:
-    """Return a function that runs the rival on one image, or how it failed on the first one."""
+    """Return a function that runs the rival on one image, or a message if it fails on the first."""
     pixels: NDArray[np.uint8] = images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
     def call(index: int) -> None:

@@ -78,7 +78,7 @@ def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
 def _predictions(
     plan: CurvesPlan, number: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return Δv, hits, clean hits and image of simulated predictions of a model."""
+    """Return Δv, hits, hits on clean images, and image indices of simulated predictions."""
     numbers = np.random.default_rng(number)
     images = np.arange(plan.predictions) % plan.images
     easy = numbers.random(plan.images)[images]

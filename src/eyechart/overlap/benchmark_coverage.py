@@ -116,7 +116,7 @@ def coverage_of(
     of: Sequence[str],
     min_overlap: float = MIN_OVERLAP,
 ) -> BenchmarkCoverage:
-    """Return how well the corruptions `by` cover the corruptions `of`, by their overlaps."""
+    """Return how well the corruptions `by` cover the corruptions `of`, judged by overlap."""
     if not min_overlap >= 0:
         raise UsageError(f"min_overlap must be at least 0, got {min_overlap:g}.")
     if not by or not of:

@@ -101,7 +101,7 @@ def overlap_replicates(
 ) -> FloatArray:
     """Return overlaps (replicates, n, n) for bootstrap replicates over images and seeds.
 
-    `hits` is (seeds, models, tests, images).
+    `hits` has the shape (seeds, models, tests, images).
     """
     blocks = []
     for shares in resampled_shares(hits, n_bootstrap, seed):

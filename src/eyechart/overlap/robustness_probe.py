@@ -42,7 +42,7 @@ class Robustness:
 
 
 def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
-    """Return R from how many images are classified correctly clean and corrupted, or only as one.
+    """Return R, given how many images are correct in both versions, or only in one of them.
 
     The interval over images is computed for the logarithm of a ratio of paired proportions.
 

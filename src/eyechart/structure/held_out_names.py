@@ -143,7 +143,7 @@ def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str
 
 
 def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
-    """Return the subclasses by name, both with and without their class."""
+    """Return the subclasses by name; each is listed with and without its class."""
     full = kinds.names("subclass")
     bare = [str(key.subclass) for key in kinds.data.images.listed]
     by_name: dict[str, dict[str, None]] = {}

@@ -84,7 +84,7 @@ class FoldScore(Record):
 
 
 class HoldoutResults(Record):
-    """Scores of all folds, and means over folds with intervals over folds and images."""
+    """Scores of all folds, and their means, whose intervals resample folds and images."""
 
     kind: str
     network: str

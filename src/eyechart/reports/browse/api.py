@@ -17,7 +17,7 @@ from eyechart.results.model_results import PropertyResults, SpaceResults
 from eyechart.scores.registry import PROPERTIES
 
 UNKNOWN = -1
-"""Value for unknown, where 1 means yes and 0 means no."""
+"""Value that means unknown; 1 means yes and 0 means no."""
 
 Json = dict[str, object]
 

@@ -85,7 +85,7 @@ class HumanScores:
     path: Steps
 
     def cell(self, style: Style, *steps: str | int) -> NumberCell:
-        """Return a number of the comparison."""
+        """Return the number at this path within the comparison."""
         return self.numbers.cell(style, *self.path, *steps)
 
     def is_ahead(self, side: str) -> bool:

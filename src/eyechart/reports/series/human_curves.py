@@ -186,7 +186,7 @@ def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) 
 def reference_line(
     reference: Reference, experiment: str, property_name: str, level: float, fit: Fit
 ) -> HumanLine | None:
-    """Return an experiment's "accuracy" or "consistency" curve, or None."""
+    """Return an experiment's "accuracy" or "consistency" curve; None if there is none."""
     curve: Curve | None = reference.curve(experiment, property_name, **fit.human_options())
     if curve is None:
         return None

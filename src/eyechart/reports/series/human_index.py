@@ -1,6 +1,6 @@
 """HMRI and MRSI of each model, or robustness if there are no human data.
 
-Numbers with their locations in results; renderers decide the look of bars and colors.
+This module provides numbers with their locations in results; renderers draw them as bars.
 """
 
 from collections.abc import Sequence

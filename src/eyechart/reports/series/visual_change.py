@@ -57,7 +57,7 @@ class Spread(OfCorruption):
 
 
 def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
-    """Return a corruption's distributions, ImageNet-C's first; empty if VCR's part shows both."""
+    """Return a corruption's distributions, ImageNet-C's first; empty if VCR's part shows them."""
     spread = _spread(report, report.parts[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []

@@ -88,7 +88,7 @@ def _mark(is_marked: bool) -> str:
 
 
 def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval, both with all decimals, for which a card has space."""
+    """Return a score with its 95 % interval, both with all decimals (a card has room)."""
     return "{} ({})".format(*estimate_texts(estimate, score, is_short=False))
 
 
