@@ -1,4 +1,4 @@
-"""Simulations of the statistics: bias, coverage and width over known true curves.
+"""Simulate evaluations with known true curves: bias, coverage and width of intervals.
 
 `python -m benchmarks.statistics` runs the grid of docs/statistics.md on all cores and prints its
 tables; `--runs 20 --images 60 --samples 150` runs a part of it. The tests run a few cells.
@@ -86,7 +86,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What the runs of a cell found; areas are over the reached range.
+    """Results of the simulated runs of a cell; areas are over the reached range of Δv.
 
     Attributes:
         bias: Mean error of the area.
@@ -97,7 +97,7 @@ class CellResult:
         break_bias: Median error of the break point, where it is reached.
         break_coverage: How often its interval contains the true break point, where it is reached;
             an open upper end contains everything above the lower one.
-        is_censored_right: Where it is not reached: how often "> x" was said.
+        is_censored_right: How often it is reported as "> x", where it is not reached.
     """
 
     cell: Cell
@@ -114,10 +114,10 @@ class CellResult:
 def draw_samples(
     numbers: np.random.Generator, shape: Shape, n_images: int, n_samples: int, sampling: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Return Δv, hits, hits on the clean images and image of simulated samples.
+    """Return Δv, hits, hits on the clean image, and image index of simulated samples.
 
     A sample is a hit if its difficulty, which is correlated within an image, is below the true
-    rate; every rate is met exactly on average.
+    rate; the expected fraction of hits equals the true rate.
     """
     image = numbers.permutation(n_images)[np.arange(n_samples) % n_images]
     own, shift = numbers.standard_normal((2, n_images))
@@ -135,14 +135,15 @@ def draw_samples(
 
     def hits(of_image: FloatArray, rate: FloatArray) -> FloatArray:
         noise = numbers.standard_normal(len(of_image))
-        return (np.sqrt(CORRELATION) * of_image + within * noise < ndtri(rate)).astype(np.float64)
+        is_hit = np.sqrt(CORRELATION) * of_image + within * noise < ndtri(rate)
+        return np.asarray(is_hit, dtype=np.float64)
 
     clean = hits(own, np.full(n_images, shape(np.zeros(1))[0]))
     return delta_v, hits(own[image], shape(delta_v)), clean[image], image
 
 
 def run_cell(cell: Cell, n_runs: int) -> CellResult:
-    """Return what `n_runs` simulated evaluations of a cell find."""
+    """Return the results of `n_runs` simulated evaluations of a cell."""
     shape = SHAPES[cell.shape]
     grid = (np.arange(20_000) + 0.5) / 20_000
     reached = Density.of_weights([1.0] * 19 + [0.0])
@@ -172,7 +173,8 @@ def run_cell(cell: Cell, n_runs: int) -> CellResult:
                 float(low <= true_area <= high),
                 high - low,
                 float(lowest <= whole_area <= highest),
-                point.value - true_break if point.is_known else np.nan,
+                # A break point beyond the observed range is above all others.
+                point.value - true_break if point.is_known else np.inf,
                 float(is_inside),
                 float(not point.is_known),
             )
@@ -186,7 +188,7 @@ def run_cell(cell: Cell, n_runs: int) -> CellResult:
         float(covered.mean()),
         float(width.mean()),
         float(bounded.mean()),
-        float(np.nanmedian(shift)) if is_reached else None,
+        float(np.median(shift)) if is_reached else None,
         float(inside.mean()) if is_reached else None,
         float(censored.mean()) if true_break > REACH else None,
     )
@@ -224,7 +226,7 @@ TRUTHS: dict[str, tuple[Shape, Shape]] = {
 
 
 def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict[str, object]:
-    """Return how often each verdict is given, and how often those of two samplings are opposite."""
+    """Return how often each verdict is given, and how often two samplings give opposite ones."""
     humans, model = TRUTHS[truth]
     verdicts: dict[str, Counter[str]] = {name: Counter() for name in ("uniform", "paper")}
     n_opposite = n_wrong = 0
@@ -252,7 +254,7 @@ def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict
 def cells(
     images: Sequence[int], samples: Sequence[int], samplings: Sequence[str] = SAMPLINGS
 ) -> Iterator[Cell]:
-    """Yield the cells of the grid, and two with the other candidates."""
+    """Yield the cells of the grid, and cells of two sizes with the other estimators."""
     for shape, n_images, n_samples, sampling in product(SHAPES, images, samples, samplings):
         yield Cell(shape, n_images, n_samples, sampling)
     for shape, candidate in product(SHAPES, CANDIDATES):

@@ -7,13 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.arguments import as_text, as_whole, brief
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINNINGS
 
 MAX_BINS = 1000
 """Maximum number of bins: more could not be filled, as 50,000 samples are 50 per bin."""
 
+
+TRUSTED = 10
+"""Number of samples that support the rate at the end of an observed range."""
 
 MAX_HOLE = 0.06
 """Maximum width of adjacent empty bins that still count as observed, as a fraction of the axis."""
@@ -78,6 +81,23 @@ def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
         if after - before - 1 <= MAX_HOLE * len(usable):
             filled[before:after] = True
     return filled
+
+
+def trusted_edges(counts: FloatArray) -> IntArray:
+    """Return the edges whose rates bound a gap before each bin, and a gap after it, (2, n_bins).
+
+    At the end of an observed range isotonic rates are extreme if few samples support them. The rate
+    beyond the first `TRUSTED` samples is a bound too, because curves do not rise.
+
+    Example:
+        >>> trusted_edges(np.array([4.0, 4, 4, 20])).tolist()
+        [[3, 3, 3, 4], [0, 0, 0, 3]]
+    """
+    sums = np.r_[0.0, np.cumsum(counts)]
+    last = len(counts)
+    after = np.minimum(np.searchsorted(sums, sums[:-1] + TRUSTED), last)
+    before = np.maximum(np.searchsorted(sums, sums[1:] - TRUSTED, side="right") - 1, 0)
+    return np.array([after, before])
 
 
 def bin_edges(binning: str, bins: int) -> FloatArray:

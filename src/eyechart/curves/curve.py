@@ -17,7 +17,7 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, takes_fields_of
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import Bins, bin_edges, count_bins, without_holes
+from eyechart.curves.bins import Bins, bin_edges, count_bins, trusted_edges, without_holes
 from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
 from eyechart.curves.curve_settings import BINS, GROUP, CurveSettings
 from eyechart.curves.density import Density, area_bounds, areas_under, to_density
@@ -26,6 +26,7 @@ from eyechart.curves.estimators import refit
 from eyechart.curves.pieces import stacked
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_bootstrap
+from eyechart.stats.estimate import make_estimate
 from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interval
 
 FEWEST_BINS = 2
@@ -173,15 +174,30 @@ class Curve:
         Within a gap a non-increasing curve lies between its values on both sides. Sampling error
         is included.
         """
-        lows, highs = area_bounds(
-            self.refits,
-            self.bins.edges,
-            # without a minimum count all bins in use count in every replicate, drawn or not
-            self.refit_bins.usable(SEEN) if self.min_per_bin else self.usable,
-            (self.left is not None, self.right is not None),
-            self.density,
+        anchored = (self.left is not None, self.right is not None)
+        edges = self.bins.edges
+        if self.min_per_bin:
+            seen = self.refit_bins.usable(SEEN)
+            lows, highs = area_bounds(self.refits, edges, seen, anchored, self.density)
+            return (
+                percentile_interval(lows, CONFIDENCE)[0],
+                percentile_interval(highs, CONFIDENCE)[1],
+            )
+        trusted = trusted_edges(self.bins.counts)
+        # without a minimum count all bins in use count in every replicate, drawn or not
+        (low, high), (lows, highs) = (
+            area_bounds(pieces, edges, self.usable, anchored, self.density, trusted)
+            for pieces in (self.pieces, self.refits)
         )
-        return percentile_interval(lows, CONFIDENCE)[0], percentile_interval(highs, CONFIDENCE)[1]
+        # where few samples bias the curve, replicates are biased twice: the interval that is
+        # reflected about the bound itself corrects for it
+        n_samples = int(self.bins.counts.sum())
+        below = make_estimate(float(low), lows, n_samples).interval95
+        above = make_estimate(float(high), highs, n_samples).interval95
+        return (
+            max(0.0, min(below[0], 2 * float(low) - below[1])),
+            min(1.0, max(above[1], 2 * float(high) - above[0])),
+        )
 
 
 @dataclass(frozen=True, eq=False)

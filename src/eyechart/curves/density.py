@@ -13,7 +13,7 @@ from scipy.interpolate import PPoly
 from scipy.special import betainc
 
 from eyechart.core.arguments import brief
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.curves.pieces import refined
 
@@ -223,6 +223,7 @@ def area_bounds(
     usable: NDArray[np.bool_],
     anchored: tuple[bool, bool],
     density: Density,
+    trusted: IntArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest possible area of each curve, for any values in its gaps.
 
@@ -234,6 +235,8 @@ def area_bounds(
         usable: Which bins are usable, one row for each curve or one for all.
         anchored: Whether the curves have an anchor at 0, and at 1.
         density: The weight of each visual change.
+        trusted: For a gap before each bin and after each bin, the edge whose value bounds it,
+            (2, n_bins); by default the edge of the gap itself.
     """
     areas = areas_between(pieces, edges, density)
     values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
@@ -241,12 +244,15 @@ def area_bounds(
     # without an anchor nothing is known before the first usable bin: the curve may be 1 there
     before = values[0] if anchored[0] else np.ones_like(values[0])
     low, high, reached = (np.zeros_like(before) for _ in range(3))
+    if trusted is None:
+        trusted = np.array([np.arange(len(usable)), np.arange(len(usable)) + 1])
     for number, seen in enumerate(usable):
-        gap, value = mass[number] - reached, values[number]
+        # a gap ends here if it is not empty; beyond it the curve is at most this high
+        gap, value = mass[number] - reached, values[trusted[0, number]]
         low += seen * (gap * value + areas[number])
         high += seen * (gap * np.maximum(before, value) + areas[number])
         reached = np.where(seen, mass[number + 1], reached)
-        before = np.where(seen, values[number + 1], before)
+        before = np.where(seen, values[trusted[1, number]], before)
     # after the last usable bin it may fall to 0 at once, or stay where it is
     floor = np.minimum(values[-1], before) if anchored[1] else np.zeros_like(before)
     return low + (1 - reached) * floor, high + (1 - reached) * before
