@@ -1,7 +1,7 @@
 """Data source of an evaluation: resolved before the run, read when it begins."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.suites.from_files import is_read
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.plan import Plan
+from eyechart.testsets.testset_settings import PAPER
 from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_images
 
@@ -58,6 +59,9 @@ class ImageSource:
                 "--testset, or give the clean images as --images."
             )
         # The folder determines suite, corruptions and severities.
+        if settings.sampling is None:
+            # Published files have their own strengths.
+            settings = replace(settings, sampling=PAPER)
         return settings.with_plan(self.published.plan(settings.plan))
 
     def load(self, plan: Plan, progress: Progress) -> ImageSet:
