@@ -343,4 +343,4 @@ def test_humans_without_visual_change_have_no_areas(run, tmp_path):
         correct=[1, 0, 1, 1],
     )  # fmt: skip
     write_responses(tmp_path / "bare.parquet", predictions)
-    assert_rejected(run("humans", "areas", tmp_path / "bare.parquet"), "no visual change")
+    assert_rejected(run("humans", "areas", tmp_path / "bare.parquet"), "lack visual changes")

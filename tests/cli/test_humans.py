@@ -85,7 +85,7 @@ def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_
     assert result.status == 0, result.err
     assert "sketch: 1 human, 1 responses, no Δv" in result.out
     assert "only error consistency κ" in result.out
-    assert_rejected(run("humans", "plot", out, "--out", tmp_path / "p.png"), "no visual change")
+    assert_rejected(run("humans", "plot", out, "--out", tmp_path / "p.png"), "lack visual changes")
 
 
 def test_plot_names_what_it_draws(run, tmp_path):

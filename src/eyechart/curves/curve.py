@@ -32,13 +32,13 @@ from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interva
 FEWEST_BINS = 2
 
 ROUNDING = 1e-9
-"""Tolerance between two ways to sum the same anchors."""
+"""Tolerance when comparing two anchors, whose sums may differ by rounding."""
 
 MAX_SMOOTHING = 1e12
 """Maximum smoothing: far below it a curve is already a straight line."""
 
 SEEN = 1e-6
-"""Minimum count of a usable bin in a replicate: any, because the bins were chosen beforehand."""
+"""Minimum count per bin in a replicate: practically none, because bins are chosen beforehand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Curve:
         left: the anchor at Δv = 0, or None.
         right: the anchor at Δv = 1, or None.
         lefts: the left anchor of each replicate, or None.
-        left_out: the number of samples without a visual change.
+        left_out: the number of samples whose visual change is undefined.
         replicates: the curves of the bootstrap replicates.
         replicate_bins: the bins of the bootstrap replicates.
         density: the weight of each visual change in areas.
@@ -115,7 +115,7 @@ class Curve:
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Which bins count as observed: those with enough samples, and narrow holes between."""
+        """Which bins count as observed: bins with enough samples, and narrow gaps between them."""
         usable = self.bins.usable(self.min_per_bin)
         return usable if self.min_per_bin else without_holes(usable)
 
@@ -135,7 +135,7 @@ class Curve:
         return within
 
     def smoothed(self, smoothing: float) -> "Curve":
-        """Return the curve refitted to the same samples and replicates with another smoothing."""
+        """Return the curve refitted to the same samples and replicates with a new smoothing."""
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
         if smoothing == self.smoothing or ESTIMATORS[self.estimator].choose_smoothing is None:
             return self
@@ -169,10 +169,10 @@ class Curve:
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """Bounds of the area for any curve in the unobserved ranges, at 95 % confidence.
+        """Bounds of the area for any shape of the curve in unobserved ranges, at 95 % confidence.
 
-        Within a gap a non-increasing curve lies between its values on both sides. Sampling error
-        is included.
+        Within a gap a non-increasing curve lies between its values at both ends of the gap.
+        Sampling error is included.
         """
         anchored = (self.left is not None, self.right is not None)
         edges = self.bins.edges
@@ -189,8 +189,8 @@ class Curve:
             area_bounds(pieces, edges, self.usable, anchored, self.density, trusted)
             for pieces in (self.pieces, self.refits)
         )
-        # where few samples bias the curve, replicates are biased twice: the interval that is
-        # reflected about the bound itself corrects for it
+        # where few samples bias the curve, replicates are biased twice; reflecting the interval
+        # about the bound itself corrects for this
         n_samples = int(self.bins.counts.sum())
         below = make_estimate(float(low), lows, n_samples).interval95
         above = make_estimate(float(high), highs, n_samples).interval95
@@ -206,7 +206,9 @@ class CurveFit(CurveSettings):
 
     delta_v: Annotated[
         ArrayLike,
-        Option(help="Visual change of each sample; NaN is left out and counted.", group=GROUP),
+        Option(
+            help="Visual change of each sample; NaN samples are left out and counted.", group=GROUP
+        ),
     ]
     hits: Annotated[ArrayLike, Option(help="Whether each sample is a hit, 0…1.", group=GROUP)]
     _: KW_ONLY
@@ -220,7 +222,9 @@ class CurveFit(CurveSettings):
     # settings have names such as "chance" for it, which `right_end` turns into values
     right_anchor: Annotated[
         Anchor,
-        Option(help="Value at Δv 1: a number, or one per destroyed image.", group=GROUP),
+        Option(
+            help="Value of the curve at Δv 1: a number, or one per destroyed image.", group=GROUP
+        ),
     ] = None  # type: ignore[assignment]
     clusters: Annotated[
         ArrayLike | None,
@@ -266,8 +270,8 @@ class CurveFit(CurveSettings):
 def fit_curve(fit: CurveFit) -> Curve:
     """Fit a non-increasing curve of the share of hits over visual change.
 
-    Curves with the same seed, number of replicates and set of all clusters are resampled alike:
-    replicate i of each has the same weight for each cluster.
+    Curves with the same seed, number of replicates and set of all clusters are resampled
+    identically: replicate i of each has the same weight for each cluster.
 
     Returns:
         The curve, with its area (R̂), intervals and bounds.
@@ -308,8 +312,8 @@ def fit_curve(fit: CurveFit) -> Curve:
         )
     drawn = resample_bins(samples, edges, n_bootstrap, seed)
     start, end = _anchors(samples, drawn)
-    # replicates use the bins that the samples make usable, whatever their own counts are: the
-    # interval then belongs to one estimate
+    # replicates use the bins that are usable in the samples, regardless of their own counts, so
+    # that the interval belongs to the same estimate
     redrawn = drawn.bins.only(usable)
     # smoothing is chosen once, on the samples, and held fixed for the replicates
     estimator = ESTIMATORS[fit.estimator]
@@ -348,7 +352,8 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
     # means over the same samples may differ in their last bits
     if end > start + ROUNDING:
         raise UsageError(
-            f"right_anchor must not exceed anchor, as curves fall: got {end:g} and {start:g}."
+            "right_anchor must not exceed anchor, because curves do not rise: got"
+            f" {end:g} and {start:g}."
         )
     return start, min(start, end)
 

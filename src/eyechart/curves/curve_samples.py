@@ -1,6 +1,6 @@
-"""The samples of `fit_curve`, validated and without those that have no visual change.
+"""The samples of `fit_curve`, validated, without samples whose visual change is undefined.
 
-Counting and resampling them is done in `bins` and `replicates`.
+They are counted in `bins` and resampled in `replicates`.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Names: TypeAlias = NDArray[np.generic]
 """Names of clusters: strings or numbers."""
 
 Anchor: TypeAlias = ArrayLike | None
-"""A rate, or whether each sample is a hit at that end; None if unknown."""
+"""A rate at one end of the curve, or whether each sample is a hit there; None if unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +25,9 @@ class CurveSamples:
     """The visual change, hit and (optional) cluster of each sample.
 
     Attributes:
-        fixed: the left and the right anchor, if it is a number.
-        anchors: the left and the right anchor, if it is one value per sample.
-        left_out: the number of samples without a visual change.
+        fixed: the left and right anchors that are numbers; None for the others.
+        anchors: the left and right anchors that have one value per sample; None for the others.
+        left_out: the number of samples whose visual change is undefined.
         weights: the weight of each sample, 1 on average; None if all are equal.
         names: the names of all clusters, sorted.
     """
@@ -51,7 +51,7 @@ def read_samples(
     all_clusters: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> CurveSamples:
-    """Return the samples that have a visual change; raise if values are missing or out of range."""
+    """Return the samples with a defined visual change; raise if values are missing or invalid."""
     change, is_hit = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchors[0]), _anchor("right_anchor", anchors[1])
     groups = None if clusters is None else _labels("clusters", clusters)
@@ -70,7 +70,7 @@ def read_samples(
             raise UsageError(
                 f"{name} must have one value per sample: {len(change)}, got {len(column)}."
             )
-    # images without a defined Δv are counted, but have no place on the axis
+    # images whose Δv is undefined are counted, but cannot be binned
     seen = ~np.isnan(change)
     _check_range("delta_v", change[seen])
     _check_range("hits", is_hit)
@@ -88,7 +88,7 @@ def read_samples(
 
 
 def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | None:
-    """Return the names of all clusters; by default of those that have samples."""
+    """Return the names of all clusters; by default only of clusters that have samples."""
     if clusters is None:
         return None
     present = np.unique(clusters)

@@ -45,7 +45,7 @@ class Density:
     def __post_init__(self) -> None:
         places, values = self.pieces.x, self.pieces.c
         if values.ndim != 2 or places[0] != 0 or places[-1] != 1:
-            raise UsageError("A density must have pieces from 0 to 1.")
+            raise UsageError("A density must be a piecewise polynomial on the interval [0, 1].")
         if not np.isfinite(values).all() or self._lowest() < -1e-9:
             raise UsageError("A density must be finite and non-negative.")
         # normalization is checked, not imposed: R is an expectation under q
@@ -140,7 +140,7 @@ class Density:
         return moments
 
     def _lowest(self) -> float:
-        # a piece's own value at its end: the next one may start at another value
+        # each piece is evaluated at its own right end, because the next may start elsewhere
         ends = np.polyval(self.pieces.c, np.diff(self.pieces.x))
         turns = self.pieces.derivative().roots(extrapolate=False)
         turns = turns[np.isfinite(turns)]

@@ -25,17 +25,20 @@ from eyechart.curves.spline import (
 from eyechart.curves.spline import to_polynomials as to_pieces
 
 Anchors = FloatArray | None
-"""The value of each curve at one end; None if there is no anchor."""
+"""The anchor of each curve at Δv = 0 or at Δv = 1; None if there is no anchor."""
 
 
 @dataclass(frozen=True)
 class CurveEstimator:
-    """An estimator: fits a curve to bins, with a minimum count, a smoothing and two anchors.
+    """The functions of an estimator, which fits a curve to bins.
+
+    Their arguments are the bins, the minimum count per bin, the smoothing (where it is not the
+    result) and the left and right anchors.
 
     Attributes:
-        fit: Returns the curve of one set of bins.
-        choose_smoothing: Returns the smoothing for one set of bins; None if there is none.
-        fit_many: Returns the curves of many sets at once; without it they are fitted one by one.
+        fit: Returns the curve for one set of bins.
+        choose_smoothing: Returns the smoothing for one set of bins; None without smoothing.
+        fit_many: Returns the curves for many sets at once; if None, they are fitted one by one.
     """
 
     fit: Callable[[Bins, float, float, float | None, float | None], PPoly]
@@ -47,8 +50,8 @@ SIC_GRID = np.logspace(-4, 3, 25)
 """Candidate strengths, for bins with mean weight 1 and a Δv with variance 1."""
 
 ON_CURVE, SAME_CRITERION = 1e-6, 1e-6
-"""A bin closer to the curve than this (relative to the spread of the rates) counts as on it;
-criteria that differ by less than the second are equal."""
+"""A bin whose distance from the curve, relative to the spread of the rates, is below the first
+value counts as on the curve; criteria that differ by less than the second value count as equal."""
 
 
 def by_least_squares(
@@ -72,8 +75,8 @@ def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: flo
     """Return the smoothing of the median spline with the lowest Schwarz criterion (He, Ng 1999).
 
     SIC = log(F / n) + k log(n) / 2n over 25 strengths, where F is half the sum of the weighted
-    absolute deviations, n the number of usable bins and k the number of those that the curve passes
-    through exactly, at least 3. Among equally good strengths the middle one is chosen.
+    absolute deviations, n the number of usable bins and k the number of bins that the curve passes
+    through exactly (at least 3). Among equally good strengths the middle one is chosen.
     Interpolating fits have no criterion, and fits with k above √n are used only if there are no
     others.
     """

@@ -27,15 +27,15 @@ class ConditionResults(Record):
     delta_v: tuple[float, float] | None
     """Smallest and largest visual change of the samples; null if it was not measured."""
     severity: tuple[float, float] | None
-    """Smallest and largest severity of the samples; null if it has none."""
+    """Smallest and largest severity of the samples; null if they have no severity."""
     failure_rate: float
     """Fraction of samples that are not hits."""
     failure_bound: float
     """Upper one-sided 95 % confidence bound of the failure rate."""
     pointer: str
-    """Where results.json has the rate over all samples of this corruption (RFC 6901)."""
+    """JSON pointer (RFC 6901) to the rate over all samples of this corruption in results.json."""
     overall_rate: Known
-    """The rate there, over all strengths and classes; null if there is none."""
+    """The rate at that pointer, over all strengths and classes; null if there is none."""
 
 
 class Decider(Record):
@@ -46,9 +46,9 @@ class Decider(Record):
     samples_help: bool | None
     """Whether more samples of the same images can decide it; null if the data cannot tell."""
     n_samples: int | None
-    """Total number of samples of the same images that would decide it; null if no number does."""
+    """Total number of samples of the same images that would decide it; null if none would."""
     n_images: int | None
-    """Number of images, with as many samples each, that would decide it; null if out of reach."""
+    """Number of images that would decide it with as many samples per image; null if too many."""
 
 
 class RuleResults(Record):
@@ -57,7 +57,7 @@ class RuleResults(Record):
     rule: Rule
     """The rule."""
     outcome: Outcome
-    """Whether the requirement is met, not met, or neither is shown."""
+    """pass if the requirement is shown to be met, fail if shown not to be, else inconclusive."""
     model: str
     """The new model."""
     old_model: str | None
@@ -73,7 +73,7 @@ class RuleResults(Record):
     rate: float
     """Accuracy or consistency of the new model."""
     old_rate: float | None
-    """That of the old model; null without a comparison."""
+    """Accuracy or consistency of the old model; null without a comparison."""
     estimate: float
     """What is compared with the limit: the rate, or new minus old."""
     lower: float
@@ -85,7 +85,7 @@ class RuleResults(Record):
     p_pass: float
     """One-sided p-value for the requirement being met."""
     p_fail: float
-    """One-sided p-value for its not being met, Holm-corrected over all rules."""
+    """One-sided p-value for the requirement not being met, Holm-corrected over all rules."""
     between: Known
     """Variance between images; null if no image has two samples."""
     within: Known
@@ -114,7 +114,7 @@ class RunFacts(Record):
     git: str | None
     """Git commit of eyechart; null outside a repository."""
     versions: Mapping[str, str]
-    """Versions of eyechart and of the packages it computes with."""
+    """Versions of eyechart and of the packages that its results depend on."""
     suite: str
     """The suite."""
     n: int
@@ -134,7 +134,7 @@ class RunFacts(Record):
     n_images: int
     """Number of images in the test set."""
     n_classes: int
-    """Number of classes of these images."""
+    """Number of classes that these images belong to."""
     models: Mapping[str, str]
     """Digest of the weights of each model; "" if unknown."""
     warnings: tuple[str, ...]
@@ -147,7 +147,7 @@ class GateResults(Record):
     schema_version: Literal[1] = SCHEMA_VERSION
     """Version of this format."""
     eyechart: str
-    """Version of eyechart that decided."""
+    """Version of eyechart that made the decision."""
     made: str
     """Date of the decision, in ISO format."""
     outcome: Outcome
@@ -163,20 +163,20 @@ class GateResults(Record):
     new: RunFacts
     """The run of the new model."""
     old: RunFacts | None
-    """The run of the old model; null for none."""
+    """The run of the old model; null if there is none."""
     rules: tuple[RuleResults, ...]
     """The rules, in order."""
 
     @property
     def passed(self) -> bool:
-        """Whether the gate lets the model through, with what inconclusive counts as."""
+        """Whether the model passes; `inconclusive` says how an inconclusive outcome counts."""
         return "pass" in (self.outcome, self.inconclusive if self.outcome != "fail" else "fail")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the outcome as .json, .xml (JUnit), .md or .html (evidence), and return the path.
 
         Raises:
-            UsageError: The suffix is another one, or the file cannot be written.
+            UsageError: The suffix is not one of these, or the file cannot be written.
         """
         # Imported here, because reports are a layer above the gate (see docs/decisions.md).
         from eyechart.reports.gate_files import save_gate

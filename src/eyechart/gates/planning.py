@@ -1,6 +1,6 @@
 """How many samples or images would decide a rule that is inconclusive.
 
-Plans with the variance between images and within them that the inconclusive data show.
+Planning uses the variances between and within images, estimated from the inconclusive data.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,25 +12,27 @@ from scipy.special import ndtri
 from eyechart.gates.bounds import ClusteredMean, Side, p_values
 
 PASS_POWER = 0.8
-"""Share of equal models that pass the whole gate at the planned size."""
+"""Probability that a model equal to the old one passes the whole gate, for which sizes are planned.
+"""
 
 FAIL_POWER = 0.9
-"""Share of models that fail at the planned size if they are as much worse as was planned for."""
+"""Probability that a model worse by `WORSE` margins fails, for which sizes are planned."""
 
 WORSE = 3
-"""How many margins a model must be worse to fail with probability `FAIL_POWER`."""
+"""Number of margins by which a model must be worse to fail with probability `FAIL_POWER`."""
 
 CAUTION = 1.25
-"""Factor on the variance, which is itself uncertain; chosen by simulation (docs/gate.md)."""
+"""Factor applied to the variance, because its estimate is uncertain; chosen by simulation
+(docs/gate.md)."""
 
 MAX_IMAGES = 10_000_000
 MAX_PER_IMAGE = 1000
-"""Larger sizes are not planned: nobody could evaluate them."""
+"""Maximum planned numbers of images and of samples per image; larger ones are impractical."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A true mean that must be found on one side of a limit, at level `alpha`, with `power`."""
+    """A true mean that a test at level `alpha` must place above or below a limit, with `power`."""
 
     true: float
     limit: float
@@ -45,10 +47,10 @@ class PlannedSize:
 
     Attributes:
         n_samples: Samples of the available images that suffice; None if no number does.
-        n_images: Images that suffice with the present number of samples per image; None if it
-            would be more than `MAX_IMAGES`.
-        is_separable: Whether the data tell variance between images from variance within them;
-            without it, it is unknown whether more samples of the same images would help.
+        n_images: Images that suffice with the current number of samples per image; None if more
+            than `MAX_IMAGES` would be needed.
+        is_separable: Whether the variances between and within images can be estimated separately;
+            if not, it is unknown whether more samples of the same images would help.
     """
 
     n_samples: int | None
@@ -57,9 +59,9 @@ class PlannedSize:
 
 
 def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target]:
-    """Return what a rule of non-inferiority must tell apart: equal models, and much worse ones.
+    """Return what a non-inferiority rule must distinguish: equal models, and much worse ones.
 
-    All of `n_rules` rules must pass for the gate to pass, and fail at a corrected level.
+    The gate passes only if all `n_rules` rules pass; a rule fails at a corrected level.
     """
     all_pass = 1 - (1 - PASS_POWER) / n_rules
     return [
@@ -69,7 +71,7 @@ def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target
 
 
 def floor_targets(estimate: float, floor: float, n_rules: int, alpha: float) -> list[Target]:
-    """Return what a rule with a floor must show: that the estimate is on its side of the floor."""
+    """Return what a rule with a floor must show: that the true rate is above, or below, it."""
     if estimate > floor:
         return [Target(estimate, floor, "above", alpha, 1 - (1 - PASS_POWER) / n_rules)]
     return [Target(estimate, floor, "below", alpha / n_rules, FAIL_POWER)]
@@ -83,8 +85,8 @@ def plan_size(
     Args:
         mean: The inconclusive mean.
         targets: What the data must show.
-        n_available: The number of images that more samples can be drawn from, if it is larger than
-            the number of images that have any.
+        n_available: The number of images from which more samples can be drawn, if it is larger
+            than the number of images that already have samples.
 
     Example:
         >>> import numpy as np
@@ -149,7 +151,7 @@ class _VarianceModel:
 
 
 def _smallest(suffices: Callable[[int], bool], start: int, most: int) -> int | None:
-    """Return the smallest sufficient number from `start` on; None if it exceeds `most`."""
+    """Return the smallest sufficient number of at least `start`; None if it exceeds `most`."""
     low = high = max(2, start)
     while not suffices(high):
         if high >= most:

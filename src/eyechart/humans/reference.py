@@ -181,7 +181,7 @@ class Reference:
         """Raise a UsageError if there is no experiment to which a curve can be fitted."""
         if not self.experiments and self.responses.experiments:
             raise UsageError(
-                f"The responses in {self.name} have no visual change, so no curve can be fitted: "
+                f"The responses in {self.name} lack visual changes, so no curve can be fitted: "
                 "import them with a placement or a column delta_v."
             )
         if not self.experiments:

@@ -41,7 +41,7 @@ from eyechart.stats.intervals import CONFIDENCE
 from eyechart.stats.p_values import holm
 
 NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean images adds them"
-NO_VISUAL_CHANGE = "no visual change"
+NO_VISUAL_CHANGE = "visual change is undefined"
 NOT_AFTER_CORRECTION = "not significant after correction for the number of corruptions"
 
 

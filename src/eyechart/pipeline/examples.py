@@ -23,7 +23,7 @@ from eyechart.testsets.samples import LEVELS, Samples
 from eyechart.testsets.stimuli import iterate_samples
 
 STEPS = 10
-"""Number of ranges of Δv with one example each, if there is any."""
+"""Number of equal ranges of Δv; each range that contains samples gets one example."""
 
 ENOUGH = 5
 """Number of ranges that examples of one image must cover; otherwise other images are used."""

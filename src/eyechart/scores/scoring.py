@@ -58,9 +58,9 @@ class Fit(CurveSettings):
         }
 
     def human_options(self) -> dict[str, Any]:
-        """Return the arguments of `Reference.curve` that fit humans as models are fitted."""
-        # None leaves the number of bins to the human data; a number that was requested holds for
-        # both.
+        """Return the arguments of `Reference.curve` for fitting human curves like model curves."""
+        # If `bins` is None, the number of bins depends on the human data; a requested number
+        # applies to both.
         return {**self.options(), "bins": self.bins, "right_anchor": self.right_anchor}
 
     def check(self) -> None:

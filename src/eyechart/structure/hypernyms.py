@@ -16,7 +16,7 @@ ID = re.compile(r"n[0-9]{8}")
 """WordNet id of a noun, such as n01440764, as in the names of ImageNet's folders."""
 
 MAX_NAMED = 5
-"""Maximum number of synsets in a cycle that a message names."""
+"""Maximum number of synsets of a cycle that are listed in an error message."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,7 +244,7 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths are found from visual change.
 
-    Geometric corruptions are excluded, since they have no visual change.
+    Geometric corruptions are excluded, because visual change is undefined for them.
     """
     return entry is not None and plan.sampling == UNIFORM and not entry.geometric
 
@@ -252,7 +252,7 @@ def is_uniform(entry: Entry | None, plan: Plan) -> bool:
 def is_piloted(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths come from a pilot.
 
-    Corruptions with published levels keep them, and geometric ones have no visual change.
+    Corruptions with published levels keep them, and visual change is undefined for geometric ones.
     """
     return (
         entry is not None and plan.sampling == PILOT and not entry.geometric and not entry.at_levels

@@ -141,7 +141,7 @@ def _changes(entry: Entry, images: Tensor, keys: Tensor, wanted: Range) -> tuple
     for severity in KNOTS:
         strengths = Strengths(np.full(len(images), severity))
         corrupted = corrupt_batch(images, entry, strengths, random, assets_of(entry))
-        # Images with too little information have no visual change, and do not count.
+        # Visual change is undefined for images with too little information; they do not count.
         means.append(float(torch.as_tensor(measure_change(images, corrupted).delta_v).nanmean()))
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:

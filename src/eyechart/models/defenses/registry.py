@@ -1,4 +1,4 @@
-"""The defenses by the names that users type. To add one, add its module and one line here.
+"""Registry of defenses by their command-line names. A new one is a module and one line here.
 
 The command line lists the defenses, so nothing slow (such as torch) is imported here.
 """

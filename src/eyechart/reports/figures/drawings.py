@@ -62,7 +62,7 @@ def joined(several: Iterable[Drawings]) -> Drawings:
 def file_stems(drawings: Iterable[Drawing]) -> list[str]:
     """Return a unique, portable file name without suffix for each drawing.
 
-    Names also differ on file systems that ignore case.
+    Names are unique even on case-insensitive file systems.
     """
     taken: set[str] = set()
     stems = []

@@ -1,4 +1,4 @@
-"""Figure of accuracy on seen and unseen subclasses over accuracy on ImageNet-1K.
+"""Figure of accuracy on seen and unseen subclasses, plotted against accuracy on ImageNet-1K.
 
 This is Fig. 6 of the ImageNet-C paper, with intervals.
 """
@@ -42,7 +42,7 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
             words = ("superclasses",) if len(results) == 1 else ("superclasses", str(number))
             caption = (
                 "Superclass accuracy for subclasses in ImageNet-1K (seen) and outside it"
-                " (unseen), over accuracy on ImageNet-1K before tuning, for"
+                " (unseen), plotted against accuracy on ImageNet-1K before tuning, for"
                 f" {len(scatter.seen)} models. 95 % intervals, from a bootstrap over synsets."
             )
             yield Drawing(words, caption, partial(draw_superclasses, scatter))

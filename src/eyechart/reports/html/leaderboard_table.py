@@ -103,7 +103,7 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
 
 
 def model_label(model: ModelEntry) -> Markup:
-    """Return a model's short name after a swatch of its color."""
+    """Return a model's short name, preceded by a small square in the model's color."""
     text = Markup('<span class="model"><span class="swatch" style="--color: {}"></span>{}</span>')
     return text.format(model.color, model.short)
 

@@ -166,9 +166,9 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
-    """Yield how many predictions have no visual change; the number is the same for all models."""
+    """Yield for how many predictions visual change is undefined, which is equal for all models."""
     if not run.coverage:
-        return  # Without clean images no prediction has a visual change.
+        return  # Without clean images visual change is undefined for every prediction.
     for space, scores in run.results.models[0].spaces.items():
         for name, score in scores.corruptions.items():
             if score.unmeasurable:
