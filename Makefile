@@ -113,6 +113,7 @@ validate: $(STAMP) browser frontend
 	$(PYTEST) -m "slow or not slow" $(BESIDE)
 	$(PYTEST) -n 0 -m "slow or not slow" $(ALONE)
 	PYTHON=$(PYTHON) sh tests/support/adapters_check.sh
+	$(BIN)/python -W ignore -m benchmarks.statistics
 	$(MAKE) bench
 
 # Every step of the work, timed next to named rivals in the same run

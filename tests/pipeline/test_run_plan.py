@@ -1,0 +1,126 @@
+"""The plan of a run: how many samples, what limits them, and that a stopped run keeps them."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import eyechart as ec
+from eyechart.pipeline.fail_under import floor_outcomes
+from eyechart.pipeline.run_plan import (
+    AIM,
+    MIN_N,
+    PER_IMAGE,
+    Costs,
+    RunPlan,
+    _choose_n,
+    half_width,
+)
+from eyechart.pipeline.settings import EvaluateSettings, Floor, read_floor, read_n
+from eyechart.testsets.testset_settings import N_SAMPLES
+
+QUICK = {"labels": "none", "n_bootstrap": 20, "corruptions": ["gaussian_noise"]}
+
+
+def mean_color(images):
+    return images.mean(dim=(2, 3))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for index in range(4):
+        noise = np.random.default_rng(index).integers(0, 256, (80, 80, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / f"{index}.png")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("n_images", "per_sample", "limit"),
+    [(60, 1e-4, "images"), (2000, 1e-4, "precision"), (60, 1.0, "time"), (2000, 1.0, "time")],
+)
+def test_the_number_of_samples_has_one_of_three_limits(n_images, per_sample, limit):
+    n, found = _choose_n(n_images, 14, Costs(0.01, per_sample, 1.0), 600)
+    assert found == limit
+    if limit == "images":
+        assert n == max(MIN_N, PER_IMAGE * n_images)
+        assert half_width(n_images, N_SAMPLES * 14) > AIM
+    if limit == "precision":
+        assert half_width(n_images, n * 14) <= AIM
+    if limit == "time":
+        assert 0.01 * n_images + n * 14 * per_sample <= 600 or n == 30
+
+
+def test_more_images_help_where_more_samples_do_not():
+    assert half_width(60, 10**9) == pytest.approx(half_width(60, 14 * 600), rel=0.06)
+    assert half_width(240, 14 * 600) < half_width(60, 10**9) * 0.6
+
+
+def test_the_plan_says_what_would_suffice():
+    plan = RunPlan(
+        n=310, limit="images", n_images=62, n_corruptions=3, seconds=130, half_width=0.081
+    )
+    first, second = plan.sentences()
+    assert first == (
+        "Plan: 62 images, 3 corruptions, 310 samples each; about 2 min; mean R_a to about ±0.08."
+    )
+    assert "more samples of the same images would add little; about 470 images" in second
+
+
+def test_a_stopped_run_resumes_with_the_samples_of_its_plan(folder, tmp_path):
+    out = tmp_path / "run"
+    first = ec.evaluate(mean_color, folder, out=out, **QUICK)
+    plan = json.loads((out / "plan.json").read_text())
+    assert plan["n"] == first.config.n and plan["limit"] in ("images", "time")
+    assert list(plan["maps"]) == ["vcr/gaussian_noise"]
+    plan["n"] = 45
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "plan.json").write_text(json.dumps({**plan, "maps": {}}))
+    again = ec.evaluate(mean_color, folder, out=tmp_path / "other", **QUICK)
+    assert again.config.n == 45
+
+
+def test_a_damaged_plan_is_one_sentence(folder, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "plan.json").write_text('{"n": "many"}')
+    with pytest.raises(ec.UsageError, match="plan.json"):
+        ec.evaluate(mean_color, folder, out=out, **QUICK)
+
+
+def test_the_study_is_one_word():
+    study = EvaluateSettings(images="images", preset="study")
+    assert study.plan.n == 50_000 and study.plan.sampling == study.fit.estimator == "paper"
+    assert study.fit.min_per_bin == 20
+    less = EvaluateSettings(images="images", preset="study", n=10_000)
+    assert less.plan.n == 10_000 and less.plan.sampling == "paper"
+    usual = EvaluateSettings(images="images")
+    assert usual.plan.sampling == "pilot" and usual.fit.estimator == "isotonic"
+    with pytest.raises(ec.UsageError, match="Did you mean 'study'"):
+        ec.evaluate(mean_color, preset="studdy")
+
+
+def test_numbers_are_read_from_the_command_line():
+    assert read_n("auto") is None and read_n("300") == 300
+    with pytest.raises(ec.UsageError, match="--n must be a whole number or auto, got 'many'"):
+        read_n("many")
+    with pytest.raises(ec.UsageError, match="--dry-run"):
+        ec.evaluate(mean_color, dry_run=True)
+
+
+def test_a_floor_is_compared_with_the_confidence_bound(folder):
+    results = ec.evaluate(mean_color, folder, n=60, **QUICK)
+    score = results.models[0].scores["r_p"]
+    between = (score.interval95[0] + score.value) / 2
+    (bound,) = floor_outcomes(results, [Floor("r_p", between)])
+    (point,) = floor_outcomes(results, [Floor("r_p", between, is_point=True)])
+    assert not bound.is_reached and "lower bound" in bound.sentence
+    assert point.is_reached and "lower bound" not in point.sentence
+
+
+def test_floors_are_read():
+    assert read_floor("r_a=0.5:point") == Floor("r_a", 0.5, is_point=True)
+    assert EvaluateSettings(fail_under={"r_a": 0.5}).floors == (Floor("r_a", 0.5),)
+    assert EvaluateSettings(fail_under={"r_a": "0.5:point"}).floors[0].is_point
+    with pytest.raises(ec.UsageError, match="NAME=NUMBER:point"):
+        read_floor("r_a=0.5:mean")
