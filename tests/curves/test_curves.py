@@ -194,7 +194,7 @@ def test_changes_that_are_not_numbers_are_left_out_and_counted():
     ("change", "hits", "options", "sentence"),
     [
         ([0.1, 0.2], [1, 1], {"estimator": "paper"}, "give more samples"),
-        ([np.nan, np.nan], [1, 1], {}, "No sample has a visual change"),
+        ([np.nan, np.nan], [1, 1], {}, "Visual change is undefined"),
         ([0.1, 1.2] * 100, [1, 1] * 100, {}, "delta_v must be in"),
         ([0.1, 0.2] * 100, [1, 2] * 100, {}, "hits must be in"),
         ([0.1, 0.2] * 100, [1] * 100, {}, "one value per sample"),

@@ -134,7 +134,7 @@ def test_a_model_against_itself_has_no_difference_but_a_width(runs):
     assert result.estimate == 0 and result.lower < -0.05 < result.upper
     assert result.outcome == "inconclusive"
     assert result.decider is not None and result.decider.samples_help is False
-    assert "More samples of the same 32 images cannot decide." in result.decider.sentence
+    assert "More samples of the same 32 images cannot decide the rule." in result.decider.sentence
     wide = decided(runs.sharp, runs.sharp, no_worse_than_old={"margin": 0.2})
     assert wide.outcome == "pass" and wide.decider is None
 

@@ -101,8 +101,8 @@ WRONG = {
         "old_model needs no_worse_than_old",
     ),
     "a word as rule": ("- weather", 1, "a rule must be a mapping of keys"),
-    "no list": ("rules: weather", 1, "rules must be a list of at least one rule"),
-    "nothing": ("", 1, "rules must be a list of at least one rule"),
+    "no list": ("rules: weather", 1, "rules must be a list with at least one rule"),
+    "nothing": ("", 1, "rules must be a list with at least one rule"),
     "a wrong top": ("rule: []", 1, "Unknown key 'rule'. Did you mean 'rules'"),
     "a key twice": (f"{BASE}  corruptions: all", 3, "corruptions is already given in line 2"),
 }

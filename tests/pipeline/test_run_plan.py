@@ -84,7 +84,7 @@ def test_a_damaged_plan_is_one_sentence(folder, tmp_path):
     out = tmp_path / "run"
     out.mkdir()
     (out / "plan.json").write_text('{"n": "many"}')
-    with pytest.raises(ec.UsageError, match="plan.json"):
+    with pytest.raises(ec.UsageError, match=r"plan\.json"):
         ec.evaluate(mean_color, folder, out=out, **QUICK)
 
 

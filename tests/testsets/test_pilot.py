@@ -28,7 +28,8 @@ def plan(n=60, **options):
 
 def test_a_map_is_the_inverse_of_expected_visual_change():
     found = PilotMap(severity=(0.0, 1.0, 5.0), delta_v=(0.0, 0.8, 1.0))
-    np.testing.assert_allclose(found.severities(np.array([0.0, 0.4, 0.8, 0.9, 1.0])), [0, 0.5, 1, 3, 5], atol=1e-6)  # fmt: skip
+    places = found.severities(np.array([0.0, 0.4, 0.8, 0.9, 1.0]))
+    np.testing.assert_allclose(places, [0, 0.5, 1, 3, 5], atol=1e-6)
     flat = PilotMap(severity=(0.0, 5.0), delta_v=(0.3, 0.3))
     np.testing.assert_allclose(flat.severities(np.array([0.0, 0.5, 1.0])), [0, 2.5, 5])
 
