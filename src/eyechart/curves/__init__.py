@@ -1,4 +1,4 @@
 """Bins, monotone curves over visual change Δv, areas and their bounds.
 
-No plots; curves are independent of the model or the humans that they describe.
+Nothing is plotted here, and a curve does not record which model or humans it describes.
 """

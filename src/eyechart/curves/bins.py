@@ -12,11 +12,11 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINNINGS
 
 MAX_BINS = 1000
-"""Maximum number of bins: more could not be filled, as 50,000 samples are 50 per bin."""
+"""Maximum number of bins: even 50,000 samples are only 50 per bin."""
 
 
 TRUSTED = 10
-"""Number of samples that support the rate at the end of an observed range."""
+"""Number of samples needed for a reliable rate at the end of an observed range."""
 
 MAX_HOLE = 0.06
 """Maximum width of adjacent empty bins that still count as observed, as a fraction of the axis."""
@@ -24,7 +24,7 @@ MAX_HOLE = 0.06
 
 @dataclass(frozen=True)
 class Bins:
-    """Counts between `edges` (M + 1 of them): all samples, and those that are hits.
+    """Numbers of samples and of hits in the M bins between M + 1 `edges`.
 
     Counts are floats, because samples can be weighted. One object can have many sets of counts with
     the same edges, one per row.
@@ -52,7 +52,7 @@ class Bins:
         return self.counts >= max(min_per_bin, np.finfo(float).tiny)
 
     def rows(self) -> "tuple[Bins, ...]":
-        """Return the sets one by one, if there are many."""
+        """Return each set of counts as separate bins."""
         both = zip(self.counts, self.hits, strict=True)
         return tuple(Bins(self.edges, counts, hits) for counts, hits in both)
 
@@ -68,7 +68,7 @@ class Bins:
 def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which bins are usable, or in a hole of at most `MAX_HOLE` between usable ones.
 
-    Few samples leave bins empty by chance; a non-increasing curve hardly moves across them.
+    With few samples, bins may be empty by chance; a non-increasing curve hardly falls across them.
 
     Example:
         >>> usable = np.ones(40, dtype=bool)
@@ -84,7 +84,7 @@ def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def trusted_edges(counts: FloatArray) -> IntArray:
-    """Return the edges whose rates bound a gap before each bin, and a gap after it, (2, n_bins).
+    """Return the edges whose rates bound a gap before and a gap after each bin, (2, n_bins).
 
     At the end of an observed range isotonic rates are extreme if few samples support them. The rate
     beyond the first `TRUSTED` samples is a bound too, because curves do not rise.
@@ -103,8 +103,8 @@ def trusted_edges(counts: FloatArray) -> IntArray:
 def bin_edges(binning: str, bins: int) -> FloatArray:
     """Return the edges of the bins over [0, 1].
 
-    With "equal" there are `bins` bins. With "paper" there is one less: with the published index ⌊v
-    (M − 1)⌋ the last of M bins contains only v = 1, which no image reaches.
+    With "equal" there are `bins` bins. With "paper" there is one fewer: with the published index
+    ⌊v (M − 1)⌋ the last of M bins contains only v = 1, which no image reaches.
 
     Example:
         >>> bin_edges("equal", 4)

@@ -10,7 +10,7 @@ from eyechart.curves.density import Density, areas_under
 from eyechart.curves.pieces import refined
 
 NARROWEST, SMALLEST = 1e-6, 1e-9
-"""Ranges narrower than the first and differences below the second are ignored as rounding."""
+"""Ranges narrower than the first value and differences below the second are rounding errors."""
 
 
 def four_areas(
@@ -34,7 +34,7 @@ def four_areas(
 
 
 def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]]:
-    """Return the widest ranges (start, end) in which one curve leads; True for the first."""
+    """Return the ranges in which one curve leads: start, end, and whether the first one leads."""
     places, gap = _gap(first, second)
     cuts = np.unique(places[:-1] + _crossings(gap, np.diff(places)))
     leads: list[tuple[float, float, bool]] = []

@@ -57,7 +57,7 @@ class Curve:
         replicates: the curves of the bootstrap replicates.
         replicate_bins: the bins of the bootstrap replicates.
         density: the weight of each visual change in areas.
-        draws: what the weights of the replicates depend on.
+        draws: the key that determines the bootstrap weights.
         estimator: the name of the estimator.
 
     Example:
@@ -304,7 +304,7 @@ def fit_curve(fit: CurveFit) -> Curve:
     counted = count_bins(samples.delta_v, samples.hits, edges, samples.weights)
     usable = counted.usable(min_per_bin)
     if not min_per_bin and not usable.any():
-        raise UsageError("No sample has a visual change.")
+        raise UsageError("Visual change is undefined (NaN) for every sample.")
     if min_per_bin and usable.sum() < FEWEST_BINS:
         raise UsageError(
             f"Fewer than {FEWEST_BINS} bins have {min_per_bin:g} samples: give more samples,"

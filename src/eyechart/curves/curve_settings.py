@@ -65,12 +65,12 @@ class CurveSettings:
         ),
     ] = None
     binning: Annotated[
-        str, Option(help=f"Bins: {one_of(BINNINGS)}.", group=GROUP, is_advanced=True)
+        str, Option(help=f"Bin edges: {one_of(BINNINGS)}.", group=GROUP, is_advanced=True)
     ] = BINNINGS[0]
     estimator: Annotated[
         str,
         Option(
-            help=f"Fit of curves: {one_of(ESTIMATORS)}; {PAPER_ESTIMATOR} is the VCR paper's"
+            help=f"Curve estimator: {one_of(ESTIMATORS)}; {PAPER_ESTIMATOR} is the VCR paper's"
             " Algorithm 1.",
             group=GROUP,
             is_advanced=True,
@@ -79,7 +79,7 @@ class CurveSettings:
     right_anchor: Annotated[
         str | float,
         Option(
-            help=f"Right end of curves: {', '.join(RIGHT_ANCHORS)} or a number.",
+            help=f"Value of curves at Δv = 1: {', '.join(RIGHT_ANCHORS)} or a number.",
             group=GROUP,
             metavar="VALUE",
             is_advanced=True,

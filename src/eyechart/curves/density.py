@@ -24,7 +24,7 @@ NAMED = 40
 """Maximum number of weights that are spelled out in a density's name."""
 
 POWERS = 3
-"""Curves are quadratic, so three moments of the density are all that an area needs."""
+"""Number of moments of the density that areas under quadratic curves depend on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 
 
 def areas_between(pieces: PPoly, places: FloatArray, density: Density = UNIFORM) -> FloatArray:
-    """Return ∫ s q between each two adjacent places, (n_places − 1, …), of one or many curves."""
+    """Return ∫ s q between adjacent places, (n_places − 1, …), of one or many curves."""
     all_places = np.union1d(pieces.x, places)
     # areas between any two places are differences of running sums
     running = np.cumsum(piece_areas(refined(pieces, all_places), density), axis=0)
@@ -227,7 +227,7 @@ def area_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest possible area of each curve, for any values in its gaps.
 
-    Over usable bins a curve stays as it is; over a gap it lies between its values on both sides.
+    Over usable bins a curve is unchanged; in a gap it lies between its values at the gap's ends.
 
     Args:
         pieces: The curves.

@@ -1,4 +1,4 @@
-"""The estimators of curves by name. A new one is a `CurveEstimator` and one line here.
+"""Registry of curve estimators by name. To add one, define a `CurveEstimator` and list it here.
 
 Nothing slow is imported here, because the command line lists the estimators.
 """
@@ -20,7 +20,7 @@ ESTIMATORS.add_lazily("cobs", "eyechart.curves.estimators:COBS")
 
 
 def usual_min_per_bin(estimator: str) -> float:
-    """Return the minimum count of a bin that an estimator uses if none is given.
+    """Return an estimator's default minimum count per bin.
 
     The splines need well-filled bins; isotonic regression uses every sample.
 

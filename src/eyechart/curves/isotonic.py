@@ -1,7 +1,8 @@
-"""Isotonic curves: the non-increasing rates closest to those of all bins, joined by lines.
+"""Isotonic curves: the non-increasing rates closest to the bins' rates, joined by straight lines.
 
-Every sample counts with its weight, however few a bin has. Flipping one sample from a miss to a hit
-never lowers the curve anywhere, because isotonic regression preserves the order of its inputs.
+Every sample counts with its weight, even in bins with few samples. Flipping one sample from a miss
+to a hit never lowers the curve anywhere, because isotonic regression preserves the order of its
+inputs.
 """
 
 import numpy as np
@@ -22,13 +23,13 @@ def isotonic_curves(
 
     The left anchor counts as much as an average bin: a curve starts there unless the first bins
     have higher rates. Between bins curves are straight lines. Beyond the last bin in use they fall
-    in a straight line to the right anchor, or to 0 without one: the middle of what is possible.
+    in a straight line to the right anchor, or to 0 without one: midway between the possible limits.
 
     Args:
         bins: The samples, one set of counts per row.
-        is_used: Bins that have samples in the data, of which replicates may miss some.
+        is_used: Bins that have samples in the data; in a replicate, some of them may be empty.
         left: The anchor of each curve at Δv = 0, or None.
-        right: The anchor of each curve at Δv = 1, or None; no rate is lower.
+        right: The anchor of each curve at Δv = 1, or None; rates are never below it.
     """
     weights, sums = bins.counts * is_used, bins.hits * is_used
     if left is not None:
@@ -83,7 +84,7 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
 
 
 def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
-    """Return the rates with unknown ones interpolated, and constant before and after all known."""
+    """Return the rates with unknown ones interpolated; before and after known ones, constant."""
     if is_known.all():
         return rates
     n_cells = rates.shape[1]

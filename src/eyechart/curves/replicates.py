@@ -17,10 +17,10 @@ from eyechart.stats.bootstrap import draw_cell_counts, weight_blocks
 
 @dataclass(frozen=True)
 class Draws:
-    """What the weights of the replicates depend on; `clusters` is a digest of the clusters' names.
+    """Key that determines the bootstrap weights; `clusters` is a digest of the clusters' names.
 
-    Replicate i of two curves has the same weight for each cluster if both have equal draws with
-    clusters, even if their samples differ.
+    Replicate i of two curves has the same weight for each cluster if their keys are equal and
+    `clusters` is not None, even if their samples differ.
     """
 
     seed: int
@@ -36,7 +36,7 @@ class Draws:
 class ReplicateBins:
     """The counts of the replicates, one row each, and the anchors of the samples and replicates.
 
-    An anchor is the mean over samples, as the curve is; None if no values were given for it.
+    An anchor is the mean of its values over the samples; None if no values were given for it.
     """
 
     bins: Bins
@@ -45,7 +45,7 @@ class ReplicateBins:
 
 
 def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
-    """Return what the weights of these replicates depend on, from the names of all clusters."""
+    """Return the key that determines the bootstrap weights, from the names of all clusters."""
     if names is None:
         return Draws(seed, n_bootstrap, None)
     # the kind of name counts: "1" and 1 are different clusters
@@ -58,10 +58,10 @@ def resample_bins(
 ) -> ReplicateBins:
     """Return the bins of `n_bootstrap` bootstrap replicates of the samples.
 
-    Samples of one cluster are drawn together; without clusters each sample is its own. The number
-    of times that a cluster is drawn depends only on the seed and on its position among all
-    clusters, including clusters without a sample here, so that replicates of different corruptions
-    can be paired.
+    Samples of one cluster are drawn together; without clusters each sample is its own cluster. How
+    often a cluster is drawn depends only on the seed and on its position among all clusters,
+    including clusters without a sample here, so that replicates of different corruptions can be
+    paired.
     """
     # without clusters and weights only counts per cell matter
     binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))
@@ -106,7 +106,7 @@ def resample_bins(
 def _by_cells(
     samples: CurveSamples, edges: FloatArray, n_bootstrap: int, seed: int
 ) -> ReplicateBins:
-    """Return the same from counts per cell (bin, hit, both anchors), which is much faster."""
+    """Return the result of `resample_bins` from counts per cell (bin, hit, anchors), faster."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     left, right = samples.anchors
     cell = bin_index(samples.delta_v, edges) * 4 + 2 * samples.hits + (0 if left is None else left)

@@ -84,7 +84,7 @@ def choose_smoothing(
 ) -> float:
     """Return the smoothing with the smallest generalized cross-validation error.
 
-    The effective number of parameters is that of the unconstrained fit, an upper bound.
+    The effective number of parameters is computed for the unconstrained fit, as an upper bound.
     """
     errors = []
     rows, target = bin_rows(bins, min_per_bin)

@@ -1,4 +1,4 @@
-"""The gate: rules for releasing a model, what finished runs say about them, and the outcome.
+"""The gate: rules for releasing a model, the evidence from finished runs, and the outcome.
 
 Reads what `eyechart evaluate` wrote; tables, Markdown and the evidence page are in `reports`.
 """

@@ -23,13 +23,13 @@ from eyechart.stats.p_values import SIGNIFICANT
 def make_decider(
     rule: Rule, mean: ClusteredMean, n_available: int, n_rules: int, run: RecordedRun
 ) -> Decider:
-    """Return what would decide an inconclusive rule.
+    """Return how much data would decide an inconclusive rule.
 
     Args:
         rule: The rule.
-        mean: What is compared with its limit.
-        n_available: The number of images of the run that the rule could have samples of.
-        n_rules: The number of rules of the gate.
+        mean: The mean that is compared with the rule's limit.
+        n_available: The number of images in the run that the rule applies to, sampled or not.
+        n_rules: The number of rules in the gate.
         run: The run, whose settings determine how more samples are obtained.
     """
     if rule.margin is not None:
@@ -52,15 +52,21 @@ def _sentences(
     images = "image" if n_available == 1 else f"{n_available:,} images"
     if size.n_samples is not None:
         option = _option(size.n_samples / mean.n_samples, run)
-        yield f"{size.n_samples:,} samples of the same {images} would decide{option}."
+        yield f"{size.n_samples:,} samples of the same {images} would decide the rule{option}."
     elif size.is_separable:
-        yield f"More samples of the same {images} cannot decide."
+        yield f"More samples of the same {images} cannot decide the rule."
     else:
-        yield f"With one sample per image, whether more of the same {images} would help is unknown."
+        yield (
+            "With one sample per image, it is unknown whether more samples of the same"
+            f" {images} would help."
+        )
     each = f"{mean.n_per_image:.3g}"
     samples = "1 sample" if each == "1" else f"{each} samples"
     if size.n_images is None:
-        yield f"More than {MAX_IMAGES:,} images would be needed to tell it from {rule.limit:g}."
+        yield (
+            f"More than {MAX_IMAGES:,} images would be needed to distinguish the estimate from"
+            f" {rule.limit:g}."
+        )
         return
     word = "So would" if size.n_samples is not None else "It takes"
     yield f"{word} {size.n_images:,} images with {samples} each."

@@ -1,7 +1,7 @@
-"""One-sided confidence bounds and p-values of means over samples whose units are images.
+"""One-sided confidence bounds and p-values of means over samples, with images as sampling units.
 
-Plain numbers in and out. Which samples a rule is about is decided in `rule_samples`, and what
-follows from a bound in `decision`.
+These functions take and return plain numbers. Samples are selected in `rule_samples`, and rules are
+decided in `decision`.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Side = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class ClusteredMean:
-    """A weighted mean over samples, and what its bounds depend on.
+    """A weighted mean over samples, and the values that its bounds depend on.
 
     Attributes:
         value: The mean.
@@ -44,15 +44,15 @@ class ClusteredMean:
 
     @property
     def n_per_image(self) -> float:
-        """The mean number of samples of an image."""
+        """The mean number of samples per image."""
         return self.n_samples / self.n_images
 
     def bounds(self, alpha: float) -> tuple[float, float]:
         """Return the lower and the upper bound, each of which is wrong with probability `alpha`.
 
-        Each is the wider of two: Student's t with the variance between images (n − 1 degrees of
-        freedom), and Wilson's with that variance and the number of images, whose width is not 0
-        if all images agree.
+        Each is the wider of two bounds: Student's t with the variance between images (n − 1 degrees
+        of freedom), and Wilson's with the same variance and the number of images. Wilson's interval
+        has a positive width even if all images agree.
 
         Example:
             >>> agreed = clustered_mean(np.zeros(600), np.repeat(np.arange(60), 10), lowest=-1)
@@ -61,7 +61,7 @@ class ClusteredMean:
         """
         if not isfinite(self.variance):
             return self.lowest, 1.0
-        # Wilson's interval is that of a share, so that differences are mapped from [−1, 1]
+        # Wilson's interval is for shares in [0, 1], so differences are mapped from [−1, 1]
         width = 1 - self.lowest
         share, variance = (self.value - self.lowest) / width, self.variance / width**2
         ends = wilson_interval(share, self.n_effective, 1 - 2 * alpha, variance)
@@ -75,7 +75,7 @@ class ClusteredMean:
     def p_value(self, limit: float, side: Side) -> float:
         """Return the one-sided p-value for the true mean being above, or below, a limit.
 
-        It is less than α exactly where the bound for α is on that side of the limit.
+        It is below α if and only if the bound at level α is also above, or below, the limit.
 
         Example:
             >>> hits = clustered_mean(np.repeat([1, 1, 1, 0], 10), np.arange(40), lowest=0)
@@ -105,14 +105,14 @@ def p_values(
     side: Side,
     lowest: float,
 ) -> FloatArray:
-    """Return one-sided p-values of means, by the larger of the t-test's and Wilson's.
+    """Return one-sided p-values of means, each the larger of the t-test's and Wilson's.
 
     Args:
         value: The means.
         variance: Their variances.
-        n_images: The number of images, and the effective one.
+        n_images: The number of images, and the effective number of images.
         limit: The limit that the mean is compared with.
-        side: The side of the limit that is to be shown.
+        side: Whether to test that the mean is above or below the limit.
         lowest: The lowest possible value of a sample; the highest is 1.
     """
     width, (n, n_effective) = 1 - lowest, n_images
@@ -130,7 +130,7 @@ def p_values(
     with np.errstate(divide="ignore", invalid="ignore"):
         root = 2 * gap**2 / (linear + np.sqrt(linear**2 + 4 * square * gap**2))
     by_score = ndtr(-np.sqrt(root))
-    # a mean that is not on that side shows nothing, and 0/0 neither
+    # neither a mean on the other side of the limit nor 0/0 is evidence
     p_value: FloatArray = np.where(gap > 0, np.fmax(by_t, by_score), np.fmax(by_t, 0.5))
     return p_value
 
@@ -183,6 +183,6 @@ def _components(values: FloatArray, unit: IntArray) -> tuple[float, float]:
     means = np.bincount(unit, values) / counts
     within = float(((values - means[unit]) ** 2).sum() / (n_samples - n))
     among = float((counts * (means - values.mean()) ** 2).sum() / (n - 1))
-    # the number of samples per image that unequal images are equivalent to
+    # the equivalent number of samples per image where images have unequal numbers
     size = (n_samples - (counts**2).sum() / n_samples) / (n - 1)
     return max(0.0, float((among - within) / size)), within

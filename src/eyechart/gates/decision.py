@@ -1,4 +1,4 @@
-"""The decision on each rule, from the samples it is about: pass, fail or inconclusive."""
+"""The decision on each rule, from the samples it applies to: pass, fail or inconclusive."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,8 +31,8 @@ def decide_rules(
 ) -> list[RuleResults]:
     """Return the results of each rule.
 
-    Every rule is tested at the full level, because all of them must pass; that one fails is
-    corrected for the number of rules.
+    Passing is tested at the full level for each rule, because all rules must pass. The p-values for
+    failing are corrected for the number of rules, because one failing rule is enough.
     """
     means = [_mean(rule, chosen) for rule, chosen in zip(rules, samples, strict=True)]
     limits = [rule.limit for rule in rules]
@@ -97,7 +97,7 @@ def _rate(samples: RuleSamples, hits: FloatArray) -> float:
 
 
 def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[ConditionResults]:
-    """Yield what the new model does under each corruption of a rule."""
+    """Yield the new model's results under each corruption of a rule."""
     for index, corruption in enumerate(samples.corruptions):
         chosen = samples.corruption == index
         if not chosen.any():
@@ -122,7 +122,7 @@ def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[
 
 
 def _pointer(*steps: object) -> str:
-    """Return a location in results.json (RFC 6901)."""
+    """Return a JSON pointer (RFC 6901) into results.json."""
     # in this order: the "~" of "~1" must not be escaped again
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
 

@@ -1,4 +1,4 @@
-"""`gate`: does a model meet the requirements of its release?
+"""`gate`: does a model meet its release requirements?
 
 `ec.gate` takes the settings as arguments; the command line calls `decide_gate`.
 """
@@ -20,17 +20,17 @@ from eyechart.stats.p_values import SIGNIFICANT
 
 @takes_fields_of(GateSettings)
 def gate(settings: GateSettings) -> GateResults:
-    """Decide whether a model passes the rules of its release, on finished runs.
+    """Decide from finished runs whether a model passes its release rules.
 
     Every argument is also an option of `eyechart gate`. A rule passes if its lower confidence bound
     is above its limit, and fails if its upper bound is below it; the gate passes if every rule
-    passes. Bounds are one-sided (5 %), with images as units.
+    passes. Bounds are one-sided (5 %), with images as sampling units.
 
     Returns:
         The outcome with every rule's estimate, bounds and advice; `.passed`, `.save(path)`.
 
     Raises:
-        UsageError: If an argument or a rule is invalid, or the runs are not on the same samples.
+        UsageError: If an argument or a rule is invalid, or the runs have different samples.
 
     Example:
         >>> import tempfile

@@ -12,7 +12,7 @@ from eyechart.gates.rules import Rule
 Outcome = Literal["pass", "fail", "inconclusive"]
 
 SCHEMA_VERSION: Literal[1] = 1
-"""Version of the file; increases when a field changes its meaning."""
+"""Version of the file format; increases when the meaning of a field changes."""
 
 
 class ConditionResults(Record):
@@ -39,20 +39,20 @@ class ConditionResults(Record):
 
 
 class Decider(Record):
-    """What would decide an inconclusive rule."""
+    """The amount of data that would decide an inconclusive rule."""
 
     sentence: str
     """The advice in words."""
     samples_help: bool | None
-    """Whether more samples of the same images can decide it; null if the data cannot tell."""
+    """Whether more samples of the same images can decide the rule; null if unknown."""
     n_samples: int | None
-    """Total number of samples of the same images that would decide it; null if none would."""
+    """Total number of samples of the same images that would decide it; null if no number would."""
     n_images: int | None
     """Number of images that would decide it with as many samples per image; null if too many."""
 
 
 class RuleResults(Record):
-    """What the runs say about one rule."""
+    """The results for one rule."""
 
     rule: Rule
     """The rule."""
@@ -75,7 +75,7 @@ class RuleResults(Record):
     old_rate: float | None
     """Accuracy or consistency of the old model; null without a comparison."""
     estimate: float
-    """What is compared with the limit: the rate, or new minus old."""
+    """The value compared with the limit: the new model's rate, or the new minus the old rate."""
     lower: float
     """Lower one-sided 95 % confidence bound of the estimate."""
     upper: float
@@ -91,7 +91,7 @@ class RuleResults(Record):
     within: Known
     """Variance between samples of one image; null if no image has two samples."""
     decider: Decider | None
-    """What would decide the rule; null unless it is inconclusive."""
+    """The amount of data that would decide the rule; null unless it is inconclusive."""
     conditions: tuple[ConditionResults, ...]
     """The new model under each corruption."""
     notes: tuple[str, ...]
@@ -138,7 +138,7 @@ class RunFacts(Record):
     models: Mapping[str, str]
     """Digest of the weights of each model; "" if unknown."""
     warnings: tuple[str, ...]
-    """Notes of the run on the interpretation of its scores."""
+    """The run's notes on interpreting its scores."""
 
 
 class GateResults(Record):
@@ -157,9 +157,9 @@ class GateResults(Record):
     alpha: float
     """One-sided significance level."""
     intended_conditions: str
-    """The conditions that the model is intended for, as the rules state them; "" if not stated."""
+    """The conditions that the model is intended for, as stated with the rules; "" if not stated."""
     rules_file: str
-    """File of the rules; "" if they were given in Python."""
+    """File that contains the rules; "" if they were given in Python."""
     new: RunFacts
     """The run of the new model."""
     old: RunFacts | None

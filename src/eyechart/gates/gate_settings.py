@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from eyechart.results.schema import Results
 
 INCONCLUSIVE = ("fail", "pass")
-"""What an inconclusive gate counts as, the default first."""
+"""What an inconclusive outcome can count as; the first is the default."""
 
 
 @dataclass(frozen=True)
 class GateSettings:
-    """The runs that a gate is about, its rules, and what an inconclusive outcome counts as."""
+    """The runs that a gate reads, its rules, and what an inconclusive outcome counts as."""
 
     new: Annotated[
         "FilePath | Results",
         Option(
             help="Run folder of the new model (--out of eyechart evaluate).",
             group="Data",
-            python="Also Results that are stored in a folder.",
+            python="Also Results stored in a folder.",
             metavar="NEW",
             path="folder",
             is_argument=True,
@@ -42,7 +42,7 @@ class GateSettings:
             help="Run folder of the old model, on the same samples; for rules with"
             " no_worse_than_old.",
             group="Data",
-            python="Also such Results.",
+            python="Also Results stored in a folder.",
             metavar="OLD",
             path="folder",
         ),
@@ -90,8 +90,8 @@ def _folder(run: object, name: str) -> Path:
     if type(run).__name__ == "Results" and hasattr(run, "folder"):
         if run.folder is None:
             raise UsageError(
-                f"{name} must be stored in a folder: give evaluate an out, and save the results"
-                " there."
+                f"{name} must be stored in a folder: call evaluate with out=FOLDER, and save the"
+                " results there."
             )
         return Path(run.folder)
     return Path(as_path(run, name, "the path of a run folder"))

@@ -1,4 +1,4 @@
-"""A finished run as the gate reads it: its samples, its models' hits, and facts on its images."""
+"""A finished run as read by the gate: its samples, its models' hits, and facts about its images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ IMAGE_COLUMNS = ("image", "label", "category", "digest")
 class RecordedRun:
     """A run folder that `eyechart evaluate` wrote, with its results.
 
-    `kept` caches predictions, because several rules may be about the same corruption.
+    `kept` caches predictions, because several rules may apply to the same corruption.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class RecordedRun:
 
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
-        """The suite's declaration of each corruption; empty if the suite's file is gone."""
+        """The suite's declaration of each corruption; empty if the suite's file is missing."""
         try:
             return {entry.name: entry for entry in self.results.config.plan.entries()}
         except UsageError:
@@ -110,7 +110,7 @@ class RecordedRun:
         return CATEGORIES if space == ENTRY16 else self.model(model).outputs or class_names()
 
     def column(self, name: str) -> Mapping[str, str]:
-        """Return a column of the list of images, by the image's name.
+        """Return a column of the list of images, as a mapping from image names to values.
 
         Raises:
             UsageError: There is no such column, or the list is missing or has changed.

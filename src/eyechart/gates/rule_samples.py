@@ -1,4 +1,4 @@
-"""The samples that a rule is about, with the new and the old model's hits on them."""
+"""The samples that a rule applies to, with the hits of the new and the old model on them."""
 
 from dataclasses import dataclass, field
 
@@ -19,14 +19,14 @@ TOLERANCE = 1e-5
 """Maximum difference of Δv between device types (docs/reproducibility.md)."""
 
 SAME = ("digest", "image", "label", "category", "version", "draw", "severity", "parameters", "seed")
-"""Columns in which the samples of two runs must agree, beside Δv."""
+"""Columns in which the samples of two runs must agree, besides Δv."""
 
 
 @dataclass(frozen=True, eq=False)
 class RuleSamples:
     """The samples of a rule, one element each; `old` is empty unless two models are compared.
 
-    `left_out` counts samples without a hit: those without a label, or without a clean prediction.
+    `left_out` counts samples that cannot be scored: without a label, or without a clean prediction.
     """
 
     space: str
@@ -43,7 +43,7 @@ class RuleSamples:
     old: FloatArray
     left_out: int
     n_available: int
-    """Number of images of the run that more samples could be drawn from."""
+    """Number of images in the run from which more samples could be drawn."""
     notes: tuple[str, ...]
 
 
@@ -51,7 +51,7 @@ class RuleSamples:
 class RunPair:
     """The new run, and the old one if there is one.
 
-    `same` has the corruptions whose samples are known to be the same in both.
+    `same` contains the corruptions whose samples are known to be the same in both.
     """
 
     new: RecordedRun
@@ -137,7 +137,7 @@ def _model(rule: Rule, key: str, name: str | None, run: RecordedRun) -> str:
 
 
 def _old_model(rule: Rule, model: str, old: RecordedRun) -> str:
-    """Return the model to compare with: as named, or the one with the same name."""
+    """Return the old model: the one that the rule names, or the one with the new model's name."""
     name = rule.old_model
     if name is None and len(old.models) > 1 and model in old.models:
         name = model
@@ -204,7 +204,7 @@ def _full_name(rule: Rule, name: str, run: RecordedRun) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The samples of one corruption that a rule is about."""
+    """The samples of one corruption that a rule applies to."""
 
     image: IntArray
     weights: FloatArray
@@ -265,7 +265,7 @@ def _matches(
 def _is_in_slice(
     rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
 ) -> NDArray[np.bool_]:
-    """Return which samples are of the images that the rule is about."""
+    """Return which samples are made from images that the rule applies to."""
     kept = np.ones(len(predictions), dtype=bool)
     names = run.image_names(model, space)
     for column, allowed in rule.where.items():
@@ -282,7 +282,7 @@ def _is_in_slice(
 
 
 def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, space: str) -> int:
-    """Return the number of images of the rule's slice, with or without samples in its range."""
+    """Return the number of images that the rule applies to, even without samples in its range."""
     predictions = run.predictions(corruption, model, space)
     return len(np.unique(predictions.image[_is_in_slice(rule, predictions, run, model, space)]))
 
@@ -290,7 +290,7 @@ def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, spac
 def _is_in_classes(
     rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
 ) -> NDArray[np.bool_]:
-    """Return which samples belong to the rule's classes, named as the model or the data do."""
+    """Return which samples belong to the rule's classes, named as in the model or in the data."""
     class_names = run.class_names(model, space)
     labels = run.column("label")
     spelled = np.array([labels.get(name, "") for name in run.image_names(model, space)])

@@ -1,6 +1,6 @@
 """The rules of a gate, and reading them from a YAML file or from Python.
 
-Problems are reported with the line and the key. What a rule means for a run is in `rule_samples`.
+Problems are reported with the line and the key. Rules are applied to runs in `rule_samples`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from eyechart.labels.space_names import SCORED_SPACES
 from eyechart.suites.suite import STRONGEST
 
 ALL = "all"
-"""Stands for every corruption of the run."""
+"""Name that stands for every corruption of the run."""
 
 METRICS = ("accuracy", "consistency")
 
@@ -27,7 +27,7 @@ Range = tuple[float, float]
 
 
 class Rule(Record):
-    """One requirement on a model: under which conditions it must reach what."""
+    """One requirement: the rate that a model must reach, and under which conditions."""
 
     name: str
     """Name of the rule."""
@@ -42,23 +42,23 @@ class Rule(Record):
     classes: tuple[str, ...] = ()
     """Only images of these classes; empty for all."""
     where: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Only images with one of these values, by column of the list of images."""
+    """Only images that have one of these values in each of these columns of the list of images."""
     metric: Literal["accuracy", "consistency"] = "accuracy"
-    """What is measured: correct predictions, or predictions equal to that on the clean image."""
+    """What is measured: correct predictions, or predictions equal to the clean image's."""
     labels: str | None = None
     """Label space; null for the first one of the run."""
     model: str | None = None
     """Model of the new run; null if it has only one."""
     old_model: str | None = None
-    """Model of the old run; null for the only one, or the one with the same name."""
+    """Model of the old run; null for its only model, or the one with the new model's name."""
     at_least: float | None = None
     """Floor that the lower confidence bound must reach."""
     margin: float | None = None
-    """Maximum difference to the old model that the lower confidence bound must exclude."""
+    """Accepted drop below the old model's rate; the lower confidence bound must exclude more."""
     file: str = Field("", exclude=True)
-    """File of the rule; "" if it was given in Python."""
+    """File that contains the rule; "" if it was given in Python."""
     lines: Mapping[str, int] = Field(default_factory=dict, exclude=True)
-    """Line of each key in the file; that of the rule itself under ""."""
+    """Line of each key in the file; the key "" has the first line of the rule."""
 
     @property
     def limit(self) -> float:
@@ -92,7 +92,7 @@ class Rules:
 
 
 def load_rules(rules: object) -> Rules:
-    """Return the rules in a YAML file, or given as a list of dictionaries.
+    """Return the rules from a YAML file or from a list of dictionaries.
 
     Raises:
         UsageError: The file cannot be read, or a rule is invalid; the message names line and key.
@@ -144,7 +144,7 @@ class _Reader:
             intended = self._checked(("intended_conditions",), _text, stated) if stated else ""
             values, path = values.get("rules"), ("rules",)
         if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-            raise self.problem(path, "rules must be a list of at least one rule.")
+            raise self.problem(path, "rules must be a list with at least one rule.")
         rules = tuple(self._rule((*path, index), value) for index, value in enumerate(values))
         for index, rule in enumerate(rules):
             first = next(place for place, other in enumerate(rules) if other.name == rule.name)
@@ -208,9 +208,9 @@ def _text(key: str, value: object) -> str:
 
 
 def _texts(key: str, value: object) -> tuple[str, ...]:
-    """Return names; one name need not be in a list, and numbers are names as well."""
+    """Return names; a single name need not be in a list, and numbers are accepted as names."""
     values = [value] if isinstance(value, str | int | float) else as_list(value, key)
-    # YAML reads yes, no, 7 and 0.5 as other types than text
+    # YAML does not read yes, no, 7 and 0.5 as text
     plain = [str(item).lower() if isinstance(item, bool) else item for item in values]
     plain = [f"{item:g}" if isinstance(item, int | float) else item for item in plain]
     names = as_texts(plain, key)

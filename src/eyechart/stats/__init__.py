@@ -1,4 +1,4 @@
 """Bootstrap resampling, estimates with confidence intervals, p-values, ranks and Cohen's κ.
 
-No files, models or labels.
+Nothing here depends on files, models or labels.
 """

@@ -1,7 +1,7 @@
 """Bootstrap resampling: how often each replicate contains each unit, and sums over the units.
 
 The caller chooses the units (images, subclasses, images × seeds, participants). All scores with the
-same units and seed are resampled alike, because all resampling is done here.
+same units and seed are resampled identically, because all resampling is done here.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from eyechart.core.arguments import as_whole
 from eyechart.core.arrays import FloatArray, IntArray
 
 MAX_BOOTSTRAP = 100_000
-"""Maximum number of replicates: the levels of a 95 % interval's ends are then known to 0.05
+"""Maximum number of replicates: the tail probabilities of a 95 % interval are then accurate to 0.05
 percentage points."""
 
 MAX_SEED = 2**63 - 1
@@ -24,9 +24,9 @@ MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
 """Maximum number of replicates, and of weights (160 MB), in a block of weights."""
 
 Seed = int | tuple[int, ...]
-"""The seed of a run, or a tuple that starts with it, for draws independent of the seed's own.
+"""The seed of a run, or a tuple that starts with it, which yields independent random numbers.
 
-A trailing 0 adds nothing: (3, 0) is equivalent to 3."""
+A trailing 0 has no effect: (3, 0) is equivalent to 3."""
 
 
 def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
@@ -41,7 +41,7 @@ def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tupl
 
 
 def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
-    """Yield, for one replicate after another without end, how often it contains each unit.
+    """Yield replicates endlessly, each as the number of times that it contains each unit.
 
     Args:
         n_units: The number of units, which is also the size of each replicate.
@@ -84,7 +84,7 @@ def weight_blocks(
 
 
 def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) -> FloatArray:
-    """Return sums over the units of each replicate, from which rates, counts and κ follow.
+    """Return sums over the units of each replicate, from which rates, counts and κ are computed.
 
     Args:
         values: The contribution of each unit, (n_units, n_columns), dense or sparse.
@@ -162,9 +162,9 @@ def draw_units(n_units: int, n_taken: int, n_bootstrap: int, seed: Seed) -> IntA
 
 
 def shuffle_replicates(n_bootstrap: int, seed: Seed, n_orders: int = 1) -> list[IntArray]:
-    """Return permutations of replicates that make two sides independent of each other.
+    """Return permutations that make two scores' replicates independent of each other.
 
-    Use it for two sides that were resampled with the same random numbers but must not be paired.
+    Use it for scores that were resampled with the same random numbers but must not be paired.
 
     Example:
         >>> shuffle_replicates(4, seed=0)

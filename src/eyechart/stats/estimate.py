@@ -26,10 +26,10 @@ LEVELS = (CONFIDENCE, PUBLISHED_LEVEL)
 """The confidence levels of the two intervals that every estimate has."""
 
 ENOUGH = 40
-"""Number of units from which the replicates' variance is trusted: for images, 8 categories of 5."""
+"""Minimum number of units to trust the replicates' variance, such as 5 images in 8 categories."""
 
 ROUNDING = 1e-9
-"""Tolerance by which the area of a curve may miss 0 or 1 if all predictions are alike."""
+"""Tolerance by which the area of a curve may miss 0 or 1 if all predictions are equal."""
 
 
 class Estimate(Record):
@@ -69,8 +69,8 @@ class Estimate(Record):
     def replicates(self) -> FloatArray:
         """The score in each bootstrap replicate, NaN where it is undetermined.
 
-        All estimates of a run are resampled alike: the first replicate of one belongs to the first
-        of any other. Empty if they were not kept, as in results read from a file.
+        All estimates of a run are resampled identically: replicate i of one corresponds to
+        replicate i of any other. Empty if they were not kept, as in results read from a file.
         """
         return self._replicates
 
@@ -115,22 +115,23 @@ class Estimate(Record):
 def make_estimate(
     value: float, replicates: FloatArray, n_units: int | None = None, variance: float | None = None
 ) -> Estimate:
-    """Return a score with percentile intervals; that of a share is at least as wide as Wilson's.
+    """Return a score with percentile intervals, which for shares are at least as wide as Wilson's.
 
-    Intervals of shares over few units are widened as Student's t is wider than the normal.
+    Intervals of shares over few units are also widened by `small_sample_factor`.
 
     The bootstrap cannot estimate the rate of errors that did not occur: if 271 of 271 images are
     correct, so is every replicate, and the percentile interval has width 0; Wilson's interval for
-    271 images does not. Its variance is that of the score, because several samples per image, or
-    several corruptions, make a mean over images vary less than a single 0 or 1 per image. Below
-    `ENOUGH` units that variance is not trusted, and the largest that a share can have is used.
+    271 images does not. It is computed with the variance of the score, because several samples per
+    image, or several corruptions, make a mean over images vary less than a single 0 or 1 per image.
+    Below `ENOUGH` units that variance is not trusted, and the largest possible variance of a share
+    is used.
 
     Args:
         value: The score; it is a share only if it is in [0, 1].
         replicates: The score in each bootstrap replicate.
-        n_units: The number of units that it is a mean over; None for scores of another kind, such
-            as a ratio or κ, which have plain percentile intervals.
-        variance: The variance of the score; that of its replicates by default.
+        n_units: The number of units that it is a mean over; None for scores that are not shares,
+            such as a ratio or κ, which have plain percentile intervals.
+        variance: The variance of the score; by default the variance of its replicates.
 
     Example:
         >>> make_estimate(1.0, np.ones(1000), n_units=271).interval95
@@ -154,7 +155,7 @@ def make_estimate(
 
 
 def _widened(interval: Interval, share: float, factor: float) -> Interval:
-    """Return an interval of a share with both ends farther from it by a factor."""
+    """Return an interval whose ends are farther from the share by a factor."""
     low, high = interval
     # A percentile may lie beyond the share, on the other side of it.
     return (

@@ -1,6 +1,6 @@
 """Confidence intervals: percentile, Wilson, Korn–Graubard, and of weighted sums.
 
-Plain numbers in and out, whatever they measure.
+These functions take and return plain numbers.
 """
 
 from collections.abc import Iterable
@@ -46,8 +46,8 @@ def check_level(level: float) -> float:
 def percentile_interval(values: FloatArray, level: float) -> Interval:
     """Return the ends between which the middle share `level` of the values lies.
 
-    A NaN is undetermined and could be anything, so it counts as beyond both ends. If the share of
-    NaN exceeds that of either tail, the interval is undetermined: (NaN, NaN).
+    A NaN is undetermined and could be anything, so it counts as beyond both ends. If there are more
+    NaN than values in one tail, the interval is undetermined: (NaN, NaN).
 
     Example:
         >>> percentile_interval(np.arange(101.0), 0.5)
@@ -67,7 +67,7 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
 
 
 def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float:
-    """Return how much wider than its percentiles an interval from few units must be.
+    """Return the factor by which a percentile interval from few units must be widened.
 
     The bootstrap underestimates the variance by (n − 1)/n, and does not know that the variance of
     few units is itself uncertain, which the t quantile accounts for.
@@ -123,7 +123,7 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
     """Return the interval of a share over clusters of unequal size, such as participants.
 
     After Korn and Graubard: the exact binomial interval for the effective number of trials, which
-    is smaller the more clusters differ and the fewer they are. A single cluster gives (0, 1).
+    is smaller if there are few clusters or if they differ. A single cluster gives (0, 1).
 
     Args:
         n_correct: The number of correct trials in each cluster.

@@ -1,6 +1,6 @@
 """Cohen's κ of binary outcomes from counts: agreement beyond chance.
 
-One κ or many at once, weighted or not; the observers can be anyone.
+One κ or many at once, weighted or not; observers can be models or humans.
 """
 
 import numpy as np

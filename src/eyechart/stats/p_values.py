@@ -43,7 +43,7 @@ def sign_flip(sums: IntArray) -> float:
     """Return the two-sided p-value of sums that are symmetric around 0 under the null hypothesis.
 
     For example, a participant's sum is the number of correct minus incorrect responses. For a
-    participant who guesses, the opposite sum is equally likely, however the responses depend on
+    participant who guesses, the opposite sum is equally likely, even if the responses depend on
     each other. All sign combinations are counted exactly, none are sampled. With one response per
     participant it is the binomial test.
 
@@ -71,8 +71,8 @@ def sign_flip(sums: IntArray) -> float:
 def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
     """Return p-values corrected for multiple tests by Holm's step-down method.
 
-    Calling those below 5 % significant is wrong about one or more of them at most 5 % of the time,
-    however the tests depend on each other.
+    If those below 5 % are called significant, the probability of at least one false positive is at
+    most 5 %, even if the tests depend on each other.
 
     Example:
         >>> holm([0.01, 0.04, 0.03, 0.005])
@@ -85,7 +85,7 @@ def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
     # the smallest p-value times the number of tests, the next one times one less, …
     steps = raw[order] * np.arange(len(raw), 0, -1)
     corrected = np.empty_like(raw)
-    # a step must not end below an earlier one
+    # a corrected p-value must not be below an earlier one
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return corrected
 
@@ -94,8 +94,8 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     """Return the difference of two estimates with a two-sided paired bootstrap test.
 
     The p-value is the share of replicates whose difference is at least as far from the observed
-    difference as that is from 0; the observed one counts as a replicate, and an undetermined one
-    (NaN) counts as extreme. If no replicate is that far, the p-value is the tail of a normal
+    difference as the observed one is from 0. The observed data count as a replicate, and an
+    undetermined replicate (NaN) as extreme. If no replicate is that far, it is the tail of a normal
     distribution with their standard deviation: otherwise a thousand replicates could not show
     significance after correction over more than 50 pairs.
 

@@ -1,4 +1,4 @@
-"""Ranks with confidence intervals, the similarity of two rankings, and the pairs that they swap.
+"""Ranks with confidence intervals, the similarity of two rankings, and pairs in opposite order.
 
 All estimates must have been resampled with the same units and weights.
 """
@@ -54,7 +54,7 @@ class Swap:
 def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     """Return the ranks of models by a score, with intervals from ranking each replicate.
 
-    In a replicate that leaves a score undetermined (NaN) every model may have any rank.
+    In a replicate with an undetermined score (NaN), every model may have any rank.
 
     Example:
         >>> from eyechart.stats.estimate import make_estimate
@@ -137,7 +137,7 @@ def _corrected(scores: Mapping[str, Estimate], pairs: Sequence[tuple[str, str]])
 def _pairs(first: Ranking, second: Ranking) -> list[tuple[str, str]]:
     if set(first.ranks) != set(second.ranks):
         other = sorted(set(first.ranks) ^ set(second.ranks))[0]
-        raise UsageError(f"Rankings must be of the same models; only one has '{other}'.")
+        raise UsageError(f"Rankings must contain the same models; only one has '{other}'.")
     return list(combinations(first.ranks, 2))
 
 
