@@ -94,7 +94,7 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 5
+    assert found["schema"] == 6
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]
@@ -315,7 +315,7 @@ def test_a_suite_of_ones_own_is_evaluated_and_one_that_was_edited_is_another_run
 ):
     suite = tmp_path / "mine.yaml"
     suite.write_text(SUITE.format(low=0.05, high=0.5))
-    first = evaluate("--suite", suite)
+    first = evaluate("--suite", suite, "--sampling", "paper")
     assert first.status == 0, first.err
     path = tmp_path / "out" / "predictions" / "mine-noise.parquet"
 
@@ -388,10 +388,11 @@ def test_a_floor_that_is_kept_passes_and_one_that_is_not_fails(evaluate, tmp_pat
     once = ("--corruption", "gaussian_noise")
     assert evaluate(*once, "--fail-under", "r_p=0.0").status == 0
     found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["r_p"]["value"]
-    assert evaluate(*once, "--fail-under", f"r_p={found - 0.001}").status == 0
-    failed = evaluate(*once, "--fail-under", f"r_p={found + 0.001}")
+    assert evaluate(*once, "--fail-under", f"r_p={found - 0.001}:point").status == 0
+    assert evaluate(*once, "--fail-under", f"r_p={found - 0.001}").status == 1
+    failed = evaluate(*once, "--fail-under", f"r_p={found + 0.001}:point")
     assert failed.status == 1
-    (sentence,) = failed.err.strip().splitlines()
+    (sentence,) = without_plan(failed.err)
     assert MODEL in sentence and "r_p" in sentence
     both = evaluate(*once, "--fail-under", "r_p=0", "--fail-under", "clean_accuracy=1")
     assert both.status == 1 and "clean_accuracy" in both.err
@@ -401,8 +402,8 @@ def test_a_score_that_is_better_when_lower_fails_above_its_limit(evaluate, tmp_p
     once = ("--corruption", "gaussian_noise")
     assert evaluate(*once, "--fail-under", "ece=1").status == 0
     found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["ece"]["value"]
-    assert evaluate(*once, "--fail-under", f"ece={found + 0.001}").status == 0
-    failed = evaluate(*once, "--fail-under", f"ece={found - 0.001}")
+    assert evaluate(*once, "--fail-under", f"ece={found + 0.001}:point").status == 0
+    failed = evaluate(*once, "--fail-under", f"ece={found - 0.001}:point")
     assert failed.status == 1 and f"ece {found:.3f} (native) is over" in failed.err
 
 
@@ -418,7 +419,7 @@ def test_a_floor_for_a_score_that_there_is_not_is_said(evaluate):
 
 
 def test_rows_are_made_again_and_compared(evaluate, tmp_path):
-    once = ("--corruption", "gaussian_noise")
+    once = ("--corruption", "gaussian_noise", "--sampling", "paper")
     passed = evaluate(*once, "--check")
     assert passed.status == 0
     assert "0 differ in pixels, 0 in Δv, 0 in the predicted class" in passed.out
@@ -509,7 +510,7 @@ def test_a_test_set_that_was_drawn_before_gives_the_same_predictions(
     options = ("--n", 40, "--stimulus", "native", *TWO)
     made = run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", *options)
     assert made.status == 0, made.err
-    assert evaluate(*TWO).status == 0
+    assert evaluate(*TWO, "--sampling", "paper").status == 0
     given = evaluate("--testset", tmp_path / "t.parquet", out=tmp_path / "two")
     assert given.status == 0, given.err
     one, two = results(tmp_path / "out"), results(tmp_path / "two")
@@ -624,7 +625,7 @@ def test_models_that_cannot_be_used_are_rejected(evaluate, model, words):
         (("--bins", 2), ("bins must be",)),
         (("--min-per-bin", 0), ("min_per_bin must be",)),
         (("--binning", "papers"), ("binning",)),
-        (("--method", "splines"), ("method",)),
+        (("--estimator", "splines"), ("estimator",)),
         (("--n-bootstrap", 0), ("n_bootstrap",)),
         (("--right-anchor", "nowhere"), ("right_anchor",)),
         (("--right-anchor", "nan"), ("right_anchor",)),
@@ -712,7 +713,7 @@ def test_images_too_even_for_a_change_are_counted(evaluate, tmp_path):
     lacking = rows["delta_v"].null_count
     assert lacking > 0
     assert space["corruptions"]["vcr/gaussian_noise"]["unmeasurable"] == lacking
-    assert f"{lacking} samples are of images too uniform" in result.out
+    assert f"{lacking} samples show images too uniform" in result.out
 
 
 def test_names_that_are_no_text_are_evaluated_like_others(evaluate, tmp_path):
@@ -761,7 +762,7 @@ def test_control_c_stops_with_one_sentence_and_the_next_run_goes_on(run, folder,
     process.send_signal(signal.SIGINT)
     said, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
-    assert len(error.strip().splitlines()) == 1 and "to resume" in error
+    assert len(without_plan(error)) == 1 and "to resume" in error
     assert not said and not (out / "results.json").exists()
     parts = {path: path.read_bytes() for path in (out / "predictions").glob("vcr-*--*.parquet")}
     rows = sum(len(pq.read_table(path)) for path in parts)

@@ -223,7 +223,7 @@ def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder)
     assert pq.read_table(file)["delta_v"].to_pylist() == pytest.approx(wanted, abs=1e-6)
     own = in_categories(saved(out))["accuracy"]
     assert own["humans"] is None and own["robustness"] is not None
-    sentence = "human responses are placed by the ruler vif of visual change, this test is by"
+    sentence = "human responses have visual changes measured by vif, but this test uses"
     assert sentence in own["human_note"] and sentence in printed
     assert "Visual change is measured by sheikh2006, not by vif." in printed
 
@@ -306,7 +306,7 @@ def test_the_robustness_of_humans_is_printed(run, humans):
 
 
 def test_published_areas_of_the_packaged_humans(run):
-    result = run("humans", "areas")
+    result = run("humans", "areas", "--estimator", "paper")
     rows = [line.split() for line in result.out.splitlines() if "R_a" in line and "," in line]
     assert {row[0]: row[2] for row in rows} == {
         "contrast": "0.639", "lowpass": "0.679", "noise": "0.713",
@@ -314,10 +314,12 @@ def test_published_areas_of_the_packaged_humans(run):
 
 
 def test_what_humans_areas_cannot_do_is_said(run, humans):
-    few = run("humans", "areas", humans, "--bins", 400, "--n-bootstrap", 5)
+    few = run(
+        "humans", "areas", humans, "--estimator", "paper", "--bins", 400, "--n-bootstrap", 5
+    )
     assert few.status == 0 and "Fewer than 2 bins have 20" in few.out
     assert_rejected(run("humans", "areas", "geirhoss"), "geirhos")
-    assert_rejected(run("humans", "areas", "--method", "cob"), "cobs")
+    assert_rejected(run("humans", "areas", "--estimator", "cob"), "cobs")
     assert_rejected(run("humans", "areas", "--clean-responses", "most"), "majority")
 
 
@@ -334,7 +336,7 @@ def test_the_plot_of_humans_takes_the_options_of_curves(run, tmp_path):
         plots[name] = np.asarray(Image.open(tmp_path / f"{name}.png"))
     assert np.array_equal(plots["usual"], plots["same"])
     assert not np.array_equal(plots["usual"], plots["ended"])
-    assert_rejected(run("humans", "plot", "--out", tmp_path / "x.png", "--method", "cob"), "cobs")
+    assert_rejected(run("humans", "plot", "--out", tmp_path / "x.png", "--estimator", "cob"), "cobs")
 
 
 def test_humans_without_visual_change_have_no_areas(run, tmp_path):

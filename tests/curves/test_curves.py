@@ -349,7 +349,7 @@ def test_equal_densities_are_equal():
         (lambda: Density.of_weights(["many"]), "must be numbers"),
         (lambda: Density.of_function(lambda v: np.nan * v), "0 or more"),
         (lambda: Density.beta(0, 1), "above 0"),
-        (lambda: Density(PPoly(np.ones((1, 1)), np.array([0.0, 0.5]))), "from 0 to 1"),
+        (lambda: Density(PPoly(np.ones((1, 1)), np.array([0.0, 0.5]))), "on the interval"),
         (
             lambda: Density(PPoly(np.full((1, 1), 2.0), np.array([0.0, 1.0]))),
             "integrate to 1, got 2",

@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_middle_goes_on(made, tmp_path, monkeypatch):
         ec.evaluate("small_models:stopped", made, **given)
     assert list((tmp_path / "out" / "predictions").glob("*--*.parquet"))
     monkeypatch.setattr(small_models, "stopped", small_models.colors)
-    with pytest.raises(ec.UsageError, match="contains a run of another"):
+    with pytest.raises(ec.UsageError, match="contains a run of a different"):
         # a module with weights is another model than a function
         ec.evaluate("small_models:stopped", made, **given)
     monkeypatch.setattr(small_models, "stopped", lambda images: small_models.colors(images))

@@ -199,7 +199,7 @@ def folder(tmp_path_factory):
 def test_a_run_of_another_network_is_not_resumed(kind, folder, tmp_path):
     first = ec.evaluate(kind(network(0)), folder, out=tmp_path, **QUICK)
     assert ec.evaluate(kind(network(0)), folder, out=tmp_path, **QUICK).models == first.models
-    with pytest.raises(ec.UsageError, match=r"contains a run of another .*; choose another --out"):
+    with pytest.raises(ec.UsageError, match=r"a run of a different .*; choose another --out"):
         ec.evaluate(kind(network(1)), folder, out=tmp_path, **QUICK)
 
 

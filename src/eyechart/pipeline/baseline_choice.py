@@ -35,7 +35,7 @@ TABLE = ".csv"
 class BaselineChoice:
     """Baseline of CE: a `table`, or the `name` of a model or of humans; "" for none.
 
-    `note` is why there is none although a built-in table exists.
+    `note` explains why there is none although a built-in table exists.
     """
 
     name: str = ""
@@ -116,7 +116,7 @@ def with_baseline(
     baseline: "OneModel | FilePath | None",
     load: Callable[[Any], Model],
 ) -> tuple[list[Model], str]:
-    """Return the models including that of the baseline, loaded if necessary, and its name."""
+    """Return the models including the baseline, loaded if necessary, and the baseline's name."""
     reserved = (AUTO, NONE, HUMANS, *built_in())
     names = [model.name for model in models]
     if baseline is None:

@@ -17,7 +17,7 @@ from eyechart.stats.estimate import make_estimate
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """Numbers of predictions and of correct ones per image, under one corruption."""
+    """Numbers of predictions and of correct predictions per image, under one corruption."""
 
     images: IntArray
     counts: IntArray
@@ -127,7 +127,7 @@ class ByClass:
         )
 
     def _mistakes(self) -> dict[int, tuple[int, float]]:
-        """Return the most frequent incorrect prediction by class, and its share among these."""
+        """Return by class the most frequent incorrect prediction, and its share of all errors."""
         pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
         mistakes = {}
         for label in np.unique(pairs[0]).tolist():
@@ -140,7 +140,7 @@ class ByClass:
 
 @dataclass(frozen=True, eq=False)
 class _ClassRates:
-    """Numbers of predictions and of correct ones of one class, by corruption and image.
+    """Numbers of predictions and of correct predictions for one class, by corruption and image.
 
     `replicates` has the accuracy in each bootstrap replicate.
     """

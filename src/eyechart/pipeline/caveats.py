@@ -29,7 +29,7 @@ FAR = 0.95
 
 
 OTHER_SIZE = 1.5
-"""Ratio of a model's input to the stimulus from which it is noted; 224 to 299 px is common."""
+"""Minimum ratio of a model's input to the stimulus for a note; 299 px for 224 px is common."""
 
 
 def caveats_of(
@@ -72,7 +72,7 @@ def caveats_of(
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
-        yield f"{count} samples are of images too uniform for Δv and are excluded from curves."
+        yield f"{count} samples show images too uniform for Δv and are excluded from curves."
     yield from _unobserved(coverage)
 
 
@@ -132,7 +132,7 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
     yield from dict.fromkeys(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in reasons)
     if fit.right_anchor == "measured" and is_compared:
         yield (
-            "Humans were not shown destroyed images: the human curve ends at chance where the "
+            "Humans were not shown destroyed images: the human curve ends at chance, whereas the "
             "model's ends at the rate measured on these."
         )
     yield from _on_packaged(spaces, fit)

@@ -139,7 +139,7 @@ class CorruptionScorer:
         )
 
     def _chance(self, metric: str, lost: FloatArray) -> float:
-        """Return the rate that a curve approaches: of guessing, or of agreement by chance."""
+        """Return the rate that a curve approaches: chance accuracy, or chance agreement."""
         if metric == "accuracy":
             return 1 / self.classes if self.classes else 0.0
         # How often predictions for images without content agree with those for the clean images.
@@ -190,7 +190,7 @@ class CorruptionScorer:
         try:
             verdict = scenario(human, model)
         except UsageError:
-            return None, "humans and model were observed at no common visual change"
+            return None, "humans and the model have no observed visual change in common"
         areas = compared_areas(human, model)
         hmri, mrsi = compared_replicates(human, model)
         reference, experiment, n_observers = source.stands_for(self.corruption)

@@ -27,16 +27,16 @@ from eyechart.scores.scoring import Fit
 from eyechart.suites.suite import Entry
 
 HUMANS = "humans"
-"""Name of humans where a model's name would be."""
+"""Name that stands for humans in place of a model's name."""
 
 STEPS = 10
-"""Number of ranges of Δv that κ is computed within, where there are no severities."""
+"""Number of ranges of Δv within which κ is computed if there are no severities."""
 
 MAX_BOOTSTRAP_OF_KAPPA = 200
-"""Each replicate recomputes κ of every pair of models within every range, which takes long."""
+"""Maximum number of replicates: each one slowly recomputes κ of every pair within every range."""
 
 SAME_CHANGE = 1e6
-"""Δv of the same image and corruption that agree to 1e-6 belong to the same stimulus."""
+"""Steps per unit of Δv: values rounded to the same step belong to the same stimulus."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ Key = tuple[str, str, str]
 """A stimulus: corruption, image and Δv; or `STIMULUS` + experiment, image and condition."""
 
 STIMULUS = "stimulus of "
-"""Prefix in place of a corruption: an image that was evaluated unchanged."""
+"""Prefix in place of a corruption, for an image that was evaluated unchanged."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
-from eyechart.pipeline.run_plan import plan_run, with_pilot
+from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
 from eyechart.pipeline.score import score_run
 from eyechart.pipeline.self_test import self_test
 from eyechart.pipeline.settings import EvaluateSettings, Floor
@@ -70,7 +70,7 @@ class Finished:
 
 
 class PlanOnly(Exception):
-    """Ends a run after its plan, for `--dry-run`."""
+    """Ends a run after planning, for `--dry-run`."""
 
 
 @takes_fields_of(EvaluateSettings)
@@ -84,7 +84,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
     Raises:
         UsageError: If an argument is invalid.
-        CheckFailed: If `check` or `fail_under` fails; its `results` are those of the run.
+        CheckFailed: If `check` or `fail_under` fails; it has the run's `results`.
 
     Example:
         >>> import tempfile
@@ -163,7 +163,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
 
 
 def _stimulus(settings: EvaluateSettings) -> str:
-    """Return the stimulus; that of the test set, if there is one and no other is asked for."""
+    """Return the stimulus: as requested, or by default that of a given test set."""
     if settings.stimulus == AUTO and settings.testset is not None:
         return read_testset(settings.testset).header.stimulus
     return settings.stimulus
@@ -172,7 +172,7 @@ def _stimulus(settings: EvaluateSettings) -> str:
 def predict_and_score(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> Results:
-    """Predict what is missing in `out`, and return the results of all predictions."""
+    """Compute the predictions that `out` lacks, and return the results of all predictions."""
     return _run(settings, inputs, out, progress)[0]
 
 
@@ -183,11 +183,12 @@ def _run(
     check_names(inputs.models)
     doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
     settings, run_plan = plan_run(settings, inputs, out)
-    if run_plan is not None:
-        progress.begin("plan", 1)(1, "\n".join(run_plan.sentences()))
     if settings.dry_run:
+        _show_plan(run_plan, progress)
         raise PlanOnly
+    # The plan is shown after the checks of `prepare`, so that an error is the only output.
     run = prepare(settings, inputs, out, progress)
+    _show_plan(run_plan, progress)
     if run_plan is not None:
         run = with_pilot(run, run_plan, out, progress)
     # An unstable model cannot be compared with its recorded predictions.
@@ -204,3 +205,8 @@ def _run(
         "warnings": (*sentences, *scored.warnings, *part_files(run.task, run.folder).notes()),
     }
     return scored.model_copy(update=changes), run
+
+
+def _show_plan(plan: RunPlan | None, progress: Progress) -> None:
+    if plan is not None:
+        progress.begin("plan", 1)(1, "\n".join(plan.sentences()))

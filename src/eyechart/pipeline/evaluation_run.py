@@ -53,7 +53,7 @@ class EvaluationRun:
 
     @property
     def means_over(self) -> list[str]:
-        """Corruptions that means are over: those of the suite, if all of it was tested.
+        """Corruptions to average over: the suite's if all of them were tested, or all tested ones.
 
         ImageNet-C's extra corruptions may be tested in addition.
         """

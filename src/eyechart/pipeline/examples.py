@@ -97,8 +97,8 @@ def choose_rows(
 ) -> dict[str, IntArray]:
     """Return samples of every corruption, from mild to strong.
 
-    They are of one image, the same for all corruptions if its samples cover enough of the range;
-    otherwise of several images.
+    They show one image, the same for all corruptions if its samples cover enough of the range;
+    otherwise they show several images.
     """
     usable = {name: _usable(predicted, recognized) for name, predicted in outcomes.items()}
     reached = {name: _reach(predicted) for name, predicted in usable.items()}

@@ -14,7 +14,7 @@ from eyechart.scores.registry import SCORES
 
 @dataclass(frozen=True)
 class FloorOutcome:
-    """Whether a model reaches a required score, and a sentence on it."""
+    """Whether a model reaches a required score, and a sentence that says so."""
 
     is_reached: bool
     sentence: str
@@ -27,7 +27,7 @@ def floor_outcomes(results: Results, floors: Sequence[Floor]) -> list[FloorOutco
     for errors. With ":point" the score itself must reach it.
 
     Raises:
-        UsageError: If a model lacks such a score.
+        UsageError: If a model lacks a required score.
     """
     return [outcome for floor in floors for outcome in _outcomes(results, floor)]
 

@@ -19,18 +19,17 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     """Return the human references to compare with, or None and the reason.
 
-    References with another number of choices than 16 are rejected if the 16 categories were
+    References in which humans did not have 16 choices are rejected if the 16 categories were
     requested, and left out otherwise.
     """
     similar = find_classes(settings.similar_names)
     if not settings.human_names:
         return None, "no human reference was requested"
-    # Human responses are placed by one definition of Δv; curves over another axis are not
-    # comparable.
+    # The Δv of human responses has one definition; curves over a different Δv are not comparable.
     if settings.plan.ruler != HUMAN_RULER:
         return None, (
-            f"{OTHER_RULER}: human responses are placed by the ruler {HUMAN_RULER}"
-            f" of visual change, this test is by {settings.plan.ruler}"
+            f"{OTHER_RULER}: human responses have visual changes measured by {HUMAN_RULER},"
+            f" but this test uses {settings.plan.ruler}"
         )
     references, reasons = [], []
     for name in settings.human_names:
@@ -43,8 +42,8 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
         if len(settings.human_names) == 1:
             return None, reasons[0]
         raise UsageError(
-            f"Of several human references {reasons[0]}: give --chance-correct, or omit that "
-            "reference."
+            f"One of the human references cannot be used ({reasons[0]}): give --chance-correct,"
+            " or omit that reference."
         )
     check_names(references)
     return References(tuple(references)), ""
@@ -71,7 +70,7 @@ def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]
 
 
 def experiments_of(references: References | Reference, fit: Fit) -> tuple[HumanExperiment, ...]:
-    """Return the human experiments, fitted as they are when models are compared with them."""
+    """Return the human experiments, with curves fitted as in the comparison with models."""
     return tuple(
         _experiment(reference, name, fit, names_reference=len(references.parts) > 1)
         for reference in references.parts

@@ -29,7 +29,7 @@ class ImageSource:
     Attributes:
         images: Class folders, a manifest, a published folder or loaded images; None for the demo.
         stimulus: Size of the stimulus.
-        clean: Clean images of published corrupted ones.
+        clean: Clean versions of published corrupted images.
         leave_out: Folder of results, which contains no input images.
         published: The published dataset, if `images` is one.
     """

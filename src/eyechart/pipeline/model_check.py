@@ -24,8 +24,8 @@ from eyechart.predictions.batches import BatchSize, StimulusSource, predict_clas
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 TOLERANCE = 0.01
-"""Accepted gap between the interval of top-1 and the published accuracy, for other image files and
-other resizing.
+"""Accepted gap between the interval of top-1 and the published accuracy, because image files and
+resizing may differ.
 """
 
 MIN_GAIN, LARGEST_P = 0.02, 0.001
@@ -50,7 +50,7 @@ NORMALISATIONS: dict[str, tuple[Channels, Channels]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """Alternative preprocessing or output order, tried on `images` images.
+    """Alternative preprocessing or output order, tried on `n_images` images.
 
     Attributes:
         name: Description.

@@ -42,7 +42,7 @@ RUN_FILES = (
     *("results.json", "results.csv", "scores.parquet"),
     *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
 )
-"""Other files of a run; in a folder without a run record they belong to something else."""
+"""Other files of a run; in a folder without a run record they are taken for unrelated files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class EvaluationInputs:
 def prepare(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> EvaluationRun:
-    """Return the run that predicts into a folder in `out`.
+    """Return the run, whose predictions are written to a folder in `out`.
 
     Raises:
         UsageError: If the run is not possible with these settings.
@@ -188,7 +188,7 @@ def _uniform(
 
 
 def open_run(out: Path, settings: Settings) -> Path:
-    """Return the folder for predictions in `out`, which must be new, empty, or of the same run."""
+    """Return the predictions folder in `out`, which must be new, empty, or from the same run."""
     record = out / RECORD
     if record.is_file():
         _check_models(out, read_settings(record), settings)
@@ -204,6 +204,6 @@ def _check_models(out: Path, before: Settings, now: Settings) -> None:
     changed = next((name for name in new if old[name] != new[name]), None)
     if changed is not None and str(first_change(before, now)).startswith("models:"):
         raise UsageError(
-            f"{out} contains a run of another {changed}: its weights, card or precision have "
+            f"{out} contains a run of a different {changed}: its weights, card or precision have "
             "changed; choose another --out, or delete it."
         )

@@ -38,13 +38,13 @@ Measured on runs of EfficientNet-Lite on 57 and 937 images (docs/statistics.md).
 """
 
 AIM = 0.03
-"""Half-width of the 95 % interval of the mean R_a that the automatic number of samples aims at."""
+"""Target half-width of the 95 % interval of the mean R_a if the number of samples is automatic."""
 
 MIN_N = 150
-"""Fewest samples per corruption that are chosen for precision; bins would stay empty with fewer."""
+"""Minimum automatic number of samples per corruption for precision; fewer leave bins empty."""
 
 FEWEST = 30
-"""Fewest samples per corruption that are chosen for time."""
+"""Minimum automatic number of samples per corruption when time is limited."""
 
 PER_IMAGE = 5
 """Samples per corruption and image beyond which more samples of the same images add little."""
@@ -53,19 +53,19 @@ PROBED = {"cpu": 2, "cuda": 64}
 """Number of samples per corruption that the run time is estimated from, by device type."""
 
 CURVES = 3.0
-"""Time to score a property of a model, in fits of a curve."""
+"""Time to score a property of a model, as a multiple of the time to fit a curve."""
 
 Limit = Literal["given", "precision", "time", "images"]
 """What determined the number of samples."""
 
 
 class RunPlan(Record):
-    """How many samples a run takes, and what is expected of it."""
+    """The number of samples of a run, with its expected run time and precision."""
 
     n: int
     """Number of samples per corruption."""
     limit: Limit
-    """What determined it: a given number, the precision aimed at, time, or the number of images."""
+    """What determined it: a given number, the target precision, time, or the number of images."""
     n_images: int
     """Number of images."""
     n_corruptions: int
@@ -121,6 +121,10 @@ def plan_run(
     kept = _read_plan(out)
     if kept is not None and settings.n in (None, kept.n):
         return replace(settings, n=kept.n), kept
+    if settings.n is None and (out / RECORD).is_file():
+        # Stopped before its plan was written: the record has the number of samples as well.
+        recorded = read_settings(out / RECORD).get("n")
+        settings = replace(settings, n=recorded if isinstance(recorded, int) else None)
     plan = settings.plan
     n_images = len(usable_images(inputs.images, plan))
     n_corruptions = len(plan.entries())
@@ -143,9 +147,6 @@ def plan_run(
         seconds=costs.seconds(n_images, n_samples),
         half_width=half_width(n_images, settings.plan.n * n_corruptions),
     )
-    # Before the record of the run: whoever finds that record also finds its number of samples.
-    if not settings.dry_run and not (out / RECORD).exists() and not out.is_file():
-        _write_plan(run_plan, out)
     return settings, run_plan
 
 
@@ -156,7 +157,7 @@ def with_pilot(run: EvaluationRun, plan: RunPlan, out: Path, progress: Progress)
         step = progress.begin("pilot", count)
         maps = measure_maps(task.images, task.plan, task.device, step)
         plan = plan.model_copy(update={"maps": maps})
-        _write_plan(plan, out)
+    _write_plan(plan, out)
     groups = with_strengths(task.images, task.groups, task.plan, plan.maps)
     return replace(run, task=replace(task, groups=groups))
 
@@ -192,7 +193,7 @@ def _choose_n(n_images: int, n_corruptions: int, costs: Costs, seconds: float) -
 
 
 def _needed_n(n_images: int, n_corruptions: int) -> int:
-    """Return the number of samples per corruption for the precision aimed at."""
+    """Return the number of samples per corruption for the target precision."""
     room = (AIM / _z()) ** 2 - BETWEEN / n_images
     if room <= 0:
         return PER_IMAGE * n_images
@@ -238,7 +239,7 @@ def _timed(
 
 
 def _fit_seconds(n_bootstrap: int, n_images: int) -> float:
-    """Return the seconds that one curve takes."""
+    """Return the seconds that fitting one curve takes."""
     numbers = np.random.default_rng(0)
     delta_v = numbers.random(300)
     start = perf_counter()

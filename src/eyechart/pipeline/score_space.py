@@ -90,7 +90,7 @@ class SpaceScorer:
 
     @cached_property
     def _clean(self) -> Predictions:
-        """Predictions for the clean images that count."""
+        """Predictions for the clean images that are scored."""
         return self._counted(self._reader.clean(self.model.name))
 
     @cached_property
@@ -114,7 +114,7 @@ class SpaceScorer:
         return self.run.humans
 
     def _counted(self, predictions: Predictions) -> Predictions:
-        """Return the predictions that count; in the 16 categories, those with a category."""
+        """Return the predictions to score; in the 16 categories, only for images that have one."""
         if not self._is_in_categories:
             return predictions
         return predictions.take(predictions.label != NONE)

@@ -1,7 +1,7 @@
 """Short test of every model before a run: predictions must depend on the image alone.
 
 A few dozen predictions show whether a model is deterministic, whether an image's scores depend on
-the rest of its batch or on its place in it, whether they depend on the image at all, and whether
+the rest of its batch or on its position in it, whether they depend on the image at all, and whether
 they make sensible probabilities.
 """
 
@@ -31,7 +31,7 @@ N_ALONE = 2
 """Number of images that are predicted once more in a batch of one."""
 
 N_DESTROYED = 4
-"""Number of images without content that are predicted if a model is certain of every other one."""
+"""Number of images without content that are predicted if a model is certain of all other images."""
 
 MIN_LABELS, MIN_IMAGES = 4, 6
 """With fewer labels or images, predicting one class for all of them may be correct."""
@@ -41,8 +41,8 @@ UNIFORM = 1.05
 
 TOLERANCE = {torch.float32: 0.02}
 HALF_TOLERANCE = 0.1
-"""Accepted difference of scores between two calls, as a share of their standard deviation: other
-batch sizes use other GPU kernels, which round differently.
+"""Accepted difference of scores between two calls, as a share of their standard deviation:
+different batch sizes use different GPU kernels, which round differently.
 """
 
 
@@ -53,7 +53,7 @@ class Doubt:
     Attributes:
         model: Name of the model.
         sentence: The sentence for the reader of the results.
-        is_unstable: Whether the same image may get other scores the next time.
+        is_unstable: Whether the same image may get different scores the next time.
     """
 
     model: str
@@ -167,14 +167,14 @@ def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | No
     if _differ(scores[: len(some)], model(some.flip(0)).flip(0), model, scores):
         return (
             f"predicts differently for the same {_count(some)} in another order: its results"
-            " depend on an image's place in the batch; each row of scores must be computed from"
-            " the image of this row."
+            " depend on an image's position in the batch; each row of scores must be computed"
+            " from the image of this row."
         )
     return ""
 
 
 def _ignorance(model: Model, scores: Tensor, labels: Sequence[str | None]) -> str:
-    """Return how scores do not depend on the image, "" if they do."""
+    """Return in what way scores ignore the image, "" if they do not."""
     n_images, n_labels = len(scores), len({*labels} - {None})
     if not _differ(scores, scores[:1].expand_as(scores), model):
         return (

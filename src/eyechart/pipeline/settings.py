@@ -56,7 +56,7 @@ DEMO_SAMPLES = 300
 """Number of samples per corruption of the demo."""
 
 AUTO, STUDY, POINT = "auto", "study", "point"
-"""Values of --n, --preset and, after the number, of --fail-under."""
+"""Special values of --n, of --preset and, after the number, of --fail-under."""
 
 MAX_BATCH = 100_000
 """Maximum batch size."""
@@ -101,7 +101,7 @@ class ModelCheckSettings:
         Option(help="Expected top-1 accuracy of the models, such as 0.75.", group="Models"),
     ] = None
     n: Annotated[
-        int, Option(help="Number of images to try other preprocessing on.", group="Data")
+        int, Option(help="Number of images for trying other preprocessing.", group="Data")
     ] = 500
 
     def check(self) -> None:
@@ -269,8 +269,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     defenses: Annotated[
         "Sequence[str | Defense]",
         Option(
-            help=f"Defense before the models: {one_of(DEFENSES)}, such as clahe:clip=3; repeatable,"
-            " applied in order, not to a baseline.",
+            help=f"Defense applied before the models: {one_of(DEFENSES)}, such as clahe:clip=3;"
+            " repeatable, applied in order, not to a baseline.",
             group="Models",
             is_advanced=True,
             flags=("--defense",),
@@ -330,9 +330,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         usual = DEMO_SAMPLES if self.is_demo and is_drawn and not self.preset else N_SAMPLES
         shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}
         if self.sampling is None:
-            is_range = self.delta_v != (0.0, 1.0)
-            usual_sampling = PAPER if self.preset or not is_drawn or is_range else PILOT
-            shared["sampling"] = usual_sampling
+            shared["sampling"] = PAPER if self.preset or not is_drawn else PILOT
         shared["corruptions"] = names_of(self.corruptions)
         return Plan(
             SUITE if self.suite is None else self.suite,
@@ -352,7 +350,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
-        """Return the settings with those of a plan."""
+        """Return the settings with the values of a plan."""
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     @property
@@ -431,7 +429,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     def _check_n(self) -> None:
         """Raise a UsageError if there are too few samples for any curve."""
         plan, min_per_bin = self.plan, self.fit.min_per_bin
-        # Published levels use all images, whatever n is.
+        # Published levels use all images, regardless of n.
         if plan.is_at_levels:
             return
         # A curve needs two usable bins.

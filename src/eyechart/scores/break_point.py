@@ -53,7 +53,7 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     Args:
         curve: A curve with a left anchor.
         chance: The rate of guessing, which the curve approaches.
-        n_units: The number of images, for the width of intervals with few of them.
+        n_units: The number of images; intervals are wider if there are few.
 
     Returns:
         The break point; None without a left anchor, or if the curve starts at chance.
@@ -65,7 +65,7 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     enough = np.flatnonzero(beyond >= MIN_BEYOND)
     limit = float(curve.bins.edges[enough[-1]]) if len(enough) else 0.0
     (value,) = _first_below(curve(GRID)[:, None], np.array([(curve.left + chance) / 2]), limit)
-    # A replicate's start may be below chance, which breaks at 0.
+    # A replicate may start below chance; its break point is 0.
     drawn = _first_below(curve.refits(GRID), (curve.lefts + chance) / 2, limit)
     factor = small_sample_factor(n_units)
     intervals = [_interval(drawn, value, level, factor, limit) for level in LEVELS]
@@ -90,9 +90,9 @@ def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatA
 
 
 def _with_gap(curve: Curve, value: float, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return an interval that contains the unobserved range in which a break point lies, if any.
+    """Return the interval, extended to the unobserved range in which the break point lies, if any.
 
-    Within that range any place is possible.
+    The break point may be anywhere in that range.
     """
     starts = [0.0, *(end for _, end in curve.observed)]
     stops = [*(start for start, _ in curve.observed), 1.0]

@@ -117,12 +117,12 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
 
     A p-value is the share of bootstrap replicates whose difference deviates from the observed
     difference by at least as much as the observed one deviates from 0. The largest difference is
-    sought where both curves were observed, after both are brought to the same smoothing.
+    sought where both curves were observed, after both are refitted with the same smoothing.
 
     Args:
         first: A curve.
         second: A curve with the same density.
-        paired: Whether both curves are of the same clusters (two models on the same images) and
+        paired: Whether both curves have the same clusters (two models on the same images) and
             share bootstrap weights. This needs equal clusters, seed and number of replicates.
     """
     check_comparable(first, second)

@@ -27,7 +27,7 @@ ROLES = ("human_curve", "model_curve")
 NAMES = ("humans", "model")
 
 STEPS = 400
-"""Number of steps on the axis of visual change that samples are rounded to."""
+"""Number of steps between 0 and 1 to which visual changes of samples are rounded."""
 
 
 class Areas(Record):
@@ -109,7 +109,7 @@ def compared_areas(human_curve: Curve, model_curve: Curve) -> Areas:
 
 
 def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[FloatArray, FloatArray]:
-    """Return HMRI and MRSI of each bootstrap replicate of the model, paired with a human one.
+    """Return HMRI and MRSI of each bootstrap replicate of the model, paired with a human replicate.
 
     Both arrays are in the order of the model's replicates, so that they match those of other models
     and corruptions.
@@ -141,7 +141,7 @@ def significant_ranges(
 ) -> list[Lead]:
     """Return the ranges in which the pointwise intervals do not overlap, and who is ahead there.
 
-    This is the VCR paper's rule, at 401 points; `intervals_overlap` lists its limits.
+    This is the VCR paper's rule, at 401 points; `intervals_overlap` describes its limitations.
     """
     check_comparable(human_curve, model_curve, ROLES)
     return apart_ranges(human_curve, model_curve, level, NAMES)

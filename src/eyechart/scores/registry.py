@@ -325,7 +325,7 @@ DECLARED = (
     _break_point(
         "a", "Δv₅₀", "smallest visual change at which accuracy is halfway between clean and chance"
     ),
-    _break_point("p", "Δv₅₀ₚ", "the same for predictions equal to that for the clean image"),
+    _break_point("p", "Δv₅₀ₚ", "the same for predictions equal to the one for the clean image"),
 )  # fmt: skip
 """All scores, in the order of model cards and the terminal's per-corruption tables."""
 

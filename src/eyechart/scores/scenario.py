@@ -23,7 +23,7 @@ HUMANS_AHEAD, MODEL_AHEAD = "humans ahead", "model ahead"
 MIXED, INCONCLUSIVE = "mixed", "inconclusive"
 
 MARGIN = 0.02
-"""Area by which the other side may be ahead, at 95 % confidence, for a side to be called ahead."""
+"""A side is called ahead only if the other's lead is below this area, at 95 % confidence."""
 
 PLACES = np.linspace(0, 1, 21)
 """Ends of the ranges of visual change over which leads are tested."""
@@ -32,7 +32,7 @@ MIN_ERROR = 0.1
 """Lower limit of the standard error of a mean difference, as a share of its maximum."""
 
 MAX_FACTOR = 1000.0
-"""Largest factor by which more images are suggested; beyond it no number is given."""
+"""Maximum factor by which the number of images is suggested to grow; above it none is suggested."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def scenario(
     """Return who is significantly ahead, by one bootstrap test over all ranges of visual change.
 
     The mean difference of the curves over every range between two of the `PLACES` gets an interval;
-    all of them together contain the true differences with probability `level`, because they are
-    equally many standard errors wide, taken from the largest deviation of each replicate. A side
-    leads over a range if the interval excludes 0.
+    together they contain all true differences with probability `level`, because all have the same
+    width in standard errors, computed from the largest deviation in each replicate. A side leads
+    over a range if the interval excludes 0.
 
     The verdict is "mixed" if both lead somewhere. A side is ahead if it leads somewhere, has the
     larger area, and the intervals exclude that the other is ahead by more than `margin` over any
@@ -179,7 +179,7 @@ def _unseen_lead(first: Curve, second: Curve, is_seen: NDArray[np.bool_]) -> flo
 def _cell_limits(curve: Curve) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest mean of a curve between adjacent `PLACES`.
 
-    Where it was observed these are its own values; elsewhere those at the ends of the gap.
+    Where the curve was observed, both are its own mean; in a gap, its values at the gap's ends.
     """
     own = areas_between(curve.pieces, PLACES) * (len(PLACES) - 1)
     low, high = own.copy(), own.copy()
@@ -195,9 +195,9 @@ def _cell_limits(curve: Curve) -> tuple[FloatArray, FloatArray]:
 
 
 def _factor(gaps: FloatArray, noise: FloatArray, margin: float) -> float:
-    """Return how many times as many images would call the side with positive gaps ahead.
+    """Return how many times as many images would show that the side with positive gaps is ahead.
 
-    Noise shrinks with the square root of their number.
+    Noise shrinks with the square root of the number of images.
     """
     clearest = float((gaps / noise).max())
     # The other side's lead plus its noise must fall below the margin over every range.

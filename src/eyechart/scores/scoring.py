@@ -46,7 +46,7 @@ class Fit(CurveSettings):
         return BINS if self.bins is None else self.bins
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of `fit_curve` that all curves of models share."""
+        """Return the arguments of `fit_curve` that are the same for all model curves."""
         return {
             "binning": self.binning,
             "bins": self.n_bins,
@@ -85,7 +85,7 @@ def make_fit(settings: CurveSettings) -> Fit:
 def human_curve(
     reference: Reference, corruption: str, metric: str, fit: Fit
 ) -> tuple[Curve | None, str]:
-    """Return the human curve, fitted as a model's is; or None and the reason."""
+    """Return the human curve, fitted like a model's, or None and the reason."""
     try:
         curve = reference.curve(corruption, metric, **fit.human_options())
     except UsageError as error:
@@ -107,7 +107,7 @@ class HumanArea:
 
 
 def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
-    """Yield accuracy and consistency of every experiment, fitted as a model's curves are.
+    """Yield human accuracy and consistency curves of every experiment, fitted like a model's.
 
     Consistency is left out if the reference has no data on it.
     """
@@ -129,8 +129,8 @@ def class_weights(labels: NDArray[np.int64]) -> FloatArray:
 def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate:
     """Return the weighted mean of hits, one per sample, with bootstrap intervals.
 
-    Images are resampled from the universe of the outcomes: estimates with the same universe and
-    seed match replicate by replicate, whichever of its images they contain.
+    Images are resampled from the universe of the predictions: estimates with the same universe and
+    seed match replicate by replicate, even if they contain different images of it.
     """
     names = np.unique(outcomes.image)
     universe = names if outcomes.universe is None else outcomes.universe

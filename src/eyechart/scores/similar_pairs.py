@@ -108,9 +108,9 @@ def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
 def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> SimilarClasses:
     """Return the classes in which all pairs of corruptions are similar.
 
-    If a pair has curves, similarity is decided by them, since curves are what is transferred;
-    otherwise by judgements. A corruption outside all classes counts as tested only if none of its
-    pairs is undecided.
+    If a pair has curves, they decide its similarity, because human curves are reused for similar
+    corruptions; otherwise judgements do. A corruption outside all classes counts as tested only if
+    none of its pairs is undecided.
 
     Args:
         pairs: Compared pairs.
