@@ -86,11 +86,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """Results of the simulated runs of a cell; areas are over the reached range of Δv.
+    """Results of the simulated runs of a cell, with areas over the range of Δv that samples reach.
 
     Attributes:
         bias: Mean error of the area.
-        bias_error: Its Monte-Carlo standard error.
+        bias_error: Monte Carlo standard error of the bias.
         coverage: How often the 95 % interval contains the true area.
         width: Mean width of that interval.
         bounded: How often the bounds contain the true area over 0…1.
@@ -222,7 +222,7 @@ TRUTHS: dict[str, tuple[Shape, Shape]] = {
     "model ahead": (_falling(0.85, 0.6, 0.09, 0.06), _falling(0.9, 0.75, 0.07, 0.06)),
     "crossing": (_falling(0.92, 0.55, 0.09, 0.06), lambda delta_v: 0.82 - 0.6 * delta_v),
 }
-"""True human and model curves, by who is ahead."""
+"""True human and model curves, by the side that is ahead."""
 
 
 def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict[str, object]:
@@ -254,7 +254,7 @@ def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict
 def cells(
     images: Sequence[int], samples: Sequence[int], samplings: Sequence[str] = SAMPLINGS
 ) -> Iterator[Cell]:
-    """Yield the cells of the grid, and cells of two sizes with the other estimators."""
+    """Yield the cells of the grid with the default estimator, and some cells with the others."""
     for shape, n_images, n_samples, sampling in product(SHAPES, images, samples, samplings):
         yield Cell(shape, n_images, n_samples, sampling)
     for shape, candidate in product(SHAPES, CANDIDATES):

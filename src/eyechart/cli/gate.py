@@ -1,4 +1,4 @@
-"""`eyechart gate`: pass or fail a model by rules, on finished runs."""
+"""`eyechart gate`: pass or fail a model by applying rules to finished runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from eyechart.core.options import Option
 from eyechart.gates.gate_settings import GateSettings
 
 WIDTH = 80
-"""Width of the table where the output is not a terminal."""
+"""Width of the table if the output is not a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The files that a gate writes: JSON, JUnit XML, Markdown, and the page of evidence."""
+"""The files that a gate writes: JSON, JUnit XML, Markdown, and the evidence page."""
 
 import re
 from collections.abc import Callable, Mapping

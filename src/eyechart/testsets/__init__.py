@@ -1,4 +1,4 @@
 """Test sets: the plan, sampling, the manifest, coverage, and published files.
 
-Predictions live elsewhere.
+Predictions are not part of this package.
 """

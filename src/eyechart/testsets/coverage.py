@@ -10,7 +10,7 @@ from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.testset_settings import MIN_PER_BIN
 
 PAPER_BINS, TEXT_BINS = 39, 40
-"""Number of bins in the published tables, and the number that the published text states."""
+"""Number of bins in the VCR paper's tables, and the number stated in its text."""
 
 
 class CorruptionCoverage(Record):
@@ -23,7 +23,7 @@ class CorruptionCoverage(Record):
     equal: float
     """Fraction of 40 bins with enough samples, as in the published text."""
     reached: float
-    """Among the bins of the 39 that contain any sample, the fraction with enough samples."""
+    """Fraction with enough samples among those of the 39 bins that contain any sample."""
     largest: float
     """The largest visual change of any sample."""
     histogram: tuple[int, ...]
@@ -45,7 +45,7 @@ class SampleCoverage(CorruptionCoverage):
 def coverage_of(table: pa.Table, min_per_bin: int = MIN_PER_BIN) -> list[SampleCoverage]:
     """Return the coverage of every corruption in a test set's table.
 
-    `min_per_bin` is the number of samples from which on a bin counts as covered.
+    `min_per_bin` is the minimum number of samples for a bin to count as covered.
     """
     coverages = []
     for name in table["corruption"].unique().to_pylist():

@@ -18,7 +18,7 @@ from eyechart.testsets.plan import CLEAN, Plan
 from eyechart.testsets.samples import Samples
 
 VERSION = 2
-"""Version of the schema; increases when a column changes its meaning."""
+"""Version of the schema; increases when the meaning of a column changes."""
 
 SCHEMA = pa.schema(
     [
@@ -134,7 +134,7 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
             raise UsageError(f"The test set has {name}, which is not in its suite: draw it again.")
-        # Another version of a corruption gives other pixels than those that were measured.
+        # A different version of a corruption gives pixels that differ from the measured ones.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
             raise UsageError(f"The test set has an older version of {name}: draw it again.")
         groups.append(_to_samples(rows, entry, places))
@@ -151,8 +151,8 @@ def _to_samples(
     if missing is not None:
         name = table["image"][missing].as_py()
         raise UsageError(
-            f"The test set was drawn from other images: {name} is missing here, or is another"
-            " file; give the folder or manifest that it was drawn from."
+            f"The test set was drawn from other images: {name} is missing here, or its content"
+            " differs; give the folder or manifest that it was drawn from."
         )
     keys = list(zip(digests, table["image"].to_pylist(), strict=True))
     maps = table["parameters"]

@@ -1,6 +1,6 @@
-"""Pilot sampling: a few samples map strength to expected Δv; the others are spread evenly over it.
+"""Pilot sampling: a few samples map strength to expected Δv; the others spread evenly over Δv.
 
-Nothing is searched per image, so that it costs little more than sampling strengths uniformly.
+Nothing is searched per image, so pilot sampling costs little more than uniform strengths.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ PilotMaps = Mapping[str, PilotMap]
 
 @dataclass(frozen=True, eq=False)
 class _Spread:
-    """Which samples of a corruption are pilot samples, and where all samples lie in their range."""
+    """Which samples of a corruption are pilot samples, and each sample's position in the range."""
 
     is_pilot: NDArray[np.bool_]
     share: FloatArray
@@ -82,7 +82,7 @@ def _spread(entry: Entry, n: int, seed: int) -> _Spread:
 def measure_maps(
     images: ImageSet, plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, PilotMap]:
-    """Return the map of every corruption that is sampled by a pilot; `step` counts its samples."""
+    """Return the map of each corruption with a pilot; `step` is called for each pilot sample."""
     pools = [_pilot_samples(images, samples, plan) for samples in _piloted(images, plan)]
     if not pools:
         return {}
@@ -106,7 +106,7 @@ def count_pilots(images: ImageSet, plan: Plan) -> int:
 def with_strengths(
     images: ImageSet, groups: Sequence[Samples], plan: Plan, maps: PilotMaps
 ) -> list[Samples]:
-    """Return the samples of a plan with the strengths that their maps give them.
+    """Return the samples of a plan with strengths computed from the maps.
 
     Pilot samples keep the strengths at which they were measured, and count as samples.
     """
@@ -149,7 +149,7 @@ def _along_path(entry: Entry, share: FloatArray) -> FloatArray:
 
 def _fit_map(severity: FloatArray, delta_v: FloatArray) -> PilotMap:
     """Return the non-decreasing map closest to the measured Δv."""
-    # Images too uniform for a visual change say nothing about the others.
+    # Images that are too uniform have no defined Δv and are left out of the fit.
     known = ~np.isnan(delta_v)
     if known.sum() < 2:
         return PilotMap(severity=(float(severity.min()), float(severity.max())), delta_v=(0.0, 0.0))

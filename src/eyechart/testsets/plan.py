@@ -83,7 +83,7 @@ class Plan(TestsetSettings):
         as_flag(self.balanced, "balanced")
         ends = [as_number(end, "Each end of delta_v") for end in as_list(self.delta_v, "delta_v")]
         if len(ends) != 2:
-            raise UsageError(f"delta_v must be a range, two numbers, got {len(ends)}.")
+            raise UsageError(f"delta_v must be a range of two numbers, got {len(ends)}.")
         low, high = ends
         if not 0 <= low < high <= 1:
             raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
@@ -94,7 +94,7 @@ class Plan(TestsetSettings):
 
     @property
     def is_at_levels(self) -> bool:
-        """Whether every corruption is applied at its published levels, at no other strength."""
+        """Whether every corruption is applied only at its published levels."""
         return self.sampling != UNIFORM and all(entry.at_levels for entry in self.entries())
 
     def entries(self) -> list[Entry]:

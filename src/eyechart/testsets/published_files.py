@@ -40,8 +40,8 @@ class Published:
     """A recognized folder of corrupted images.
 
     `corruptions`: the folder or array of each corruption, known ones first, in the order of the
-    suites. `other_names`: other files or folders beside them. `is_arrays`: whether the layout is
-    CIFAR-10-C's rather than ImageNet-C's.
+    suites. `other_names`: other files or folders in the same folder. `is_arrays`: whether the
+    layout is CIFAR-10-C's rather than ImageNet-C's.
     """
 
     root: Path
@@ -53,14 +53,14 @@ class Published:
         """Return the plan for the corruptions in this folder.
 
         Raises:
-            UsageError: If the plan has settings that only apply to images corrupted here, or names
-                corruptions that the folder lacks.
+            UsageError: If the plan has settings that apply only to images corrupted by eyechart, or
+                names corruptions that the folder lacks.
         """
         for name in ("sampling", "delta_v", "jpeg"):
             # A dataclass keeps the defaults of its fields as class attributes.
             if getattr(plan, name) != getattr(Plan, name):
                 raise UsageError(
-                    f"{name} applies only to images that are corrupted here, but those in "
+                    f"{name} applies only to images that eyechart corrupts, but the images in "
                     f"{self.root} are used unchanged: omit it."
                 )
         # Sampling options are rejected above, since they would silently have no effect.
@@ -74,7 +74,7 @@ class Published:
         return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen))
 
     def _of_suite(self, suite: str) -> Sequence[str]:
-        """Return the names to use: a suite's, those of a known benchmark, or all of them."""
+        """Return the corruptions to use: a suite's, a known benchmark's, or all of them."""
         if suite in WITH_LEVELS:
             return [entry.name for entry in load_suite(suite)]
         if suite in FILE_SUITES:
@@ -82,7 +82,7 @@ class Published:
         if suite == OTHERS == suite_of(list(self.corruptions)):
             return list(self.corruptions)
         if suite != Plan.suite:
-            raise UsageError(f"{self.root} holds {self.titles}, not of {suite}.")
+            raise UsageError(f"{self.root} contains {self.titles}, but the suite is {suite}.")
         return of_one_benchmark(self.corruptions) or list(self.corruptions)
 
     @property
@@ -92,7 +92,7 @@ class Published:
         return "other corruptions" if suite == OTHERS else f"corruptions of {suite}"
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
-        """Return a sentence on corruptions and files that are ignored, if there are any."""
+        """Return a sentence about ignored corruptions and files, if there are any."""
         foreign = set(self.corruptions) - together_with(plan.suite)
         aside = [*sorted(foreign - set(plan.corruptions)), *self.other_names]
         if not aside:

@@ -49,7 +49,7 @@ def render_testset(
 def render_each(
     testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Samples]
 ) -> Iterator[tuple[Samples, int, NDArray[np.uint8]]]:
-    """Yield the images of `groups`: the samples, the position in them, and the image.
+    """Yield each image of `groups` with its samples and its position in them.
 
     Images are uint8 (H, W, 3). `groups` must be samples of the test set.
 
@@ -71,7 +71,7 @@ def render_each(
                     if int(pixels[position]) != digests[row]:
                         raise UsageError(
                             f"The pixels of row {row} ({part.name}) differ from the test set: it "
-                            "was drawn with another version, or on another kind of device."
+                            "was drawn with a different version or on a different type of device."
                         )
                     yield part, position, rendered[position]
 

@@ -74,7 +74,7 @@ def clean_samples(images: IntArray, first: int) -> Samples:
 
 
 def expand(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return, for a number of draws per image, the image and the draw's number of each sample.
+    """Return the image and the draw number of each sample, for a number of draws per image.
 
     Example:
         >>> expand(np.array([2, 0, 1]))
@@ -112,8 +112,8 @@ def _split(total: int, parts: int) -> list[int]:
 def choose_images(images: Sequence[ListedImage], plan: Plan) -> IntArray:
     """Return the positions of the images that a plan uses, in increasing order.
 
-    Classes (those of the dataset, or the 16 categories) differ by at most one image as far as they
-    have enough. Which images are chosen depends only on the seed and their file names, so that
+    Classes (of the dataset, or the 16 categories) differ by at most one image if all have enough
+    images. Which images are chosen depends only on the seed and their file names, so that
     corrupted files, clean files and copies in other folders give the same subset.
     """
     places = np.arange(len(images))
@@ -154,7 +154,7 @@ def _stem(name: str) -> str:
 
 
 def usable_images(images: ImageSet, plan: Plan) -> IntArray:
-    """Return the positions of the images to sample; with "entry16", those of the 16 categories."""
+    """Return the positions of the images to sample; with "entry16", only of the 16 categories."""
     if plan.labels != "entry16":
         return np.arange(len(images))
     positions = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
@@ -229,7 +229,7 @@ def _plan_entry(
 
 
 def pool_factor(entry: Entry, plan: Plan) -> int:
-    """Return how many candidate samples are measured for each that is used.
+    """Return the number of candidate samples that are measured per sample that is used.
 
     If the strength path ends at a randomly drawn value, few draws reach a large Δv, so the pool is
     larger. If there are only a few levels, all of them are measured and a small pool suffices.
@@ -305,8 +305,8 @@ def keys_of(images: ImageSet, places: IntArray) -> Tensor:
 def mildest(entry: Entry) -> float:
     """Return the severity at which a strength path begins.
 
-    Paths of integer parameters only (such as kernel sizes) begin at 1: they have no strength
-    between none and the mildest.
+    If all parameters are integers (such as kernel sizes), the path begins at severity 1, because
+    there is no strength between none and the mildest.
     """
     moved = [entry.corruption.parameter(name) for name in entry.path]
     return 1.0 if moved and all(parameter.integer for parameter in moved) else 0.0

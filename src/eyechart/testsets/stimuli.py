@@ -1,7 +1,7 @@
 """From samples to corrupted images and their visual change, one block of images at a time.
 
-Clean images stay on the device together with the clean half of the computation of visual change, so
-that both are computed once for all corruptions and draws. Memory does not grow with the test set.
+Clean images and their part of the computation of visual change stay on the device, so that both are
+computed once for all corruptions and draws. Memory use does not grow with the test set.
 """
 
 from collections.abc import Iterator, Sequence
@@ -146,7 +146,7 @@ def group_by_size(
 
 
 def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) -> Tensor | None:
-    """Return the clean images at these positions, being copied to the device, or None."""
+    """Start copying the clean images at these positions to the device; return them, or None."""
     if not images.has_clean:
         return None
     batch = images.batch(places.tolist())
@@ -164,7 +164,7 @@ def describe_clean_images(
     seed: int,
     jpeg: int | None,
 ) -> CleanImages:
-    """Return the images at `places` (increasing) with the clean half of their visual change."""
+    """Return the images at `places` (increasing) with their part of the visual change computed."""
     description = None if clean is None else ruler.describe(clean)
     return CleanImages(places, clean, images.keys(places), ruler, description, device, seed, jpeg)
 
@@ -258,7 +258,7 @@ def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> Load
 def iterate_clean_images(
     images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
-    """Yield the clean images that samples need, on the device, as many at a time as fit."""
+    """Yield the clean images that samples need, on the device, in blocks that fit into memory."""
     yield from _iterate_blocks(
         images, group_by_size(images, images_of(groups), device), plan, device
     )

@@ -57,7 +57,7 @@ class TestSetHeader(Record):
     damaged: tuple[str, ...]
     """Names of the images that were left out."""
     versions: dict[str, str]
-    """Versions of eyechart and of the packages it computes with."""
+    """Versions of eyechart and of the packages that its results depend on."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +105,7 @@ class TestSet:
     def coverage(self, min_per_bin: int = MIN_PER_BIN) -> list[SampleCoverage]:
         """Return the coverage of each corruption, counted in the two published ways.
 
-        `min_per_bin` is the number of samples from which on a bin counts as covered.
+        `min_per_bin` is the minimum number of samples for a bin to count as covered.
         """
         return coverage_of(self.table, as_whole(min_per_bin, "min_per_bin", 0, 10**9))
 
@@ -161,7 +161,7 @@ class TestSet:
         """Return the samples for the images they were drawn from.
 
         Raises:
-            UsageError: If these are other images, or were loaded as another stimulus.
+            UsageError: If these are different images, or were loaded with a different stimulus.
         """
         if images.stimulus.name != self.header.stimulus:
             raise UsageError(
@@ -223,9 +223,9 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{where} is a damaged test set ({error}): draw it again.") from None
-    # A changed suite would regenerate other images than those that were measured.
+    # A changed suite would regenerate images that differ from the measured ones.
     if plan.settings()[FINGERPRINT] != fingerprint:
-        raise UsageError(f"{where} was drawn from another version of its suite: draw it again.")
+        raise UsageError(f"{where} was drawn from a different version of its suite: draw it again.")
     return TestSet(read_parquet(where), plan, header)
 
 
@@ -281,13 +281,13 @@ def make_testset(
 def keep_testset(
     images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, *, step: Advance
 ) -> TestSet:
-    """Make a test set as `make_testset` does, write it to `target`, and remove its part files.
+    """Make a test set with `make_testset`, write it to `target`, and remove its part files.
 
     Call this only while holding `lock_file(target)`: another process may be making it as well.
     """
     testset = make_testset(images, plan, device, folder, step)
     testset.save(target)
-    # Only once the manifest is on disk: a run that is killed before resumes from its parts.
+    # Only once the manifest is on disk: a run that is killed earlier resumes from its parts.
     remove_parts(folder, testset.table["corruption"].unique().to_pylist())
     return testset
 
@@ -349,7 +349,7 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
-    """Return the folder beside `out` for its part files; a folder of another plan is rejected."""
+    """Return the folder beside `out` for part files; a folder of a different plan is rejected."""
     folder = out.with_name(f"{out.name}.parts")
     record = folder / PLAN
     settings = {

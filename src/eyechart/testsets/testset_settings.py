@@ -1,4 +1,4 @@
-"""The sampling options of test sets, each declared once; see `Plan` for the rest.
+"""The sampling options of test sets, each declared once; `Plan` has the other settings.
 
 The command line is built from these records, so nothing slow is imported here.
 """
@@ -50,7 +50,7 @@ def read_range(text: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class TestsetSettings:
-    """How a test set is sampled: the options that all commands with a test set share."""
+    """How a test set is sampled: the options shared by all commands that sample a test set."""
 
     __test__ = False  # keeps pytest from collecting the class
 
@@ -119,7 +119,7 @@ class TestsetSettings:
 
 @dataclass(frozen=True)
 class SampleSettings(TestsetSettings):
-    """Options of `sample_testset` and `eyechart testset make`: images, suite, and their size."""
+    """Options of `sample_testset` and `eyechart testset make`: images, suite, and test set size."""
 
     images: Annotated[
         "str | os.PathLike[str] | ImageSet | None",

@@ -1,8 +1,8 @@
 """Uniform visual change: the Δv that a sample can reach, and the strength for a target Δv.
 
 The random part of a sample stays fixed while the strength moves along the corruption's path from
-nothing (severity 0) to its end (severity 5). Δv is therefore a function of one number, and a root
-is bracketed from the start.
+the clean image (severity 0) to its end (severity 5). Δv is therefore a function of one number, and
+its target is bracketed from the start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ CLOSE = 0.004
 """Tolerance of Δv around its target: about a sixth of a bin."""
 
 MOST_STEPS = 14
-"""Maximum number of steps per sample; integer kernel sizes may never come close."""
+"""Maximum number of steps per sample; with integer kernel sizes, Δv may never get close enough."""
 
 NARROWEST = 1e-4
 """Width of the bracket, in severities, below which the search stops."""
@@ -101,8 +101,8 @@ def _share_out(
     """Yield bins with the rows assigned to them, `count` in all, as evenly as possible.
 
     `able` (bins × rows) is whether a row can be in a bin. Rows are assigned at random, first to the
-    bins that most rows can reach, so that bins of small Δv contain rows of small and large reach
-    alike. Rows that are then missing in bins of large Δv are assigned to the other bins.
+    bins that most rows can reach, so that bins of small Δv contain rows of both small and large
+    reach. If bins of large Δv then lack rows, the other bins get more.
     """
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     reached = able.sum(axis=1)
@@ -265,7 +265,7 @@ def _check_reach(pool: Samples, plan: Plan, target: FloatArray, delta_v: FloatAr
 def find_values(
     images: ImageSet, clean_images: CleanImages, samples: Samples, reach: Reach, plan: Plan
 ) -> Samples:
-    """Return samples of one block of images with the strengths that bring Δv to its targets."""
+    """Return samples of one block of images with the strengths that give the target Δv."""
     assert samples.entry is not None
 
     def measure_some(rows: IntArray, severity: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
-"""The page of evidence on a gate: what was claimed, on which data, how it was decided, and limits.
+"""The evidence page of a gate: the claims, the data, how they were decided, and the limits.
 
-Its outline follows what assessors of safety and conformity ask. It only draws `GateResults`.
+Its outline follows the questions of safety and conformity assessors. It only shows `GateResults`.
 """
 
 import os
@@ -94,7 +94,7 @@ def _claim(result: RuleResults) -> str:
 
 
 def _verdict(result: RuleResults) -> str:
-    """Return what the data say about the claim, in one sentence."""
+    """Return in one sentence whether the data show or refute the claim."""
     if result.outcome == "pass":
         lower = value_text(result, result.lower)
         return f"Shown: the lower bound, {lower}, is above {_limit(result)}."
@@ -246,7 +246,7 @@ def _bar(result: RuleResults) -> Markup:
     """Return the bounds, the estimate and the limit as a drawing."""
     lowest, highest = 0.0, 1.0
     if result.old_model is not None:
-        # differences are small: zoom in on what is to be seen, with 0 and the limit
+        # differences are small: zoom in on the bounds, 0 and the limit
         reach = 1.15 * max(abs(result.lower), abs(result.upper), abs(result.limit))
         lowest, highest = -reach, reach
 
@@ -304,7 +304,7 @@ def _places(run: RunFacts) -> list[str]:
 
 
 def _at(pointer: str) -> Markup:
-    """Return a location in results.json."""
+    """Return a JSON pointer as the location in results.json."""
     return Markup("<code>{}</code>").format(pointer)
 
 

@@ -1,4 +1,4 @@
-"""Where models break: sentences on break points, for the terminal and the report."""
+"""Where models break: sentences about break points, for the terminal and the report."""
 
 from collections.abc import Iterator
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 HEADS = ("rule", "condition", "images/samples", "estimate", "bound", "required", "outcome")
 
 MAX_COUNT = 11
-"""Longer counts of images and samples take two lines."""
+"""Maximum length of the counts of images and samples on one line; longer ones take two lines."""
 
 SIGNS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -138,8 +138,8 @@ def gate_markdown(results: GateResults) -> str:
 
 
 LEGEND = (
-    "Bounds are one-sided, with a confidence of 95 % and images as units. With an old model,"
-    " estimate and bound are those of the difference new − old."
+    "Bounds are one-sided, with a confidence of 95 % and images as sampling units. With an old"
+    " model, the estimate and the bound are for the difference new − old."
 )
 
 
