@@ -79,7 +79,9 @@ def test_robustbenchs_table_is_taken_for_its_own_images(whole):
         assert set(found.table.corruptions) == set(Plan("imagenet-3dcc").all_names())
     with pytest.raises(ec.UsageError, match="but these are RobustBench's 5,000"):
         choose_baseline("alexnet", Plan("imagenet-c", jpeg=85), images, [])
-    with pytest.raises(ec.UsageError, match=r"RobustBench's 5,000 .* 50,000 with other names"):
+    with pytest.raises(
+        ec.UsageError, match=r"RobustBench's 5,000 .* 50,000 images with other names"
+    ):
         choose_baseline("robustbench-alexnet", Plan("imagenet-c", jpeg=85), whole, [])
     with pytest.raises(ec.UsageError, match="for imagenet-c, but these are corruptions of vcr"):
         choose_baseline("robustbench-alexnet", Plan("vcr"), images, [])

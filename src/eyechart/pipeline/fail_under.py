@@ -54,6 +54,9 @@ def _outcomes(results: Results, floor: Floor) -> Iterator[FloorOutcome]:
         is_reached = value >= floor.value if score.higher_is_better else value <= floor.value
         about = f"{model.name}: {floor.name} {estimate.value:.3f} ({space})"
         if not floor.is_point:
-            about += f", {'lower' if score.higher_is_better else 'upper'} bound {bound:.3f}"
-        side = "reaches" if is_reached else "does not reach"
-        yield FloorOutcome(is_reached, f"{about}, {side} {floor.value:g}.")
+            about += f" with {'lower' if score.higher_is_better else 'upper'} bound {bound:.3f}"
+        if score.higher_is_better:
+            side = "reaches" if is_reached else "does not reach"
+        else:
+            side = "is within" if is_reached else "is over"
+        yield FloorOutcome(is_reached, f"{about} {side} {floor.value:g}.")

@@ -47,13 +47,13 @@ def _first_break(model: ModelResults, points: dict[str, BreakPoint]) -> str:
 def farthest_behind(model: ModelResults) -> str | None:
     """Return a sentence on the corruption with the lowest HMRI; None if there is no HMRI."""
     compared: list[tuple[float, str, PropertyResults]] = []
-    has_few = False
-    for space in model.spaces.values():
+    # Few images support no claim about humans.
+    spaces = [space for space in model.spaces.values() if not space.verdict]
+    for space in spaces:
         for name, scores in space.corruptions.items():
             results = scores.accuracy
             if results is not None and results.humans is not None and results.humans.hmri.is_known:
                 compared.append((results.humans.hmri.value, name, results))
-                has_few = bool(space.verdict)
     if not compared:
         return None
     _, name, results = min(compared, key=lambda item: item[:2])
@@ -69,7 +69,7 @@ def farthest_behind(model: ModelResults) -> str | None:
     return (
         f"Compared with humans (16 categories), {model.name} is weakest under"
         f" {corruption_title(name).lower()}: HMRI {humans.hmri.value:.2f}"
-        f" ({low:.2f}–{high:.2f}){where}{'; insufficient data for a claim' if has_few else ''}."
+        f" ({low:.2f}–{high:.2f}){where}."
     )
 
 

@@ -55,7 +55,8 @@ def _groups(head: Sequence[str], rows: Rows, kept: int, width: int) -> list[list
         for index, title in enumerate(head)
     ]
     groups: list[list[int]] = [[]]
-    room = width - sum(sizes[:kept])
+    # The table itself begins and ends with a space.
+    room = width - 2 - sum(sizes[:kept])
     for index in range(kept, len(head)):
         if groups[-1] and sum(sizes[column] for column in groups[-1]) + sizes[index] > room:
             groups.append([])
