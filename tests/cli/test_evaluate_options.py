@@ -314,9 +314,7 @@ def test_published_areas_of_the_packaged_humans(run):
 
 
 def test_what_humans_areas_cannot_do_is_said(run, humans):
-    few = run(
-        "humans", "areas", humans, "--estimator", "paper", "--bins", 400, "--n-bootstrap", 5
-    )
+    few = run("humans", "areas", humans, "--estimator", "paper", "--bins", 400, "--n-bootstrap", 5)
     assert few.status == 0 and "Fewer than 2 bins have 20" in few.out
     assert_rejected(run("humans", "areas", "geirhoss"), "geirhos")
     assert_rejected(run("humans", "areas", "--estimator", "cob"), "cobs")
@@ -336,7 +334,9 @@ def test_the_plot_of_humans_takes_the_options_of_curves(run, tmp_path):
         plots[name] = np.asarray(Image.open(tmp_path / f"{name}.png"))
     assert np.array_equal(plots["usual"], plots["same"])
     assert not np.array_equal(plots["usual"], plots["ended"])
-    assert_rejected(run("humans", "plot", "--out", tmp_path / "x.png", "--estimator", "cob"), "cobs")
+    assert_rejected(
+        run("humans", "plot", "--out", tmp_path / "x.png", "--estimator", "cob"), "cobs"
+    )
 
 
 def test_humans_without_visual_change_have_no_areas(run, tmp_path):

@@ -370,7 +370,12 @@ def test_the_right_anchor_is_resampled_with_the_predictions(clustered):
     destroyed = (np.random.default_rng(0).random(3000) < 0.1).astype(float)
     clusters = np.arange(3000) // 3 if clustered else None
     curve = ec.fit_curve(
-        change, hits, anchor=clean, right_anchor=destroyed, clusters=clusters, n_bootstrap=400,
+        change,
+        hits,
+        anchor=clean,
+        right_anchor=destroyed,
+        clusters=clusters,
+        n_bootstrap=400,
         estimator="paper",
     )
     assert curve.right == pytest.approx(destroyed.mean(), abs=1e-12)
@@ -403,7 +408,9 @@ def test_a_draw_whose_ends_change_places_is_flat():
 
 def test_what_was_observed_is_merged_and_points_can_be_drawn():
     change = np.r_[np.full(30, 0.05), np.full(30, 0.15), np.full(5, 0.45), np.full(30, 0.95)]
-    curve = ec.fit_curve(change, np.ones(95), binning="equal", bins=10, min_per_bin=20, n_bootstrap=2)
+    curve = ec.fit_curve(
+        change, np.ones(95), binning="equal", bins=10, min_per_bin=20, n_bootstrap=2
+    )
     assert curve.observed == [(0, pytest.approx(0.2)), (pytest.approx(0.9), 1)]
     assert list(np.flatnonzero(curve.usable)) == [0, 1, 9]
     np.testing.assert_allclose(curve.bins.centers, np.arange(10) / 10 + 0.05)

@@ -12,6 +12,7 @@ UNDER = {
     "HMRIₐ": "accuracy/humans/hmri", "MRSIₐ": "accuracy/humans/mrsi",
     "HMRIₚ": "consistency/humans/hmri", "MRSIₚ": "consistency/humans/mrsi",
     "Top-5 accuracy": "computed_scores/top5_accuracy", "ECE": "computed_scores/ece",
+    "Δv₅₀": "accuracy/break_point", "Δv₅₀ₚ": "consistency/break_point",
 }  # fmt: skip
 """Where a score under one corruption stands."""
 

@@ -91,7 +91,7 @@ def trusted_edges(counts: FloatArray) -> IntArray:
 
     Example:
         >>> trusted_edges(np.array([4.0, 4, 4, 20])).tolist()
-        [[3, 3, 3, 4], [0, 0, 0, 3]]
+        [[3, 4, 4, 4], [0, 0, 0, 3]]
     """
     sums = np.r_[0.0, np.cumsum(counts)]
     last = len(counts)

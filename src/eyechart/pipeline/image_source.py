@@ -17,9 +17,9 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.suites.from_files import is_read
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.testset_settings import PAPER
 from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_images
+from eyechart.testsets.testset_settings import PAPER
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
     # Runs may have been made with different minimum counts; the caption names all of them.
-    counts = [f"{board.runs[0].config.fit.min_per_bin:g}" for board in [*fixed, continuous]]
+    counts = [f"{max(1, board.runs[0].config.fit.min_per_bin):g}" for board in [*fixed, continuous]]
     return Discrete(
         models,
         tuple(rankings),

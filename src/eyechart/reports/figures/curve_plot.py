@@ -155,8 +155,8 @@ def _title(results: Results, model: ModelEntry, space: str) -> str:
     # The published index formula leaves one bin fewer than the setting says.
     bins = fit.bins - (fit.binning == "paper")
     return (
-        f"{results.config.suite}: {scores.n_images} images, {short_space(space)}, {bins} bins of"
-        f" at least {fit.min_per_bin:g} predictions"
+        f"{results.config.suite}: {scores.n_images} images, {short_space(space)}, {bins} bins"
+        + (f" of at least {fit.min_per_bin:g} predictions" if fit.min_per_bin else "")
         + (f": {scores.verdict}" if scores.verdict else "")
     )
 

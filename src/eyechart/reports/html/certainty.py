@@ -111,7 +111,7 @@ def coverage_table(report: Report) -> Table | None:
         for title, by_suite in cells.items()
     )
     min_per_bin = listed(
-        list(dict.fromkeys(f"{part.runs[0].config.fit.min_per_bin:g}" for part in suites))
+        list(dict.fromkeys(f"{max(1, part.runs[0].config.fit.min_per_bin):g}" for part in suites))
     )
     caption = f"Percentage of 39 equal bins of visual change with at least {min_per_bin} images"
     return Table("coverage", caption, tuple(columns), rows, True)

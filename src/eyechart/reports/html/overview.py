@@ -37,7 +37,7 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
                     f"overview-{index}-{score.name}-{space}",
                     f"{score.symbol} by corruption: {score.meaning} ({space_title(space)})",
                     _columns(part),
-                    (*rows, _mean_row(report, part, space, score)),
+                    (*rows, _mean_row(report, part, space, score)) if score.has_mean else rows,
                     True,
                     mark_note(model.results for model in part.models),
                     kind="stacked by-model",

@@ -125,7 +125,7 @@ class SpreadGrid:
     @property
     def min_counts(self) -> str:
         """The minimum count of a covered bin, as text."""
-        counts = (part.runs[0].config.fit.min_per_bin for part in self.parts)
+        counts = (max(1, part.runs[0].config.fit.min_per_bin) for part in self.parts)
         return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
 
 

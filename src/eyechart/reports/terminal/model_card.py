@@ -116,7 +116,7 @@ def _measured(run: Run) -> Iterator[str]:
             f"Stimulus: {_stimulus(images.stimulus)}.",
             f"Test: {len(config.corruptions)} corruptions, {run.shown} images each, seed"
             f" {config.seed}.",
-            f"Curves: {fit.bins} bins of Δv with at least {fit.min_per_bin:g} images each;"
+            f"Curves: {fit.estimator} estimator, {fit.bins} bins of Δv{_minimum(fit.min_per_bin)};"
             f" {fit.n_bootstrap} bootstrap replicates.",
             f"Humans: {'; '.join(humans) or 'no comparison'}.",
         ]
@@ -194,3 +194,7 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
             interval_text(ends, delta_v_text) for ends in pairs if ends[1] - ends[0] > 0.005
         ]
     return listed(list(dict.fromkeys(collected)))
+
+
+def _minimum(min_per_bin: float) -> str:
+    return f" with at least {min_per_bin:g} images each" if min_per_bin else ""

@@ -137,16 +137,18 @@ def _counts_trace(series: CurveSeries) -> Spec:
 
 
 def _layout(panel: CurvePanel, min_per_bin: float) -> Spec:
-    needed = {
+    # The default estimator uses bins with any number of samples: there is no minimum to draw.
+    needed = [] if not min_per_bin else [{
         "type": "line", "x0": 0, "x1": 1, "y0": min_per_bin, "y1": min_per_bin, "yref": "y2",
         "line": {"color": INK, "width": 1, "dash": "dot"},
-    }  # fmt: skip
+    }]  # fmt: skip
+    label = f"dotted: minimum of {min_per_bin:g}" if min_per_bin else ""
     return {
         "height": HEIGHT,
         "xaxis": axis("visual change Δv", range=[0, 1], anchor="y2"),
         "yaxis": axis(PROPERTY_TITLES[panel.letter], range=[0, 1.02], domain=[0.29, 1]),
         "yaxis2": axis("predictions", domain=[0, 0.17], rangemode="tozero", nticks=3),
-        "shapes": [*(_shade(start, end) for start, end in panel.gaps), needed],
+        "shapes": [*(_shade(start, end) for start, end in panel.gaps), *needed],
         "annotations": [
             *(
                 note("not observed", (start + end) / 2, 0.5, textangle=-90)
@@ -154,7 +156,7 @@ def _layout(panel: CurvePanel, min_per_bin: float) -> Spec:
                 if end - start >= WIDE
             ),
             note(
-                f"dotted: minimum of {min_per_bin:g}",
+                label,
                 1,
                 1,
                 xref="x domain",
