@@ -17,7 +17,7 @@ from eyechart.training.recipe import Recipe
 GIGABYTE = 2**20
 """In the kilobytes that the operating system counts in."""
 
-RECORDS = {
+RECORDS = {"GateResults", 
     "Baseline", "Change", "CheckFailed", "CleanStatistics", "CorruptionErrors", "Curve",
     "ErrorConsistency", "ImageSet", "LowInformationWarning", "MeanCorruptionError", "OverlapMatrix",
     "PublishedTable", "Results", "Selection", "TestSet", "UsageError", "__version__",
@@ -83,7 +83,10 @@ SCORES = [[1, 0.2], [0.2, 1]]
     [
         (lambda: ec.fit_curve(CHANGE, HITS, n_bootstrap=[1]), "n_bootstrap must be a whole number"),
         (lambda: ec.fit_curve(CHANGE, HITS, bins=1j), "bins must be a whole number, got 1j"),
-        (lambda: ec.fit_curve(CHANGE, HITS, method=["fog"]), "method must be a string, got a list"),
+        (
+            lambda: ec.fit_curve(CHANGE, HITS, estimator=["fog"]),
+            "estimator must be a string, got a list",
+        ),
         (lambda: ec.corruption_error({5: 0.5}, "alexnet"), "errors must be a string, got 5"),
         (lambda: ec.corruption_error({5: 0.5}, {5: 0.5}), "errors must be a string, got 5"),
         (lambda: ec.overlap_matrix(ROBUSTNESS, min_gain="3"), "min_gain must be a number"),

@@ -193,4 +193,6 @@ def test_folders_that_cannot_be_read_or_written_are_one_sentence(run, tmp_path):
     assert_rejected(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "No images")
     Image.fromarray(icon_image(1)).save(tmp_path / "empty" / "apple_1_duck.png")
     assert_rejected(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "class folder")
-    assert_rejected(run(*words, tmp_path / "empty", "--out", tmp_path / "empty" / "x"), "elsewhere")
+    assert_rejected(
+        run(*words, tmp_path / "empty", "--out", tmp_path / "empty" / "x"), "choose another --out"
+    )

@@ -81,6 +81,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     evaluation.save(home / "saved")
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
     resampled = {"errors": {"fog": np.array([0.4, 0.5])}, "baseline": {"fog": 0.8}}
+    (home / "rules.yaml").write_text("rules:\n- name: floor\n  at_least: 0.1\n")
     (home / "severities.csv").write_text("model,corruption,severity,accuracy\n")
     calls = {
         "check_same_baseline": {"results": [ec.corruption_error(errors, "alexnet")]},
@@ -96,6 +97,7 @@ def good_calls(home: Path) -> dict[str, Call]:
         "error_consistency_with_humans": {"model": hits, "humans": [hits], "n_bootstrap": 5},
         "evaluate": asked,
         "fit_curve": fitted,
+        "gate": {"new": home / "run", "rules": home / "rules.yaml"},
         "hmri": {"human_curve": curve, "model_curve": curve},
         "list_corruptions": {},
         "load": {"folder": home / "saved"},

@@ -77,7 +77,8 @@ class Shelf:
     def estimate(self, place):
         """The places of a score and of the ends of its interval, as far as there are any."""
         if self.get(f"{place}/value") is None:
-            return []
+            # a break point that was not reached is above its limit
+            return self.there(f"{place}/limit")
         return [
             f"{place}/value", *self.there(f"{place}/interval95/0", f"{place}/interval95/1")
         ]  # fmt: skip

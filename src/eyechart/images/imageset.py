@@ -207,7 +207,7 @@ def load_listed(
         advance: Called for every image.
         notes: Notes about the source, stored with the image set.
     """
-    is_auto = stimulus == AUTO
+    is_auto = isinstance(stimulus, str) and stimulus == AUTO
     if is_auto:
         stimulus = usual_stimulus(image_size(image.path) for image in listed)
     how = find_stimulus(stimulus)

@@ -80,9 +80,10 @@ class RunPlan(Record):
     def sentences(self) -> list[str]:
         """Return the plan in words, and what would make the result more precise."""
         images_needed = _round_up(BETWEEN / (AIM / _z()) ** 2 * 1.1)
+        noun = "corruption" if self.n_corruptions == 1 else "corruptions"
         lines = [
-            f"Plan: {self.n_images:,} images, {self.n_corruptions} corruptions, {self.n:,} samples"
-            f" each; about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}."
+            f"Plan: {self.n_images:,} images, {self.n_corruptions} {noun}, {self.n:,} samples each;"
+            f" about {_duration(self.seconds)}; mean R_a to about ±{self.half_width:.2f}."
         ]
         reasons = {
             "given": "",

@@ -1,12 +1,16 @@
 """Tables of each score by corruption and model, shaded by distance from the best value."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
 
 from eyechart.reports.html.cells import (
     NOTHING,
     CellContent,
     Estimated,
     NumberCell,
+    Numbers,
+    Style,
     marked,
     numbers_of,
     style_of,
@@ -23,6 +27,7 @@ from eyechart.reports.html.html_table import (
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, space_title
+from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import BY_RELEVANCE, HUMANS, Score, find
 
 
@@ -88,19 +93,36 @@ def _row(report: Report, part: Part, space: str, corruption: str, score: Score) 
 
 def _cell(
     report: Report, part: Part, model: ModelEntry, space: str, score: Score, path: tuple[str, ...]
-) -> Estimated | NumberCell | None:
+) -> Estimated | NumberCell | Markup | None:
     """Return a score at a path within a label space, or None."""
-    if find(model.space(space), path) is None:
+    estimate = find(model.space(space), path)
+    if estimate is None:
         return None
     numbers, at = numbers_of(report, model), model.path(space, *path)
+    if score.group == "break":
+        return _break_cell(numbers, style_of(score), estimate, at)
     if len(part.models) > MANY:
         return numbers.cell(style_of(score), *at, "value")
     return numbers.estimate(style_of(score), *at)
 
 
+def _break_cell(
+    numbers: Numbers, style: Style, point: BreakPoint, at: Sequence[str | int]
+) -> Estimated | Markup:
+    """Return a break point; it, or its upper limit, may be beyond the observed range."""
+    if not point.is_known:
+        return Markup("&gt; {}").format(numbers.cell(style, *at, "limit"))
+    if point.has_interval:
+        return numbers.estimate(style, *at)
+    value, low = numbers.cell(style, *at, "value"), numbers.cell(style, *at, "interval95", 0)
+    return Markup('{} <span class="interval">{}–</span>').format(value, low)
+
+
 def _shaded(
-    cell: Estimated | NumberCell | None, score: Score, is_marked: bool
+    cell: Estimated | NumberCell | Markup | None, score: Score, is_marked: bool
 ) -> CellContent | Shaded:
+    if isinstance(cell, Markup):
+        return marked(cell, is_marked)
     number = cell.value if isinstance(cell, Estimated) else cell
     if cell is None or number is None or number.value is None:
         return NOTHING
