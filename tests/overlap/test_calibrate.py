@@ -491,8 +491,10 @@ def test_the_command_rejects_what_cannot_be(run, tmp_path):
 
 def test_a_record_of_another_configuration_is_rejected(run, tmp_path):
     assert run(*command(tmp_path, "--max-images", 30)).status == 0
-    assert_rejected(run(*command(tmp_path)), "another images")
-    assert_rejected(run(*command(tmp_path, "--max-images", 30, "--lower", 0.9)), "another lower")
+    assert_rejected(run(*command(tmp_path)), "other settings (images: ")
+    assert_rejected(
+        run(*command(tmp_path, "--max-images", 30, "--lower", 0.9)), "other settings (lower: "
+    )
     (tmp_path / "mine.json").write_text("{")
     assert_rejected(run(*command(tmp_path, "--max-images", 30)), "not from a calibration")
 

@@ -202,7 +202,7 @@ def test_every_threshold_is_listed(run, table):
 def test_balance_prints_both_forms_and_writes_all_errors(run, table):
     told = run("overlap", "balance", table, "--out", "errors.csv", "--figure", "balance.png")
     assert told.status == 0, told.err
-    assert "mCE (baseline standard): standard deviation" in told.out
+    assert "mCE (baseline standard): population standard deviation" in told.out
     assert "relative mCE (baseline standard)" in told.out and "population" in told.out
     rows = lines_of(table.parent / "errors.csv")
     assert len(rows) == 2 * 5 * 5 and {row["form"] for row in rows} == {"plain", "relative"}

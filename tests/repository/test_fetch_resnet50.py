@@ -109,7 +109,7 @@ def test_weights_lie_behind_one_another_and_none_is_left_over(tool):
     content = torch.arange(5, dtype=torch.float32).numpy().tobytes()
     found = dict(tool.split(entries, content))
     assert found["a"].tolist() == [[0], [1]] and found["b"].tolist() == [2, 3, 4]
-    with pytest.raises(SystemExit, match="20 bytes"):
+    with pytest.raises(SystemExit, match="8 bytes of weights, got 20"):
         dict(tool.split(entries[:1], content))
 
 

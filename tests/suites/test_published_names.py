@@ -151,7 +151,7 @@ def test_files_can_be_named_as_the_suite_that_runs_of_them_have(evaluate, made, 
     assert results(tmp_path / "out")["config"]["suite"] == "files"
     known = publish(clean, tmp_path / "known")
     ran = evaluate(known, "--suite", "files", out=tmp_path / "other")
-    assert_rejected(ran, "corruptions of imagenet-c, not of files")
+    assert_rejected(ran, "corruptions of imagenet-c, but the suite is files")
 
 
 def test_clean_images_that_are_not_read_are_told_of(evaluate, made):

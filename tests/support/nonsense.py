@@ -81,7 +81,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     evaluation.save(home / "saved")
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
     resampled = {"errors": {"fog": np.array([0.4, 0.5])}, "baseline": {"fog": 0.8}}
-    (home / "rules.yaml").write_text("rules:\n- name: floor\n  at_least: 0.1\n")
+    (home / "rules.yaml").write_text("rules:\n- name: floor\n  corruptions: all\n  at_least: 0.1\n")
     (home / "severities.csv").write_text("model,corruption,severity,accuracy\n")
     calls = {
         "check_same_baseline": {"results": [ec.corruption_error(errors, "alexnet")]},

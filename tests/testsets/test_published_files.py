@@ -353,7 +353,7 @@ def rejected(evaluate, cheap, clean, what):
         )
     if what == "jpeg":
         return evaluate(cheap, "--jpeg", 85), (
-            "jpeg applies only to images that are corrupted here",
+            "jpeg applies only to images that eyechart corrupts",
         )
     if what == "sampling":
         return evaluate(cheap, "--sampling", "uniform"), ("sampling applies only to images",)

@@ -411,7 +411,7 @@ def test_torchscript_is_rejected(home, run, tmp_path):
         (("--n", "3"), "n = 3 is too small"),
         (("--labels", "mine"), "label space"),
         (("--device", "tpu"), "tpu"),
-        (("--humans", "geirhos"), "--humans none must be the only value"),
+        (("--humans", "geirhos"), "--humans none cannot be combined with other values"),
         (("--label-map", "background-first"), "1,001 lines"),
     ],
 )

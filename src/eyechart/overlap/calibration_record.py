@@ -157,6 +157,6 @@ def _check_same(path: Path, known: CalibrationFacts, asked: CalibrationFacts) ->
     for name, value in asked.items():
         if known.get(name) != value:
             raise UsageError(
-                f"{path} is from a calibration with a different {name} ({known.get(name)}, not "
+                f"{path} is from a calibration with other settings ({name}: {known.get(name)}, not "
                 f"{value}): choose another --out, or delete it."
             )

@@ -34,6 +34,7 @@ from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
 from eyechart.suites.assets import left_out_notes
 from eyechart.testsets.testset import read_testset
+from eyechart.testsets.testset_settings import PAPER
 
 if TYPE_CHECKING:
     from eyechart.pipeline.settings import OneModel
@@ -173,6 +174,9 @@ def predict_and_score(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> Results:
     """Compute the predictions that `out` lacks, and return the results of all predictions."""
+    if settings.sampling is None:
+        # Retraining is compared with published results, whose strengths are sampled like this.
+        settings = replace(settings, sampling=PAPER)
     return _run(settings, inputs, out, progress)[0]
 
 

@@ -149,7 +149,7 @@ def _duration(seconds: float) -> str:
 
     Example:
         >>> _duration(42.4), _duration(200), _duration(7_300)
-        ('42 s', '3 min 20 s', '2 h 2 min')
+        ('42 s', '3 min 20 s', '2 h 1 min')
     """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
