@@ -113,7 +113,7 @@ def test_defaults_are_said_where_they_are_declared():
 
 
 def test_the_demo_images_have_a_smaller_default():
-    assert EvaluateSettings().plan.n == declared.DEMO_SAMPLES == 300
+    assert EvaluateSettings().plan.n == declared.DEMO_SAMPLES == 150
     asked = EvaluateSettings(n=70, bins=4, min_per_bin=2)
     assert (asked.plan.n, asked.fit.bins, asked.fit.min_per_bin) == (70, 4, 2)
     # a test set has its own number of samples

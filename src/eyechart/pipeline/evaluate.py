@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eyechart.core.devices import find_device
+from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
@@ -123,6 +123,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=_stimulus(settings))
     device = find_device(settings.device)
+    keep_freed_memory()
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     OneModel: TypeAlias = "str | nn.Module | Model | Callable[[Tensor], Tensor]"
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
-DEMO_SAMPLES = 300
+DEMO_SAMPLES = 150
 """Number of samples per corruption of the demo."""
 
 AUTO, STUDY, POINT = "auto", "study", "point"

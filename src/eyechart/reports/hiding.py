@@ -235,7 +235,7 @@ def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
 
 
 def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
-    """Return a function that replaces a whole string if it is known, or else names within it."""
+    """Return a function that replaces a string if it has a replacement, or else names within it."""
     return lambda text: exact[text] if text in exact else in_sentences(text)
 
 

@@ -51,7 +51,7 @@ class FitConfig(CurveSettings):
     min_per_bin: int | float = field()
     """Minimum count per bin."""
     density: str = "uniform"
-    """Weight of each visual change in areas."""
+    """How visual changes are weighted in the area under a curve."""
     seed: int = 0
     """Seed of the bootstrap replicates."""
     human_bins: int | str | None = None

@@ -46,7 +46,7 @@ class Estimate(Record):
     value: Real
     """The score; null (in Python NaN) where it is undetermined."""
     interval95: tuple[Real, Real]
-    """Both ends of the 95 % interval; null where too few replicates determine the score."""
+    """Both ends of the 95 % interval; null if the score is defined in too few replicates."""
     interval83: tuple[Real, Real]
     """Both ends of the 83 % interval, which the published rule compares."""
 

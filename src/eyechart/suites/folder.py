@@ -217,7 +217,7 @@ def note_of(digest: str, settings: Settings) -> str:
 
 
 def is_of_other_settings(note: str | None, settings: Settings) -> bool:
-    """Return whether an image with this note is a result from other settings."""
+    """Return whether the note in an image file says that it was made with different settings."""
     return note is not None and note.split()[-1:] != [settings.fingerprint()]
 
 

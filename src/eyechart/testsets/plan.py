@@ -186,6 +186,6 @@ def _not_there(name: str, suite: str, entries: Mapping[str, Entry]) -> UsageErro
     suites = [other for other in PUBLISHED if name in {entry.name for entry in load_suite(other)}]
     if suites:
         return UsageError(
-            f"{suite} has no corruption '{name}', but {suites[0]} has: use that suite."
+            f"{suite} has no corruption '{name}', but {suites[0]} does: use that suite."
         )
     return unknown_name("corruption", name, entries)

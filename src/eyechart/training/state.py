@@ -131,7 +131,7 @@ def check_same_training(path: Path, old: Settings, new: Settings) -> None:
     change = first_change(old, new)
     if change is not None:
         raise UsageError(
-            f"{path} belongs to a training with a different configuration ({change}): choose"
+            f"{path} belongs to a training run with a different configuration ({change}): choose"
             " another --out, or delete it."
         )
 
