@@ -321,8 +321,8 @@ class Reference:
     def _clean(self, responses: HumanResponses, metric: str) -> HumanResponses:
         """Return the responses to clean images in the experiment or, if it has none, separate ones.
 
-        Return both if the separate responses are to the same images: a study then collected them on
-        purpose, and the few images that a corruption left unchanged are not representative.
+        If the separate responses are to the same images, return both: the study then collected them
+        deliberately, and the images that a corruption left unchanged are too few.
         """
         # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))
