@@ -117,6 +117,7 @@ class Curve:
     def usable(self) -> NDArray[np.bool_]:
         """Which bins count as observed: bins with enough samples, and narrow gaps between them."""
         usable = self.bins.usable(self.min_per_bin)
+        # With a minimum count, bins are left out on purpose, however narrow the gap is.
         return usable if self.min_per_bin else without_holes(usable)
 
     @cached_property
@@ -137,6 +138,7 @@ class Curve:
     def smoothed(self, smoothing: float) -> "Curve":
         """Return the curve refitted to the same samples and replicates with a new smoothing."""
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
+        # Isotonic curves have no smoothing that could be changed.
         if smoothing == self.smoothing or ESTIMATORS[self.estimator].choose_smoothing is None:
             return self
         # a curve passes through its anchors, so the replicates' anchors are their values there
@@ -164,6 +166,7 @@ class Curve:
         """Return the lower and upper ends of pointwise intervals at these visual changes."""
         tail = 50 * (1 - check_level(level))
         places = visual_changes(delta_v)
+        # Pointwise bands do not hold for the whole curve at once; verdicts use a simultaneous test.
         low, high = np.percentile(self.refits(places), [tail, 100 - tail], axis=-1)
         return low, high
 

@@ -91,6 +91,8 @@ def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: flo
     for number, strength in enumerate(strengths):
         coefficients = _quantile_spline(bins, min_per_bin, strength, left, right)
         deviations = np.abs(target - rows @ coefficients)
+        # Active constraints do not count, unlike in the R package: they would penalize a flat
+        # segment, although it is simple, as much as a bend (docs/decisions.md).
         exact[number] = max(DEGREE + 1, (deviations < ON_CURVE * weights * spread).sum())
         fidelity = deviations.sum() / 2
         if fidelity > ON_CURVE * weights.sum() * spread:
@@ -153,6 +155,7 @@ def by_isotonic_regression(
 def _many_isotonic(
     bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
 ) -> tuple[PPoly, ...]:
+    # One choice of bins for all replicates, so that their curves have the same breakpoints.
     is_used = np.asarray(bins.usable(min_per_bin).any(axis=0))
     return unstacked(isotonic_curves(bins, is_used, left, right))
 

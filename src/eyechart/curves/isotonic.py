@@ -40,6 +40,7 @@ def isotonic_curves(
         sums = np.column_stack([weight * left[:, None], sums])
     rates = np.concatenate([_regress(*block) for block in _blocks(weights, sums)])
     if right is not None:
+        # Bins can lie below the anchor by chance, but a curve cannot rise to reach it.
         rates = np.maximum(rates, right[:, None])
     last_bin = int(np.flatnonzero(is_used)[-1])
     inner = rates[:, rates.shape[1] - len(is_used) :][:, : last_bin + 1]
@@ -48,6 +49,7 @@ def isotonic_curves(
     values = np.column_stack([start, inner])
     end_of_range = bins.edges[last_bin + 1]
     if end_of_range < 1:
+        # The last bin was observed up to its edge, so that the extrapolated fall starts only there.
         places = np.append(places, end_of_range)
         values = np.column_stack([values, inner[:, -1]])
     # without an anchor 0 is the smallest possible rate beyond the observed range
@@ -76,6 +78,7 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
     # entry (i, k): the sum over the cells i to k
     total, hit = (end[:, None, 1:] - end[:, :-1, None] for end in ends)
     with np.errstate(invalid="ignore", divide="ignore"):
+        # Ranges without samples must not win the maximum; the minimum below leaves them out too.
         means = np.where(total > 0, hit / total, -np.inf)
     largest = np.maximum.accumulate(means[:, :, ::-1], axis=2)[:, :, ::-1]
     is_after = np.tri(n_cells, k=-1, dtype=np.bool_)

@@ -43,4 +43,5 @@ def stacked(curves: Sequence[PPoly]) -> PPoly:
 def unstacked(pieces: PPoly) -> tuple[PPoly, ...]:
     """Return the individual curves of a stacked one."""
     curves = np.ascontiguousarray(np.moveaxis(pieces.c, -1, 0))
+    # The stacked object was checked when it was made, so that its curves need no checks.
     return tuple(PPoly.construct_fast(curve, pieces.x, extrapolate=True) for curve in curves)

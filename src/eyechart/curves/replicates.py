@@ -29,6 +29,7 @@ class Draws:
 
     def pairs_with(self, other: "Draws") -> bool:
         """Return whether both were resampled with the same weights."""
+        # Without clusters, a weight belongs to a sample, and two curves have different samples.
         return self.clusters is not None and self == other
 
 

@@ -48,6 +48,7 @@ def fit_splines(
     counts = np.where(usable, bins.counts, 0.0)
     # a bin that is not usable becomes a row of zeros, which has no effect
     weights = np.sqrt(counts)
+    # NNLS has no equality constraints, so that an anchor is an observation with a large weight.
     heavy = HEAVY * np.sqrt(counts.sum(axis=1))
     anchors = [(0, left), (COEFFICIENTS - 1, right)]
     anchored = [coefficient for coefficient, values in anchors if values is not None]
@@ -97,6 +98,7 @@ def choose_smoothing(
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
         residual = np.square(target - rows @ coefficients).sum() / count
         # GCV = RSS / n / (1 − df / n)²
+        # The floor lets fits with as many parameters as bins lose, instead of dividing by 0.
         errors.append(residual / max(1 - freedom / count, 1e-3) ** 2)
     return float(SMOOTHINGS[int(np.argmin(errors))])
 

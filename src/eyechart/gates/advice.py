@@ -37,6 +37,7 @@ def make_decider(
     else:
         targets = floor_targets(mean.value, rule.limit, n_rules, SIGNIFICANT)
     size = plan_size(mean, targets, n_available)
+    # With one sample per image, it is unknown whether more samples help: None, not False.
     knows = size.is_separable or size.n_samples is not None
     return Decider(
         sentence=" ".join(_sentences(rule, mean, n_available, size, run)),
@@ -82,6 +83,7 @@ def _sentences(
 def _option(factor: float, run: RecordedRun) -> str:
     """Return the option that multiplies the number of samples; "" if there is none."""
     config = run.results.config
+    # The number of samples of a given test set or of published levels does not depend on --n.
     if config.testset or not run.entries or config.plan.is_at_levels:
         return ""
     return f" (evaluate with --n {ceil(config.n * factor)}, now {config.n})"

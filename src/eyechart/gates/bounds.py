@@ -60,12 +60,14 @@ class ClusteredMean:
             (-0.043, 0.043)
         """
         if not isfinite(self.variance):
+            # One image does not show how much images differ, so that no value can be excluded.
             return self.lowest, 1.0
         # Wilson's interval is for shares in [0, 1], so differences are mapped from [−1, 1]
         width = 1 - self.lowest
         share, variance = (self.value - self.lowest) / width, self.variance / width**2
         ends = wilson_interval(share, self.n_effective, 1 - 2 * alpha, variance)
         low, high = (self.lowest + width * end for end in ends)
+        # Images, not samples, give the degrees of freedom: samples of one image are correlated.
         reach = float(stdtrit(self.n_images - 1, 1 - alpha)) * sqrt(self.variance)
         return (
             max(self.lowest, min(low, self.value - reach)),
@@ -128,6 +130,7 @@ def p_values(
     square = bound * (1 - bound) / n_effective**2
     linear = spread + 2 * gap * (bound - 0.5) / n_effective
     with np.errstate(divide="ignore", invalid="ignore"):
+        # This form holds even if `square` is 0, at a limit that is the lowest or highest mean.
         root = 2 * gap**2 / (linear + np.sqrt(linear**2 + 4 * square * gap**2))
     by_score = ndtr(-np.sqrt(root))
     # neither a mean on the other side of the limit nor 0/0 is evidence
@@ -185,4 +188,5 @@ def _components(values: FloatArray, unit: IntArray) -> tuple[float, float]:
     among = float((counts * (means - values.mean()) ** 2).sum() / (n - 1))
     # the equivalent number of samples per image where images have unequal numbers
     size = (n_samples - (counts**2).sum() / n_samples) / (n - 1)
+    # The estimate can be negative by chance where images hardly differ; a variance cannot.
     return max(0.0, float((among - within) / size)), within

@@ -80,6 +80,7 @@ def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
         >>> rule_outcome(p_pass=0.3, p_fail=0.7)
         'inconclusive'
     """
+    # The order does not matter: on one side of the limit, the p-value is always at least 0.5.
     if p_pass < SIGNIFICANT:
         return "pass"
     return "fail" if p_fail < SIGNIFICANT else "inconclusive"
@@ -88,6 +89,7 @@ def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
 def _mean(rule: Rule, samples: RuleSamples) -> ClusteredMean:
     if rule.margin is None:
         return clustered_mean(samples.new, samples.image, samples.weights, lowest=0)
+    # Differences on the same samples: what is hard for both models cancels.
     differences = samples.new - samples.old
     return clustered_mean(differences, samples.image, samples.weights, lowest=-1)
 
@@ -102,6 +104,7 @@ def _conditions(rule: Rule, samples: RuleSamples, run: RecordedRun) -> Iterator[
         chosen = samples.corruption == index
         if not chosen.any():
             continue
+        # The evidence page states how often a model fails, with an upper bound.
         failures = 1 - samples.new[chosen]
         mean = clustered_mean(failures, samples.image[chosen], samples.weights[chosen], lowest=0)
         place = run.models.index(samples.model)

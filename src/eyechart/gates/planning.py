@@ -63,6 +63,8 @@ def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target
 
     The gate passes only if all `n_rules` rules pass; a rule fails at a corrected level.
     """
+    # Each rule may miss with an equal share of the allowed probability: all of them together then
+    # pass with `PASS_POWER`, however they depend on each other.
     all_pass = 1 - (1 - PASS_POWER) / n_rules
     return [
         Target(0.0, -margin, "above", alpha, all_pass),
@@ -72,6 +74,7 @@ def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target
 
 def floor_targets(estimate: float, floor: float, n_rules: int, alpha: float) -> list[Target]:
     """Return what a rule with a floor must show: that the true rate is above, or below, it."""
+    # There is no old model to be equal to, so that the estimate is taken as the true rate.
     if estimate > floor:
         return [Target(estimate, floor, "above", alpha, 1 - (1 - PASS_POWER) / n_rules)]
     return [Target(estimate, floor, "below", alpha / n_rules, FAIL_POWER)]
@@ -108,6 +111,7 @@ def plan_size(
 
     most, each = max(mean.n_images, n_available or 0), mean.n_per_image
     n_samples = None
+    # More samples do not reduce the variance between images, so they may never suffice.
     if suffices(most, MAX_PER_IMAGE):
         n_samples = _smallest(samples_suffice, mean.n_samples, most * MAX_PER_IMAGE)
     return PlannedSize(
@@ -128,6 +132,7 @@ class _VarianceModel:
         if self.is_separable:
             self.between, self.within = mean.between, max(mean.within, unseen)
         else:
+            # A single image shows no variance: 0.25 is the largest variance of values in [0, 1].
             total = mean.variance * mean.n_images if isfinite(mean.variance) else 0.25
             self.between, self.within = max(total, unseen), 0.0
         usual = self._usual(mean.n_images, mean.n_per_image)
@@ -143,7 +148,9 @@ class _VarianceModel:
         # the estimate that is exceeded, in the direction of the target, with the required power
         shift = float(ndtri(target.power)) * sqrt(variance)
         value = target.true - shift if target.side == "above" else target.true + shift
+        # Additional images are assumed to be weighted as unequally as the present ones.
         n_effective = n_images * self.mean.n_effective / self.mean.n_images
+        # Student's t needs at least one degree of freedom.
         numbers = (max(2, n_images), max(1, int(n_effective)))
         lowest = self.mean.lowest
         p_value = p_values(value, variance, numbers, target.limit, side=target.side, lowest=lowest)

@@ -91,6 +91,7 @@ def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
     }
     has_hits = ~np.isnan(rows["new"])
     if compared is not None:
+        # A difference needs both models, so that a sample without one of them is left out.
         has_hits &= ~np.isnan(rows["old"])
     if not has_hits.any():
         severities = [new.predictions(name, model, space).severity for name in corruptions]
@@ -109,6 +110,7 @@ def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
         new=rows["new"][has_hits],
         old=old_hits,
         left_out=int(n_matching - has_hits.sum()),
+        # All corruptions of a run use the same images, so that the first stands for all.
         n_available=_n_available(rule, corruptions[0], pair.new, model, space),
         notes=notes,
     )
@@ -321,6 +323,7 @@ def _check_same_samples(corruption: str, new: RecordedRun, old: RecordedRun) -> 
         if not first[column].combine_chunks().equals(second[column].combine_chunks()):
             raise _not_same(new, old, f"the column {column} of {corruption} differs")
     one, two = (_numbers(table["delta_v"]) for table in (first, second))
+    # Only Δv has a tolerance, because device types round it differently.
     if not np.allclose(one, two, rtol=0, atol=TOLERANCE, equal_nan=True):
         raise _not_same(new, old, f"Δv of {corruption} differs")
 

@@ -212,6 +212,7 @@ class CorruptionScorer:
             p_model=verdict.p_model,
             line=sample_curve(human),
             model_line=sample_curve(model),
+            # The correction for chance moves chance to 0.
             human_break_point=find_break_point(
                 human, 0.0 if source.corrected else 1 / source.choices
             ),
@@ -252,6 +253,7 @@ def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults
         compared, p_human, p_model, strict=True
     ):
         changes: dict[str, object] = {"p_humans": float(of_human), "p_model": float(of_model)}
+        # Only the claim that one side is ahead can be withdrawn; other verdicts name no winner.
         p_ahead = {HUMANS_AHEAD: of_human, MODEL_AHEAD: of_model}.get(comparison.scenario, 0.0)
         if p_ahead >= 1 - CONFIDENCE:
             # One of many corruptions would get such a verdict by chance.

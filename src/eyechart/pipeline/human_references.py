@@ -41,6 +41,7 @@ def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
     if reasons:
         if len(settings.human_names) == 1:
             return None, reasons[0]
+        # Leaving out one of several references silently would change who models are compared with.
         raise UsageError(
             f"One of the human references cannot be used ({reasons[0]}): give --chance-correct,"
             " or omit that reference."

@@ -66,6 +66,7 @@ def human_error(
 ) -> Divisor | None:
     """Return the human error rate expected on these samples; None without a human curve."""
     reference = references.source(corruption)
+    # A curve that is corrected for chance gives no error rate to divide by.
     if reference is None or reference.corrected:
         return None
     human, _ = human_curve(reference, corruption, "accuracy", fit)
@@ -179,6 +180,7 @@ def _mean(values: Mapping[str, Estimate], suite: Sequence[str]) -> Estimate | No
     """Return the mean over the whole suite; None for ImageNet-C's extras and incomplete suites."""
     if not set(suite) <= set(values) or _are_extras(suite):
         return None
+    # Without a number of units, because ratios of errors are not shares and may exceed 1.
     return mean_estimate([values[name] for name in suite])
 
 

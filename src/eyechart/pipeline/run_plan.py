@@ -79,6 +79,7 @@ class RunPlan(Record):
 
     def sentences(self) -> list[str]:
         """Return the plan in words, and what would make the result more precise."""
+        # Without the factor, no precision would be left for the variance within images.
         images_needed = _round_up(BETWEEN / (AIM / _z()) ** 2 * 1.1)
         noun = "corruption" if self.n_corruptions == 1 else "corruptions"
         lines = [
@@ -183,12 +184,14 @@ def half_width(n_images: int, n_samples: int) -> float:
 
 def _choose_n(n_images: int, n_corruptions: int, costs: Costs, seconds: float) -> tuple[int, Limit]:
     """Return the number of samples per corruption, and what limits it."""
+    # If the largest automatic number of samples misses the target, only more images can help.
     is_precise = half_width(n_images, N_SAMPLES * n_corruptions) <= AIM
     enough = _needed_n(n_images, n_corruptions) if is_precise else PER_IMAGE * n_images
     enough = min(N_SAMPLES, max(MIN_N, enough))
     left = seconds - costs.per_image * n_images - costs.scoring
     in_time = max(FEWEST, int(left / (costs.per_sample * n_corruptions)))
     if in_time < enough:
+        # Rounded down, so that rounding does not exceed the time.
         return _round_down(in_time), "time"
     return enough, "precision" if is_precise else "images"
 
@@ -217,6 +220,7 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     per_image = min(_timed(clean, few, settings, inputs) for _ in range(2)) / len(clean[0])
     n_probed = sum(map(len, corrupted))
     seconds = min(_timed(corrupted, few, settings, inputs) for _ in range(2))
+    # The difference of two measured times can be negative.
     per_sample = max(seconds - per_image * len(np.unique(corrupted[0].image)), 1e-6) / n_probed
     n_fits = CURVES * 2 * len(plan.entries()) * len(inputs.models)
     return Costs(per_image, per_sample, n_fits * _fit_seconds(settings.n_bootstrap, len(images)))

@@ -71,6 +71,7 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
     intervals = [_interval(drawn, value, level, factor, limit) for level in LEVELS]
     if np.isfinite(value):
         intervals = [_with_gap(curve, float(value), ends) for ends in intervals]
+    # Infinity is needed for percentiles only; elsewhere NaN marks an undetermined replicate.
     known = np.where(np.isinf(drawn), np.nan, drawn)
     point = BreakPoint(
         value=float(value) if np.isfinite(value) else float("nan"),
@@ -86,6 +87,7 @@ def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatA
     """Return the first point of `GRID` at which each column is at most its level, else infinity."""
     is_below = values <= levels
     first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
+    # Beyond the limit too few samples support the fall, or it is extrapolated.
     return np.where(first <= limit, first, np.inf)
 
 
@@ -111,6 +113,7 @@ def _interval(
     # The ends are observed values: there is no interpolation towards infinity.
     low = float(np.quantile(drawn, tail, method="lower"))
     high = float(np.quantile(drawn, 1 - tail, method="higher"))
+    # A break point that was not reached is infinite, and its interval is widened from the limit.
     middle = min(value, limit)
     low = max(0.0, middle - factor * (middle - min(low, limit)))
     high = middle + factor * (high - middle)

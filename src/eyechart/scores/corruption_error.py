@@ -383,6 +383,7 @@ def _check_same_table(first: Baseline, other: Baseline) -> None:
             f"Corruption errors must have the same baseline to be compared, got '{first.name}' and "
             f"'{other.name}'."
         )
+    # A model that was measured in two runs has one name, but two tables of errors.
     if (dict(first.errors), first.clean) != (dict(other.errors), other.clean):
         raise UsageError(
             f"Two baselines named '{first.name}' have different errors: compare results of the "

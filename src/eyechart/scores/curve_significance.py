@@ -175,6 +175,7 @@ def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[IntArray, In
     count = min(first.draws.n_bootstrap, second.draws.n_bootstrap)
     # Curves may have different numbers of replicates; surplus ones are not used.
     order = np.arange(count)
+    # The seed is fixed, so that the same two curves always give the same p-value.
     return order, order if paired else shuffle_replicates(count, 0)[0]
 
 

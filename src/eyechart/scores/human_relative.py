@@ -188,6 +188,7 @@ def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
     total = float(np.trapezoid(values * weights, places))
     if not total:
         return float("nan"), float("nan")
+    # HMRI is the share of the human area that lies below the model's curve as well.
     low, high = (
         float(np.trapezoid(np.minimum(values, bound) * weights, places)) / total
         for bound in (lower, upper)
@@ -227,6 +228,7 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
 def clean_expected_error(human_curve: Curve, seed: int) -> Estimate:
     """Return the human error rate on clean images: 1 − s(0)."""
     drawn = np.clip(1 - human_curve.refits(np.zeros(1))[0], 0, 1)
+    # In the order of `expected_error`, so that both errors come from the same human replicate.
     (order,) = shuffle_replicates(len(drawn), seed + 1)
     return make_estimate(1 - float(human_curve(0.0)), drawn[order])
 

@@ -139,6 +139,7 @@ def scenario(
         name = INCONCLUSIVE
     # The side with the larger area would be ahead if the other's lead could be excluded.
     sign, hidden = (1, unseen[1]) if areas.human > areas.model else (-1, unseen[0])
+    # More images do not reach unobserved ranges: a lead that is possible there uses up the margin.
     factor = _factor(sign * gaps, noise, margin - hidden) if name == INCONCLUSIVE else 1.0
     return Scenario(name, leads, areas, p_human, p_model, human_lead, model_lead, factor)
 
@@ -163,6 +164,7 @@ def _leads(
     leads: list[Lead] = []
     for index in clear[np.argsort(-np.abs(gaps[clear]) / noise[clear])]:
         first, last = float(places[start[index]]), float(places[stop[index] - 1] + step)
+        # Overlapping ranges show the same lead; the clearest of them stands for it.
         if all(last <= lead.start or first >= lead.end for lead in leads):
             who = NAMES[0] if gaps[index] > 0 else NAMES[1]
             leads.append(Lead(start=round(first, 6), end=round(last, 6), who=who))

@@ -68,6 +68,7 @@ class Fit(CurveSettings):
         check_right_anchor(self.right_anchor)
         if as_text(self.estimator, "estimator") not in ESTIMATORS:
             raise unknown_name("estimator", self.estimator, ESTIMATORS)
+        # With a valid number: only the name of the binning is checked here, the number below.
         bin_edges(self.binning, 3)
         check_bootstrap(self.n_bootstrap, self.seed)
         as_whole(self.n_bins, "bins", 3, MAX_BINS)

@@ -173,6 +173,7 @@ def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> 
         0.625
     """
     value = float(np.mean([estimate.value for estimate in estimates]))
+    # Replicate i of all scores contains the same images, so that the mean keeps their correlation.
     replicates = np.mean([estimate.replicates for estimate in estimates], axis=0)
     return make_estimate(value, replicates, n_units)
 

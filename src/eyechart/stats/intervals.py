@@ -76,6 +76,7 @@ def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float
         >>> round(small_sample_factor(20), 3), round(small_sample_factor(1000), 3)
         (1.096, 1.002)
     """
+    # A single unit has no degrees of freedom; for shares, Wilson's interval sets the width.
     if n_units is None or n_units < 2:
         return 1.0
     tail = (1 + level) / 2
@@ -144,6 +145,7 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
     # of a ratio estimator over clusters
     variance = n_clusters / (n_clusters - 1) * squares / total**2
     # the effective number of trials: as many independent ones would have this variance
+    # At most the number of trials, since clusters that agree by accident add no information.
     worth = min(rate * (1 - rate) / variance, total) if variance > 0 else float(total)
     tail = (1 - level) / 2
     # the t quantiles account for the few clusters that the variance was estimated from

@@ -65,6 +65,7 @@ def sign_flip(sums: IntArray) -> float:
     total = int(sizes.sum())
     # all possible totals, in the order of `chances`
     outcomes = np.arange(-total, total + 1)
+    # A sum of many probabilities can exceed 1 by rounding.
     return min(1.0, float(chances[np.abs(outcomes) >= abs(int(np.sum(sums)))].sum()))
 
 
@@ -117,6 +118,7 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     # only if the replicates cannot resolve the p-value
     spread = 0.0 if beyond.any() else float(drawn.std())
     if spread:
+        # Counting remains an upper limit, because no replicate was that far.
         share = min(share, 2 * float(ndtr(-abs(difference) / spread)))
     return PairedDifference(difference, percentile_interval(drawn, CONFIDENCE), share)
 

@@ -69,8 +69,10 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     # rankdata gives rank 1 to the smallest value
     sign = -1 if higher_is_better else 1
     ranks = rankdata([sign * score.value for score in scores.values()])
+    # A replicate ranks all models on the same images, so that easy images favor none of them.
     drawn = rankdata([sign * score.replicates for score in scores.values()], axis=0)
     tail = (1 - CONFIDENCE) / 2
+    # `rankdata` makes all ranks of a replicate NaN if one of its scores is NaN.
     unknown, last = np.isnan(drawn), len(scores)
     # ranks are discrete: the ends of an interval are ranks that occurred
     low = np.quantile(np.where(unknown, 1, drawn), tail, axis=1, method="inverted_cdf")

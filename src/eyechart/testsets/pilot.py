@@ -63,6 +63,7 @@ class _Spread:
 
 def _spread(entry: Entry, n: int, seed: int) -> _Spread:
     """Return pilot samples and shares, each evenly spread and in random order."""
+    # From seed and name alone, because `with_strengths` must find the same pilot samples again.
     numbers = np.random.default_rng(hash64(seed, "pilot", entry.name))
     n_pilot = min(N_PILOT, max(2, n // MAX_SHARE)) if n > 2 else n
     is_pilot = np.zeros(n, dtype=np.bool_)
@@ -152,8 +153,10 @@ def _fit_map(severity: FloatArray, delta_v: FloatArray) -> PilotMap:
     # Images that are too uniform have no defined Δv and are left out of the fit.
     known = ~np.isnan(delta_v)
     if known.sum() < 2:
+        # Without a known Δv the map is flat, which spreads strengths evenly.
         return PilotMap(severity=(float(severity.min()), float(severity.max())), delta_v=(0.0, 0.0))
     order = np.flatnonzero(known)[np.argsort(severity[known], kind="stable")]
+    # Pilot samples show different images, whose scatter must not let the map fall.
     fitted = isotonic_regression(delta_v[order], increasing=True).x
     return PilotMap(
         severity=tuple(severity[order].tolist()), delta_v=tuple(np.round(fitted, 6).tolist())

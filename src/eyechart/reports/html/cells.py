@@ -79,6 +79,7 @@ class NumberCell:
         if self.value is None:
             return NOTHING
         where, name = ("data-at", self.at) if self.at else ("data-from", self.origin)
+        # `repr` keeps all digits, so that a page can be checked against results.json.
         return Markup('<data value="{}" {}="{}">{}</data>').format(
             repr(self.value), Markup(where), name, self.text
         )

@@ -41,6 +41,7 @@ def pair_table(part: Part, index: int) -> Table | None:
     style = style_of(score)
     rows = []
     for pair in standings.pairs:
+        # With insufficient data no model is called ahead, regardless of the p-value.
         text = "no claim" if standings.verdict else "yes" if pair.corrected < SIGNIFICANT else "no"
         ends = (compared(style, end) for end in pair.interval)
         names = (part.short_names[pair.first], part.short_names[pair.second])
@@ -110,6 +111,7 @@ def coverage_table(report: Report) -> Table | None:
         )
         for title, by_suite in cells.items()
     )
+    # A minimum count of 0 means that every sample is used: one sample covers a bin.
     min_per_bin = listed(
         list(dict.fromkeys(f"{max(1, part.runs[0].config.fit.min_per_bin):g}" for part in suites))
     )

@@ -112,6 +112,7 @@ def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
     """Return whether the summary has a score for a model."""
     score = SCORES[name]
     scores = model.space(_home(main, score))
+    # A score beside others reads as a claim, and insufficient data allow none.
     if HUMANS in score.needs and scores is not None and scores.verdict:
         return False
     return find(scores, score.overall_path) is not None
@@ -173,6 +174,7 @@ def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellCont
     score = part.standings.scores[name][model.name]
     path = SCORES[name].overall_path
     recorded = find(model.space(home), path)
+    # A pointer must lead to exactly the number that is shown.
     if recorded is not None and recorded.value == score.value:
         cell = numbers_of(report, model).estimate(style, *model.path(home, *path))
     else:

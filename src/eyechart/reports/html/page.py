@@ -118,6 +118,7 @@ def _hash(text: str) -> str:
 def _specs(charts: Sequence[Chart]) -> Markup:
     """Return the charts as JSON that is safe inside a script element."""
     specs = {chart.id: chart.spec for chart in charts}
+    # A NaN is not valid JSON, and one of them would keep the browser from reading any chart.
     text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # "</script>" inside the JSON would end the element.
     for sign in "<>&\u2028\u2029":

@@ -265,6 +265,7 @@ def _compared_with_humans(numbers: Numbers, path: Steps, letter: str, compared: 
         _which(compared),
         index,
     )
+    # MRSI is above 0 wherever curves cross by chance, so that only a test makes it a lead.
     if _n_ahead(compared, "model"):
         more = Markup(" and is ahead of humans by {} of its area (MRSI {})")
         text += more.format(numbers.estimate(percent, *mrsi), superiority)

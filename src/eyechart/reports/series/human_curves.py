@@ -149,6 +149,7 @@ def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[H
                 title=experiment.title,
                 delta_v=curve.line.delta_v,
                 values=curve.line.values,
+                # The VCR paper calls corruptions similar if these bands overlap everywhere.
                 low=curve.line.low83,
                 high=curve.line.high83,
                 points=tuple(
@@ -206,6 +207,7 @@ def rate_points(
     reference: Reference, experiment: str, property_name: str, level: float
 ) -> list[RatePoint]:
     """Return the rates of an experiment; empty if its curve is corrected for chance."""
+    # Rates of conditions are not corrected for chance, so that they would not match the curve.
     if reference.corrected:
         return []
     return [

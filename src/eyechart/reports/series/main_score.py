@@ -151,6 +151,7 @@ def main_score(part: Part) -> MainScore:
     """Return the score by which a part's models are judged."""
     overall = SCORES[part.standings.by]
     space = part.standings.space
+    # Humans chose among the 16 categories, and scores of two label spaces are not comparable.
     if overall.name == "r_a" and space != ENTRY16 and _are_compared(part):
         space = ENTRY16
     # CE and its mean have different names; other scores have the same name as their mean.

@@ -125,6 +125,7 @@ class SpreadGrid:
     @property
     def min_counts(self) -> str:
         """The minimum count of a covered bin, as text."""
+        # A minimum count of 0 means that every sample is used: one sample covers a bin.
         counts = (max(1, part.runs[0].config.fit.min_per_bin) for part in self.parts)
         return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
 
