@@ -39,13 +39,13 @@ export interface JoinRequest {
   screen?: ScreenSize;
 }
 
-/** What to do next, with the trial if there is one. */
+/** What to do next; `trial` is null unless `next` is "trial". */
 export interface NextTrial {
   trial: TrialInfo | null;
   next: "trial" | "wait" | "finish" | "failed" | "done";
 }
 
-/** Number of trials in each part of a session; catch trials count as part of the main part. */
+/** Number of trials in each part of a session; catch trials count as main trials. */
 export interface PartCounts {
   practice: number;
   qualification: number;
@@ -140,7 +140,7 @@ export interface TrialKey {
   key: string;
 }
 
-/** Durations in ms; 0 for response_ms or show_ms means until the participant responds. */
+/** Durations in ms; a response_ms or show_ms of 0 lasts until the participant responds. */
 export interface TrialTiming {
   fixation_ms: number;
   stimulus_ms: number;

@@ -168,7 +168,7 @@ def test_pools_shrink_to_what_is_needed_before_a_study_is_rejected():
 def test_a_study_of_pairs_needs_two_images_for_each_trial():
     wanted = 2 * (3 + 4 + 4 + 10)
     assert pool_sizes(PAIRS, None, wanted).total == 11
-    with pytest.raises(UsageError, match=f"needs {wanted}: two each"):
+    with pytest.raises(UsageError, match=f"needs {wanted}: two per trial"):
         pool_sizes(PAIRS, None, wanted - 1)
 
 

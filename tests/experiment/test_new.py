@@ -226,7 +226,7 @@ def test_a_category_that_is_missing_is_told(make, tmp_path):
     testset = draw_testset(few, tmp_path / "t.parquet")
     result = make(images=few, testset=testset)
     assert result.status == 0, result.err
-    assert "Note: the main part has no images of oven, truck." in result.out
+    assert "Note: the main trials show no images of oven, truck." in result.out
 
 
 def test_images_without_visual_change_are_told(make, tmp_path):

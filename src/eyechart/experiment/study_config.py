@@ -94,7 +94,8 @@ class StudyConfig:
     show_ms: Annotated[
         int,
         Option(
-            help="Duration of the images in a same-different study, in ms; 0: until the response.",
+            help="Duration of the images in a same-different study, in ms; 0 shows them until the"
+            " response.",
             group=TRIALS,
             minimum=0,
         ),

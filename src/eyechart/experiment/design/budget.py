@@ -23,12 +23,12 @@ RESPONSE_S = {"categorise": 1.5, "same-different": 3.0}
 
 @dataclass(frozen=True)
 class Prices:
-    """Pay per hour, the recruitment platform's fee as a fraction of the pay, and the currency.
+    """Prices from which a study's cost is computed: hourly pay, platform fee and currency.
 
     `excluded` is the expected fraction of participants whose responses will not count.
     """
 
-    pay: Annotated[float, Option(help="Pay per hour, for the budget.", group=GROUP)] = 12.0
+    pay: Annotated[float, Option(help="Hourly pay, used to estimate the cost.", group=GROUP)] = 12.0
     fee: Annotated[
         float,
         Option(
@@ -65,7 +65,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Budget:
-    """The number of participants, the time and the cost of a study.
+    """Estimated number of participants, duration and cost of a study.
 
     Attributes:
         responses: Total number of responses wanted.

@@ -18,7 +18,7 @@ from eyechart.humans.human_responses import SAME
 from eyechart.labels.categories import CATEGORIES
 
 UNEVEN = 1.5
-"""A note is shown if the largest count is more than this many times the smallest."""
+"""A note is shown if the ratio of the largest to the smallest count exceeds this value."""
 
 BINS = 10
 
@@ -57,7 +57,7 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
         counts = _by_category(stimuli)
         missing = [name for name in CATEGORIES if not counts.get(name)]
         if missing:
-            advice.append(f"the main part has no images of {', '.join(missing)}.")
+            advice.append(f"the main trials show no images of {', '.join(missing)}.")
         advice += _uneven("category", counts)
     else:
         gaps = _gaps(stimuli)
@@ -76,9 +76,9 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
         if any(row.is_clean for stimulus in stimuli for row in stimulus.images):
             advice.append(
                 "all corruptions are easily confused with each other, so in practice, qualification"
-                " and catch trials 'different' is a clean image beside a corrupted one, which the"
-                " main part never shows: add a clearly different corruption to the test set, and"
-                " name the pairs to compare with --pair."
+                " and catch trials a 'different' pair shows a clean image beside a corrupted one,"
+                " which main trials never do: add a clearly different corruption to the test set,"
+                " and name the pairs to compare with --pair."
             )
     return advice + _uneven("corruption", _by_corruption(stimuli))
 
@@ -94,8 +94,8 @@ def _what_is_shown(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     roles = Counter(stimulus.role for stimulus in stimuli)
     return [
         f"Main part: {len(main):,} stimuli from {len(sources):,} source images: {', '.join(parts)}",
-        f"Set aside: {roles[PRACTICE]} for practice, {roles[QUALIFICATION]} for qualification,"
-        f" {roles[CATCH]} for catch trials",
+        f"Reserved: {roles[PRACTICE]} stimuli for practice, {roles[QUALIFICATION]} for"
+        f" qualification, {roles[CATCH]} for catch trials",
     ]
 
 
@@ -176,7 +176,7 @@ def _uneven(group: str, counts: Mapping[str, int]) -> list[str]:
     if counts[most] <= UNEVEN * counts[fewest]:
         return []
     return [
-        f"in the main part, the {group} {most} has {counts[most]} stimuli, but {fewest} has only"
+        f"in the main trials, the {group} {most} has {counts[most]} stimuli, but {fewest} has only"
         f" {counts[fewest]}."
     ]
 

@@ -25,7 +25,7 @@ from eyechart.testsets.testset import TestSet
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A planned study and its budget; `left_out` is the number of images without a Δv."""
+    """A planned study and its budget; `left_out` is the number of images whose Δv is unknown."""
 
     order: StudyOrder
     budget: Budget

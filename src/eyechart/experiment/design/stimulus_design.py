@@ -1,7 +1,7 @@
 """Choose which images a study shows, in which role, and how many responses each one needs.
 
-This module contains what all studies share and the categorization study; the same/different study
-is in `pair_design`.
+This module designs categorization studies and contains the functions that all studies share;
+`pair_design` designs same/different studies.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class PlannedStimulus:
 
 @dataclass(frozen=True)
 class Pools:
-    """Number of stimuli reserved for each role besides the main part."""
+    """Number of stimuli reserved for practice, qualification and catch trials."""
 
     practice: int
     qualification: int
@@ -44,9 +44,9 @@ class Pools:
 def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> Pools:
     """Return how many stimuli to reserve for each role.
 
-    Practice and qualification get 1.5 times as many as one participant needs, because trials lost
-    when a page is reloaded must be replaced; catch trials get twice as many. If there are too few
-    images, each role gets exactly as many as one participant needs.
+    Practice and qualification get 1.5 times as many stimuli as one participant needs, because
+    trials lost when a page is reloaded must be replaced; catch trials get twice as many. If there
+    are too few images, practice and qualification get exactly as many as one participant needs.
 
     Args:
         config: Settings of the study.
@@ -69,7 +69,7 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
     smallest = Pools(config.practice, config.qualification, catch)
     wanted = n_images * (smallest.total + config.trials)
     if wanted > available:
-        double = " two each" if n_images == 2 else ""
+        double = " two per trial" if n_images == 2 else ""
         raise UsageError(
             f"The test set has {available} source images and this study needs {wanted}:{double}"
             f" for {smallest.practice} practice, {smallest.qualification} qualification and"
@@ -81,7 +81,7 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
 
 
 def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
-    """Return how many responses in the main part are wanted for each source image."""
+    """Return how many main-trial responses are wanted for each source image."""
     loads: Counter[str] = Counter()
     for stimulus in stimuli:
         for digest in {row.digest for row in stimulus.images}:
@@ -94,10 +94,11 @@ def design_categories(
 ) -> list[PlannedStimulus]:
     """Return the stimuli of a categorization study.
 
-    Practice shows equally many mildly corrupted and clean images; qualification and catch trials
-    show clean ones. None of their source images appears in the main part, which shows all corrupted
-    samples of the other source images, and the clean images, so that curves start at the accuracy
-    on clean images.
+    Half of the practice trials show mildly corrupted images and half show clean images;
+    qualification and catch trials show clean images. None of their source images appears in the
+    main trials, which show all corrupted samples of the other source images. Unless `clean_k` is 0,
+    the main trials also show the clean images, so that curves start at the accuracy on clean
+    images.
     """
     check_categories(sources)
     pools = pool_sizes(config, catch_pool, len(sources))
@@ -119,7 +120,7 @@ def design_categories(
     usable = len(source_loads(stimuli))
     if usable < config.trials:
         raise UsageError(
-            f"Only {usable} source images have samples for the main part, but a participant needs"
+            f"Only {usable} source images have samples for main trials, but a participant needs"
             f" {config.trials}: lower --trials, or pass --clean-k."
         )
     return stimuli
@@ -128,11 +129,11 @@ def design_categories(
 def set_aside(
     sources: Sequence[StudyImage], pools: Pools, seed: int
 ) -> dict[str, list[StudyImage]]:
-    """Return source images for each role besides the main part, balanced over categories.
+    """Return source images for practice, qualification and catch trials, balanced over categories.
 
-    Images with few corrupted samples are taken first, so that the main part loses few samples. More
-    than half of a category's images are taken only after half of every other category's. The
-    choice depends only on the seed and the image digests.
+    Images with few corrupted samples are taken first, so that the main trials lose few samples.
+    More than half of a category's images are taken only after half of every other category's
+    images. The choice depends only on the seed and the image digests.
     """
     # In reverse order, because `pop` takes images from the end.
     left: dict[str, list[StudyImage]] = {}

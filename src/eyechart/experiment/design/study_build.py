@@ -36,7 +36,7 @@ RECORD = "making.json"
 
 
 class StudyIdentity(Record):
-    """Settings that must be unchanged for an interrupted build to resume, without the secret."""
+    """Settings, except the secret, that must be unchanged for an interrupted build to resume."""
 
     config: dict[str, JsonValue]
     testset: str
@@ -93,7 +93,7 @@ class StudyOrder:
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """A checked request. `is_finished`: the study already exists, but image files are missing."""
+    """A checked request; `is_finished` means that the study exists and lacks only image files."""
 
     order: StudyOrder
     secret: bytes
@@ -178,7 +178,7 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
 
 
 def _shown(order: StudyOrder) -> set[int]:
-    """Return the rows that a finished study shows, even if its list of images was lost."""
+    """Return the test-set rows that a finished study shows, even if its image list was lost."""
     return order.rows | recorded_images(order.folder).keys()
 
 
@@ -214,7 +214,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
 
 
 def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
-    """Return the settings with default texts of version 1 in current words, for comparison."""
+    """Return the settings for comparison, with version 1's default texts in current wording."""
     texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
     return identity.model_copy(update={"config": {**identity.config, **texts}})
 

@@ -1,4 +1,4 @@
-"""What the experimenter requests besides the study's settings: options of `experiment new`."""
+"""Options of `experiment new` that are not settings of the study itself."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ PER_PAIR = 40
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRequest:
-    """Which test set a study uses, where it is written, and how its stimuli are chosen."""
+    """Options for a study's test set, its output folder and the choice of its stimuli."""
 
     folder: Annotated[
         Path,
@@ -41,7 +41,7 @@ class StudyRequest:
     catch_pool: Annotated[
         int | None,
         Option(
-            help="Number of catch stimuli; twice the catch trials by default.",
+            help="Number of catch stimuli; by default twice the number of catch trials.",
             group=TRIALS,
             is_advanced=True,
         ),

@@ -122,7 +122,7 @@ def _image(row: StudySample, index: int, source_id: int, sha256: str) -> Stimulu
 
 
 def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
-    """Return the ids of source images by digest; missing ones are added to the database."""
+    """Return the ids of source images by digest; missing images are added to the database."""
     wanted = {row.digest: row for planned in stimuli for row in planned.images}
     digests = list(wanted)
     known: dict[str, SourceImageRow] = {}

@@ -83,7 +83,7 @@ def read_rows(testset: TestSet) -> list[StudySample]:
 
 
 def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
-    """Return the source images in the order of their first rows; each must have a clean sample.
+    """Return the source images in test-set order; each must have a clean sample.
 
     The same file under two names is one source image. Corrupted samples without Δv are left out.
     """
@@ -110,7 +110,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
 
 
 def check_categories(sources: Sequence[StudyImage]) -> None:
-    """Raise `UsageError` for images without one of the 16 categories."""
+    """Raise `UsageError` if an image does not belong to one of the 16 categories."""
     outside = [image.clean for image in sources if not image.category]
     if not outside:
         return

@@ -33,7 +33,7 @@ class StudySettings:
     side: int | None
 
     def final(self, minutes: int) -> StudyConfig:
-        """Return the settings with the duration filled in, also in the consent text."""
+        """Return the settings with the duration filled in, including in the consent text."""
         consent = self.config.consent.replace(MINUTES, str(minutes))
         return replace(self.config, minutes=minutes, consent=consent)
 
@@ -66,10 +66,10 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
 
 
 def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
-    """Return the settings with the size of the test set's images in px, if it is known.
+    """Return the settings with `side` set to the size of the test set's images in px.
 
     `stimulus` describes how the test set's images are resized. If they keep the size of their
-    files, the size is unknown until they are opened.
+    files, which is unknown until they are opened, the settings are returned unchanged.
     """
     size = find_stimulus(stimulus).width_and_height
     if size is None:

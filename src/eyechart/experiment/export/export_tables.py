@@ -49,7 +49,7 @@ BREAKS = str.maketrans("\r\n\0", "   ")
 
 @dataclass(frozen=True)
 class CountedResponse:
-    """A response in the main part that counts, with its subject and the names of its images."""
+    """A main-trial response that counts, with its subject and the names of its images."""
 
     subject: str
     response: TrialResponse

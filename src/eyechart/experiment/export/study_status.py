@@ -42,7 +42,7 @@ STATES = (GOING, DONE, NOT_PASSED, LEFT)
 
 @dataclass(frozen=True)
 class StimulusGroup:
-    """The main stimuli of one corruption or pair; `full` counts those with all wanted responses."""
+    """The main stimuli of one corruption or pair; `full` of them have all wanted responses."""
 
     name: str
     stimuli: int
@@ -69,7 +69,8 @@ class StudyStatus:
         reasons: Number of sessions that violate each rule.
         minutes: Median duration of finished sessions, in minutes.
         clean: Accuracy on clean images.
-        curves: Accuracy at PLACES for each corruption, None where there is insufficient data.
+        curves: Accuracy for each corruption at each Δv in PLACES; None at a Δv with insufficient
+            data.
         pairs: Accuracy for each pair of corruptions in a same/different study.
     """
 
@@ -138,7 +139,7 @@ def clean_rate(responses: HumanResponses) -> RateInterval | None:
 
 
 def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
-    """Return human accuracy at PLACES for each corruption; source images are bootstrapped."""
+    """Return human accuracy for each corruption at each Δv in PLACES; images are bootstrapped."""
     reference = Reference("running", responses)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
     for name in responses.experiments:

@@ -15,7 +15,7 @@ ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class BadIds(ValueError):
-    """Ids that do not have the platform's format; the message explains the problem."""
+    """Raised for ids that do not have the platform's format; the message explains the problem."""
 
 
 class Preview(ValueError):

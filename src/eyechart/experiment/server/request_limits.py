@@ -41,7 +41,7 @@ PER_ADDRESS = Pace(200, 400)
 """Limit per IP address; it is high, because many participants can share one address."""
 
 JOINS = Pace(1, 100)
-"""Limit on joining per IP address: a client with many names could reserve all trials."""
+"""Limit on join requests per IP address; without it, one client could reserve all trials."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Guard:
 
 
 async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
-    """Return a receiver that yields the whole body, or an error reply.
+    """Return a receiver that yields the complete body; if it is too large or slow, an error reply.
 
     The actual size of the body is checked, because the length in the headers may be wrong.
     """

@@ -137,7 +137,7 @@ def make_app(
     Signed = Annotated[Bearer, Depends(signed)]
 
     def check(bearer: Bearer, known: SessionRow | Known, tab: str | None = None) -> None:
-        """Reject a revoked token, and a tab other than the session's current one."""
+        """Reject revoked tokens, and requests from any tab but the session's current one."""
         if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
             raise Rejection(401, "bad_token", "The session was continued elsewhere.")
         if tab is not None and tab != known.tab:

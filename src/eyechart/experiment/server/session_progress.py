@@ -46,7 +46,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class SessionProgress:
-    """Counts of a session's trials by role: with a response, live, correct and dropped."""
+    """For each role, how many trials of a session have a response, are live, correct or dropped."""
 
     responded: Mapping[str, int]
     live: Mapping[str, int]

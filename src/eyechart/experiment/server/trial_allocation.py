@@ -82,7 +82,7 @@ _FREE_KEY = (
 
 
 Admit = Callable[[SessionRow], None]
-"""Called in the transaction that continues a session; rejects callers who may not do that."""
+"""Called in the transaction that continues a session; raises if the caller may not continue it."""
 
 
 def admit_everybody(session: SessionRow) -> None:
@@ -110,7 +110,7 @@ class AllocatedTrial:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What a session does next, with the trial if there is one."""
+    """What a session does next; `trial` is None unless `next` is "trial"."""
 
     next: Next
     trial: AllocatedTrial | None = None
@@ -127,7 +127,7 @@ class Turn:
 
 
 def allocate(study: OpenStudy, request: TrialRequest, admit: Admit = admit_everybody) -> NextStep:
-    """Return the next trial of a session, or what to do instead."""
+    """Return a session's next trial, or the next step if no trial can be handed out."""
     for attempt in range(TRIES):
         try:
             with study.database.writing() as db:
@@ -179,7 +179,7 @@ def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
 
 
 def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
-    """Return the stimulus to show next and its role, or what to do instead."""
+    """Return the stimulus to show next, or the next step if there is none to show."""
     config, progress = turn.config, turn.progress
     for phase in PHASES:
         missing = planned(config)[phase] - progress.done(phase)

@@ -1,6 +1,6 @@
 """Bodies of requests and replies, with the limits on their values.
 
-tools/write_wire.py generates the pages' TypeScript types from these records; none is stored.
+tools/write_wire.py generates the pages' TypeScript types from these records, which are not stored.
 """
 
 import hashlib
@@ -69,7 +69,7 @@ class Problem(Record):
 
 
 class PartCounts(Record):
-    """Number of trials in each part of a session; catch trials count as part of the main part."""
+    """Number of trials in each part of a session; catch trials count as main trials."""
 
     practice: int
     qualification: int
@@ -77,7 +77,7 @@ class PartCounts(Record):
 
 
 class TrialTiming(Record):
-    """Durations in ms; 0 for response_ms or show_ms means until the participant responds."""
+    """Durations in ms; a response_ms or show_ms of 0 lasts until the participant responds."""
 
     fixation_ms: int
     stimulus_ms: int
@@ -178,7 +178,7 @@ class TrialInfo(Record):
 
 
 class NextTrial(Record):
-    """What to do next, with the trial if there is one."""
+    """What to do next; `trial` is null unless `next` is "trial"."""
 
     trial: TrialInfo | None
     next: Literal["trial", "wait", "finish", "failed", "done"]

@@ -189,7 +189,7 @@ def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
 
 
 def _find(path: Path, create: bool) -> None:
-    """Check that a file exists; if not, create it, readable only by its owner, or raise."""
+    """Raise `UsageError` if the file is missing; with `create`, create it for its owner only."""
     if path.exists():
         return
     if not create:

@@ -76,7 +76,7 @@ class InstallationRow(Base):
 
 
 class StudyRow(Base):
-    """A study. `config`: the fields of StudyConfig; `status`: open or closed."""
+    """A study; `config` contains the fields of StudyConfig, and `status` is open or closed."""
 
     __tablename__ = "study"
     id: Mapped[int] = mapped_column(primary_key=True)
