@@ -1,4 +1,4 @@
 """Human responses: importers, human references and combinations of them, similarity, transfer.
 
-The fitting of curves is in the package `curves`.
+Curves are fitted by the package `curves`.
 """

@@ -32,12 +32,12 @@ class References:
 
     @property
     def similar(self) -> SimilarClasses:
-        """Classes of similar corruptions, the same for all references."""
+        """Classes of similar corruptions, which all references share."""
         return self.parts[0].similar
 
     @property
     def has_consistency(self) -> bool:
-        """Whether consistency with the clean image is known for any response."""
+        """Whether consistency with the clean image is known for at least one response."""
         return any(np.isfinite(part.responses.consistent).any() for part in self.parts)
 
     @cached_property

@@ -17,7 +17,7 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES
 
 
 def find_rule(rule: str | None, responses: HumanResponses) -> str:
-    """Return `rule`; if it is None, "given" if the file has clean responses, else "majority"."""
+    """Return `rule`. If it is None, return "given" if consistency is known, else "majority"."""
     if rule is None:
         return "given" if (~np.isnan(responses.consistent)).any() else "majority"
     return check_rule(rule)
@@ -40,11 +40,11 @@ def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:
-    """Return whether each response equals other humans' response to the clean image, or NaN.
+    """Return whether each response equals other humans' response to the clean image.
 
-    NaN means unknown. With "given", the clean response in the file is used. Responses to clean
-    images that have none are compared with the most common response of other humans to the same
-    clean image; the curve starts at this agreement.
+    The value is NaN if this is unknown. With "given", the clean response in the file is used. If a
+    response to a clean image has none, it is compared with the most common response of other humans
+    to the same clean image; the curve starts at this agreement.
     """
     agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
     if rule != "given":

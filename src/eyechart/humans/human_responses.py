@@ -37,7 +37,7 @@ NUMBERS = ("delta_v", "correct", "consistent")
 FACTS = ("source", "choices", "label_space", "citation", "license")
 
 CLEAN = "clean"
-"""Value of `corruption` for responses to clean images that do not belong to one experiment."""
+"""Value of `corruption` for responses to clean images that belong to no particular experiment."""
 
 
 SAME, DIFFERENT = "same", "different"
@@ -70,14 +70,14 @@ class HumanResponses:
     Unknown texts are "", unknown numbers are NaN.
 
     Attributes:
-        corruption: Name of a corruption in eyechart, or of an experiment.
+        corruption: Name of an eyechart corruption or of a published experiment.
         condition: Strength as named by the experiment.
         subject: Participant.
         image: Original image, before any corruption.
         label: True category.
         response: Response; "" if none was given.
         clean_response: Response to the clean version of the same image.
-        study: Study to which the row belongs, if several were merged.
+        study: Study to which the row belongs; "" unless several studies were merged.
         stimulus_set: Published experiment in which the image was shown, from the file name.
         delta_v: Visual change Δv in [0, 1].
         correct: 0 or 1, or the fraction of correct trials.
@@ -142,7 +142,7 @@ class HumanResponses:
 def make_responses(
     count: int, *, source: str, choices: int, label_space: str, **known: Any
 ) -> HumanResponses:
-    """Return responses with the given columns; all other columns are unknown.
+    """Return responses with the given columns; values in all other columns are unknown.
 
     `correct` and `consistent` are computed from `response`, `label` and `clean_response` unless
     they are passed. A missing response is incorrect.
@@ -265,7 +265,7 @@ def clusters_of(responses: HumanResponses) -> NDArray[np.str_]:
 
 
 def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
-    """Return the clusters, with a separate one for each response whose cluster is unknown.
+    """Return the clusters, with a separate cluster for each response whose cluster is unknown.
 
     Return None if all clusters are unknown.
     """

@@ -21,8 +21,8 @@ NO_HUMANS = "none"
 HumanReferences = Annotated[
     Paths | None,
     Option(
-        help="Human reference: geirhos (default), a file, a study or none; repeatable, in order"
-        " of precedence.",
+        help="Human reference: geirhos (default), a file, a study or none; can be repeated, in"
+        " order of precedence.",
         group="Human reference",
         typed=list[str],
     ),
@@ -30,8 +30,8 @@ HumanReferences = Annotated[
 """The --humans option, for the settings of all commands that compare models with humans."""
 
 CLEAN_RESPONSES = ("given", "majority", "random")
-"""Which response to the clean image is used: the one in the file, the most common response of other
-humans, or another human's response drawn at random.
+"""Which response to the clean image is used: the response in the file, the most common response of
+other humans, or another human's response drawn at random.
 """
 
 
@@ -53,7 +53,7 @@ class HumanSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonSettings(HumanSettings):
-    """With which humans to compare models, and how to map classes to the human categories."""
+    """Options that choose the human references and map classes to the human categories."""
 
     rule: Annotated[
         str,

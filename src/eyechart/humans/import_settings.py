@@ -17,7 +17,7 @@ GROUP = "Data"
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """Tables to import, and metadata that they do not contain."""
+    """Options that name the tables to import and supply metadata that they lack."""
 
     files: Annotated[
         Sequence[Path],

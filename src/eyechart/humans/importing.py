@@ -38,7 +38,7 @@ def corruption_of(row: CsvRow, options: ImportSettings) -> str:
 
 
 def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
-    """Return True; raise a UsageError if table and option name different corruptions."""
+    """Return True; raise a UsageError if the table and the option name different corruptions."""
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
         raise row.rejection(
@@ -75,7 +75,7 @@ def read_labels(
 ) -> Labeled:
     """Return labels and responses with the number of choices and the label space.
 
-    `clean`: responses to the clean images, if the table has them.
+    `clean`: responses to the clean images; empty if the table has none.
     """
     labels = [row.filled(column) for row in rows]
     responses = [response_of(text) for text in raw_responses]

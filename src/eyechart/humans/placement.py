@@ -1,7 +1,7 @@
 """Placement: the visual change Δv in the conditions of published experiments.
 
 An experiment names its conditions by strength. Applying its transformations to images gives the Δv
-that participants saw; each condition has a distribution of Δv values, not a single one. The
+that participants saw; each condition has a distribution of Δv values, not a single value. The
 packaged reference (Geirhos et al. 2018) consists of counts per condition and is placed this way.
 """
 
@@ -62,7 +62,7 @@ ABOUT = """\
 
 @dataclass(frozen=True)
 class Experiment:
-    """Transformation of grayscale images in [0, 1], and its strengths, weakest first."""
+    """An experiment's transformation of gray images in [0, 1], and its strengths, weakest first."""
 
     title: str
     strengths: tuple[float, ...]

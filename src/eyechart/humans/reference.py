@@ -1,4 +1,4 @@
-"""Human reference curves for comparison with models: published, or from an imported file."""
+"""Human reference curves for comparison with models, from published data or imported files."""
 
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -44,7 +44,7 @@ EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.pa
 
 PER_MIN, FEWEST_BINS = 1.5, 5
 """If most responses fall into bins below the minimum count and no number of bins is requested, the
-number of bins is reduced, to no fewer than 5, so that each has about 1.5 times the minimum count.
+number of bins is reduced, but not below 5, so that each bin has about 1.5 times the minimum count.
 """
 
 BY_CONDITION = {"paper": 0.01, "cobs": 0.3}
@@ -80,7 +80,7 @@ class Point:
 
 @dataclass(frozen=True)
 class LeftEnd:
-    """Hit rate on clean images, and whether they were shown in the experiment itself."""
+    """Hit rate on clean images, and whether these images were shown in the experiment itself."""
 
     rate: float
     is_own: bool
@@ -88,7 +88,7 @@ class LeftEnd:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Human responses, and the corruptions for which they can be used.
+    """A set of human responses, and the corruptions for which they can be used.
 
     Attributes:
         name: Name in tables and results.
@@ -129,9 +129,9 @@ class Reference:
     def match(self, corruption: str) -> str | None:
         """Return the experiment used for a corruption, or None if there is none.
 
-        Responses to the corruption itself are preferred: those under its exact name, then under its
-        bare name, then those of a published experiment. Otherwise the similar corruption with the
-        most responses is used.
+        Responses to the corruption itself are preferred: first under its exact name, then under its
+        name without the suite, then from a published experiment. Otherwise the similar corruption
+        with the most responses is used.
         """
         direct = [
             experiment for experiment in self.experiments if is_direct(experiment, corruption)
@@ -171,7 +171,7 @@ class Reference:
         return self
 
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
-        """Return "direct" if humans saw this corruption, "transferred" if a similar one."""
+        """Return "direct" if humans saw this corruption, "transferred" if only a similar one."""
         experiment = self.match(corruption)
         if experiment is None:
             return None
@@ -216,7 +216,7 @@ class Reference:
         return self._fitted[key]
 
     def describe(self, corruption: str) -> str:
-        """Return one line that says which and how many responses are used for a corruption."""
+        """Return one line that says which responses are used for a corruption, and how many."""
         experiment = self.match(corruption)
         if experiment is None:
             return "no human reference"
@@ -279,7 +279,7 @@ class Reference:
         return f"{n:,} {'human' if n == 1 else 'humans'}, {responses}" if n else responses
 
     def points(self, experiment: str, metric: str = "accuracy") -> list[Point]:
-        """Return an experiment's rates for each condition, or for each bin if there are none."""
+        """Return an experiment's rates per condition, or per bin if it has no conditions."""
         responses = self._rows(experiment)
         hits, seen = _hits(responses, metric), ~np.isnan(responses.delta_v)
         keep = seen & ~np.isnan(hits)
@@ -319,10 +319,10 @@ class Reference:
         return replace(self.responses, consistent=consistency(self.responses, self.clean_rule))
 
     def _clean(self, responses: HumanResponses, metric: str) -> HumanResponses:
-        """Return the responses to clean images in the experiment or, if it has none, separate ones.
+        """Return responses to clean images: the experiment's, or separate ones if it has none.
 
-        If the separate responses are to the same images, return both: the study then collected them
-        deliberately, and the images that a corruption left unchanged are too few.
+        If the separate responses are to the same images, both are returned, because the study then
+        collected them deliberately, and corruptions leave only a few images unchanged.
         """
         # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))

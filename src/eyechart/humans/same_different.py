@@ -1,7 +1,7 @@
 """Analyze same/different judgements: can humans tell two corruptions apart?
 
-One participant's responses are not independent. In addition to the pooled binomial test there is
-therefore a sign-flip test over participants, and the interval of the accuracy accounts for
+One participant's responses are not independent. A sign-flip test over participants is therefore
+computed in addition to the pooled binomial test, and the interval of the accuracy accounts for
 differences between participants.
 """
 
@@ -25,7 +25,7 @@ COLUMNS = ("a", "b", "subject", "shown", "response")
 """Columns of the judgement file that a study exports."""
 
 IMPORTED = ("a", "b", "shown_same", "same")
-"""Columns of an imported table of judgements; the last two are 1 or 0; `subject` is optional."""
+"""Columns of an imported judgement table; the last two contain 1 or 0. `subject` is optional."""
 
 YES_NO = {
     "1": SAME, "yes": SAME, "true": SAME, "same": SAME,
@@ -115,7 +115,7 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     """Return the judgements in a CSV file, one per row.
 
     The columns are a, b, subject, shown, response, as in a study's export, or a, b, shown_same,
-    same. What was shown is required, because accuracy decides whether a pair is told apart:
+    same. The table must say what was shown, because accuracy decides whether a pair is told apart:
     participants who always respond "same" do not tell pairs apart.
     """
     columns = column_names(path)

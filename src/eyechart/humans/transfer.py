@@ -1,6 +1,6 @@
 """Classes of corruptions that look similar to humans; responses are transferred within a class.
 
-Classes are data with provenance: the published ones come with the package; others result from
+Every class has a provenance: published classes are included in the package; others result from
 studies and are stored in files of the same format. Responses are never transferred from one class
 to another.
 """
@@ -20,7 +20,7 @@ from eyechart.core.yaml_text import parse_yaml
 from eyechart.suites.suite import all_entries, find_entry
 
 PUBLISHED, NONE = "published", "none"
-"""Values that need no file: the classes of the VCR paper, and no classes at all."""
+"""Values of --similar that are not files: the classes of the VCR paper, and no classes at all."""
 
 STUDY = "study"
 KIND, VERSION = "similar-classes", 1
@@ -29,7 +29,7 @@ EXPERIMENTS = {"noise": "uniform_noise", "lowpass": "gaussian_blur"}
 """Maps a published experiment to a corruption in the same class."""
 
 SAME = {"lowpass": "gaussian_blur", "contrast": "contrast"}
-"""Maps a published experiment to the corruption that it showed, in grayscale.
+"""Maps a published experiment to the corruption that it applied to grayscale images.
 
 `noise` has no entry, because contrast was reduced to 30 % before the noise was added.
 """
@@ -81,7 +81,7 @@ class ComparedPair:
         p_holm: `p`, corrected over all pairs.
         largest: Largest difference, or accuracy of judgements.
         at_most: Upper 95 % limit of `largest`.
-        n: Number of responses to the corruption that has fewer, or number of judgements.
+        n: Number of responses to the corruption with fewer responses, or number of judgements.
         verdict: "similar", "different" or "undecided".
     """
 
@@ -127,7 +127,7 @@ class SimilarClasses:
         return _has(self.tested, name)
 
     def members_of(self, experiment: str) -> tuple[str, ...]:
-        """Return the corruptions for which an experiment can be used, first the one it showed."""
+        """Return the corruptions for which an experiment can be used, its own corruption first."""
         same, corruption_class = SAME.get(experiment), self.find(experiment)
         first = (same,) if same else () if experiment in EXPERIMENTS else (experiment,)
         return tuple(
@@ -220,8 +220,8 @@ def read_classes(path: Path) -> SimilarClasses:
 def is_direct(experiment: str, corruption: str) -> bool:
     """Return whether humans saw this corruption itself in the experiment.
 
-    A name without a suite matches every suite's corruption with that name: frost matches those of
-    ImageNet-C and VCR, and uniform_noise, which only VCR has, matches vcr/uniform_noise. A name
+    A name without a suite matches every suite's corruption with that name: frost matches frost in
+    ImageNet-C and in VCR, and uniform_noise, which only VCR has, matches vcr/uniform_noise. A name
     with a suite matches only that suite's corruption.
     """
     if experiment == corruption or SAME.get(experiment) == bare_name(corruption):
@@ -251,7 +251,8 @@ def grouped(names: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tupl
     """Return groups of at least two names in which all pairs are alike, largest first.
 
     Similarity is not transitive, so a name joins a group only if it is similar to every member. A
-    name that fits into several groups is put into the largest, or into the first of equal size.
+    name that fits into several groups is put into the largest, or into the first of several equally
+    large groups.
 
     Example:
         >>> grouped(["a", "b", "c"], [("a", "b"), ("b", "c")])

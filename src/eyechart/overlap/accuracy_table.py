@@ -45,7 +45,7 @@ class AccuracyTable:
         corruptions: Names of the corruptions.
         models: Names of the models: "standard", then `corruptions`, then "all:BENCHMARK" names.
         values: Accuracies; the first test is on clean images, the others are on the corruptions.
-        seeds: Names of the repetitions; one empty name if there is no repetition.
+        seeds: Names of the repetitions; a single empty name if the table has no seeds.
         source: File from which the table was read.
     """
 
@@ -79,7 +79,7 @@ class AccuracyTable:
         return 1 + self.corruptions.index(corruption)
 
     def robustness(self) -> FloatArray:
-        """Return R = A_c / A_clean of the standard model and the models of each corruption.
+        """Return R = A_c / A_clean of the standard model and of each corruption's model.
 
         The shape is (seeds, 1 + n, n).
         """

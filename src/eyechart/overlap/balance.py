@@ -18,7 +18,7 @@ from eyechart.scores.corruption_error import CorruptionErrors, corruption_error
 
 @dataclass(frozen=True)
 class MeanSpread:
-    """Mean, population standard deviation and range of some numbers."""
+    """Mean, population standard deviation and range of a set of numbers."""
 
     mean: float
     deviation: float
@@ -31,7 +31,7 @@ class Balance:
 
     Attributes:
         benchmark: Corruptions in the benchmark.
-        errors: Corruption errors of each model (including the standard one), as ratios to the
+        errors: Corruption errors of each model, including the standard model, as ratios to the
             baseline.
         means: mCE of each model.
         spread: Spread of the mCE of the single-corruption models; smaller is more balanced.

@@ -1,4 +1,4 @@
-"""Determine by overlaps and by a direct test whether a benchmark covers another's corruptions.
+"""Determine whether a benchmark covers another's corruptions, by overlaps and by a direct test.
 
 The direct test evaluates one model, trained on all corruptions of a benchmark, on every corruption
 of the other benchmark.
@@ -77,7 +77,7 @@ class DirectTest:
         baseline: The baseline.
         note: Description of the baseline.
         clean: Error rates of both models on clean images.
-        printed_means: mCE of both models as printed in a paper, if the numbers come from one.
+        printed_means: mCE of both models as printed in a paper; None for a study's results.
     """
 
     trained_on: str
@@ -139,7 +139,7 @@ def direct_test(
     relative: bool = False,
     baseline: str | Baseline | None = None,
 ) -> DirectTest:
-    """Return the errors on corruptions `of` of the model trained on all of `benchmark`."""
+    """Return the corruption errors on `of` for the model trained on all of `benchmark`."""
     if benchmark not in table.benchmarks:
         known = ", ".join(ALL + name for name in table.benchmarks) or "none"
         raise UsageError(

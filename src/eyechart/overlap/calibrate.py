@@ -50,9 +50,9 @@ class CalibratedRange:
     Attributes:
         lower: Mild end.
         upper: Strong end.
-        reach: R at the maximum strength, if the target cannot be reached and the range therefore
-            ends there; otherwise None.
-        note: A note for the reader, or "".
+        reach: R at the maximum strength if R does not fall to the target, in which case the range
+            ends at the maximum strength; otherwise None.
+        note: A note for the reader; "" if there is nothing to note.
         evaluations: Number of evaluations.
     """
 
@@ -82,7 +82,7 @@ def calibrate(
     settings: CalibrationSettings = AS_PUBLISHED,
     done: Callable[[Calibrated], None] | None = None,
 ) -> tuple[Calibrated, ...]:
-    """Return, for each corruption, the strengths at which R = A_c / A_clean is `lower` and `upper`.
+    """Return each corruption with the strengths at which R = A_c / A_clean is `lower` and `upper`.
 
     `done` is called after each corruption.
     """
@@ -139,7 +139,7 @@ def calibrate_entry(
 
 
 def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
-    """Return a corruption with a range that has already been found."""
+    """Return a calibrated corruption for a range that has already been found."""
     lower, upper, note = strengths.lower, strengths.upper, strengths.note
     entry = scale.between(lower.strength, upper.strength)
     if not scale.by_severity:
@@ -196,7 +196,7 @@ class _RangeSearch:
         return self.visited[strength]
 
     def reach_out(self, target: float) -> float:
-        """Return the first evaluated strength with R below the target, or else the maximum.
+        """Return the first evaluated strength with R below the target; if none, the maximum.
 
         The search starts at the published strong end and doubles the distance each time.
         """

@@ -34,7 +34,8 @@ class StudyErrors:
     ) -> FloatArray:
         """Return a model's corruption errors as ratios, with shape (replicates, corruptions).
 
-        If the baseline is the standard model, it is resampled as well; NaN where it has no errors.
+        If the baseline is the standard model, it is resampled as well. Ratios are NaN where the
+        baseline has no errors.
         """
         errors = self._of(model, names, relative)
         # Numerator and denominator use the same images, so common variation cancels.

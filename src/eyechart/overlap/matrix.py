@@ -26,14 +26,15 @@ MIN_CLEAN = 0.5
 """Clean accuracy, corrected for chance, below which robustness scores are not meaningful."""
 
 GAIN_NOTE = "Training on {} improves"
-"""The beginning of a note on a corruption, by which `OverlapMatrix.only` recognizes it."""
+"""Beginning of a note on a corruption, by which `OverlapMatrix.only` finds the note."""
 
 
 @dataclass(frozen=True, eq=False)
 class OverlapMatrix:
-    """Overlap of all pairs of corruptions; 0 means none, and each overlaps itself by 1.
+    """Overlaps of all pairs of corruptions.
 
-    `matrix["fog", "snow"]` is the overlap of two corruptions. Values may exceed 1.
+    `matrix["fog", "snow"]` is the overlap of two corruptions. 0 means no overlap, and every
+    corruption overlaps itself by 1. Values may exceed 1.
 
     Attributes:
         names: Names of the corruptions.
@@ -91,7 +92,7 @@ class OverlapMatrix:
         return tuple(name for name, row in zip(self.names, known, strict=True) if not row.any())
 
     def only(self, names: Sequence[str]) -> "OverlapMatrix":
-        """Return the matrix of these corruptions, in this order."""
+        """Return the matrix restricted to these corruptions, in this order."""
         names = as_texts(names, "names")
         kept = [self.place(name) for name in names]
         # Also leave out notes on corruptions that are left out.
@@ -119,7 +120,8 @@ def overlap_scores(robustness: FloatArray, min_gain: float = MIN_GAIN) -> FloatA
     """Return overlaps (…, n, n) from robustness scores (…, 1 + n, n), standard model first.
 
     O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), where g(a, b) is the gain in
-    robustness to b from training on a. NaN where g(a, a) or g(b, b) does not exceed `min_gain`.
+    robustness to b from training on a. O(a, b) is NaN if g(a, a) or g(b, b) does not exceed
+    `min_gain`.
     """
     added = robustness[..., 1:, :] - robustness[..., :1, :]
     gains = np.diagonal(added, axis1=-2, axis2=-1)

@@ -23,7 +23,7 @@ from eyechart.stats.bootstrap import check_bootstrap, draw_units, weight_blocks
 from eyechart.stats.intervals import CONFIDENCE, check_level
 
 AT_ONCE = 8_000_000
-"""Maximum number of elements in the array of hits and in the array of weights: 64 MB each."""
+"""Maximum number of elements in each block of hits and of weights, so that each fits in 64 MB."""
 
 EXACT = 2**24
 """float32 represents every integer up to this limit exactly."""

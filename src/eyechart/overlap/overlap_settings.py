@@ -69,7 +69,7 @@ class MatrixSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSettings:
-    """Target robustness of calibrated strengths, and number of images.
+    """Options that set the target robustness of calibrated strengths and the number of images.
 
     `steps` is the number of evaluations for each end of the range once it is bracketed.
     """
@@ -97,7 +97,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapSettings:
-    """Images, corruptions and networks of an overlap study; the recipe defines the training."""
+    """Options for an overlap study's images, corruptions and networks, but not for training."""
 
     images: Annotated[
         Path,
@@ -183,7 +183,7 @@ class OverlapSettings:
 PresetValue = str | int | float | bool | list[str]
 
 IMAGENET_CLASSES = 1000
-"""Number of ImageNet classes; the paper uses every tenth by WordNet id (ImageNet-100)."""
+"""Number of ImageNet classes; the paper uses every tenth in WordNet-id order (ImageNet-100)."""
 
 PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
     {

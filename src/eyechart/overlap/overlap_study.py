@@ -35,7 +35,7 @@ MODELS, TESTS = "models", "tests"
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One training: its seed, name and corruptions; "standard" has no corruptions."""
+    """One training: its seed, name and corruptions; the training "standard" has no corruptions."""
 
     seed: int
     name: str
@@ -71,7 +71,7 @@ class OverlapStudy:
         entries: Corruptions.
         recipe: Training recipe; its seed is ignored.
         network: Architecture to train from scratch.
-        start: Checkpoint to tune instead, also for the standard network.
+        start: Checkpoint to tune instead of training from scratch, also for the standard network.
         together: Benchmarks with their corruptions; for each benchmark, one more network is trained
             on all its corruptions.
         seeds: Seeds; all trainings and tests are repeated for each.
@@ -240,7 +240,7 @@ class Tester:
         self.marks: dict[str, str] = {}
 
     def __call__(self, test: TestJob, step: Advance) -> None:
-        """Run one test if it is not finished: one row per image, one column per model."""
+        """Run one test unless it is finished; write a row per image and a column per model."""
         path = test.path(self.out)
         self._look_at(test.seed)
         known = read_parquet(path) if path.exists() else pa.table({})

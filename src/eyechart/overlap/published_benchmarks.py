@@ -18,7 +18,7 @@ PUBLISHED = "published"
 
 BALANCE = {"imagenet-c": "noc-table7", "imagenet-noc": "noc-table8"}
 COVERAGE = {"imagenet-c": "noc-table1-imagenet-c", "imagenet-noc": "noc-table1-imagenet-noc"}
-"""Maps a suite to the table with the results on it."""
+"""Maps a suite to the table with the results on that suite."""
 
 
 def published_balance(suite: str) -> Balance:

@@ -1,4 +1,4 @@
-"""Measure the fraction of its accuracy that a model keeps under a corruption of fixed strength.
+"""Measure what fraction of its accuracy a model keeps under a corruption of fixed strength.
 
 Images, labels and clean predictions stay on the device; an evaluation transfers only counts.
 """
@@ -42,7 +42,7 @@ class Robustness:
 
 
 def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
-    """Return R, given how many images are correct in both versions, or only in one of them.
+    """Return R from the numbers of images classified correctly in both versions or in only one.
 
     The interval over images is computed for the logarithm of a ratio of paired proportions.
 

@@ -1,4 +1,4 @@
-"""Select corruptions for a benchmark without overlaps, at one threshold or at every threshold."""
+"""Select non-overlapping corruptions for a benchmark, at one threshold or at every threshold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from eyechart.overlap.clique import cheapest_largest
 from eyechart.overlap.matrix import OverlapMatrix
 
 Name = TypeVar("Name", str, int)
-"""How a corruption is identified: by its name, or by its index in an array without names."""
+"""Type that identifies a corruption: its name, or its index in an array without names."""
 
 SYMMETRIC = 1e-9
 """Tolerance when checking that a matrix is symmetric and has a diagonal of 1."""
@@ -270,7 +270,7 @@ def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
 
 
 def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:
-    """Return the same selection with another threshold, at which it is also valid."""
+    """Return the same selection for a different threshold, at which it is also valid."""
     places = [matrix.place(name) for name in selection.members]
     left_out = _left_out(matrix, places, threshold)
     return replace(selection, threshold=threshold, left_out=left_out)

@@ -1,4 +1,4 @@
-"""One number for the strength of a corruption: 0 is clean, and 1 to 5 is the published range.
+"""Express a corruption's strength as one number: 0 is clean, and 1 to 5 is the published range.
 
 Beyond 5, parameters are extrapolated up to their limits. Parameters are rounded to values that have
 an effect at the image's size, so that strengths that yield the same images count as one.
@@ -27,7 +27,7 @@ NARROWEST = 0.01
 """Minimum width of a range of severities."""
 
 FARTHEST = {"thickness": 0.5}
-"""Fraction of the image side at which each length has its maximum effect; 1 if not listed."""
+"""Fraction of the image side at which a length has its maximum effect; 1 for other parameters."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class StrengthScale:
 
     @property
     def moved(self) -> tuple[Parameter, ...]:
-        """Parameters that vary with strength, if strength is not the severity."""
+        """Parameters that vary with strength; not used if strength is the severity."""
         # Parameters with equal ends are constant along the path.
         names = [name for name, ends in self.entry.path.items() if ends[0] != ends[1]]
         return tuple(self.entry.corruption.parameter(name) for name in names)
@@ -99,7 +99,7 @@ class StrengthScale:
         return Strengths(np.full(count, STRONG), values)
 
     def between(self, low: float, high: float) -> Entry:
-        """Return the entry with strengths drawn between these two."""
+        """Return the entry with strengths drawn between these two strengths."""
         if self.by_severity:
             low, high = _rounded(low), _rounded(high)
             # A range needs two different ends, even if both searches found the same strength.
@@ -124,8 +124,8 @@ class StrengthScale:
     def _ends(self, parameter: Parameter, low: float, high: float) -> tuple[float, float]:
         """Return the values between which a parameter is drawn, mild end first.
 
-        If several integers correspond to the same length on images of this size, the outermost is
-        used, so that all lengths between the ends are drawn equally often.
+        If several integers correspond to the same length on images of this size, the outermost
+        integer is used, so that all lengths in the range are drawn equally often.
         """
         mild, strong = self._value(parameter, low), self._value(parameter, high)
         if not parameter.integer:

@@ -117,13 +117,13 @@ def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStu
 
 
 def _suite_of(study: OverlapStudy) -> Suite:
-    """Return the corruptions with their strengths as a suite, from which to select later."""
+    """Return the corruptions and their strengths as a suite, for selecting a benchmark later."""
     entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
     return Suite(STUDY, "The corruptions of an overlap study", "eyechart overlap run", entries)
 
 
 def _check_finished(trainer: Trainer) -> None:
-    """Raise a UsageError, before any work is done, if a checkpoint has another configuration."""
+    """Raise a UsageError before any training if a checkpoint has a different configuration."""
     for job in trainer.study.jobs():
         if job.path(trainer.out).exists():
             trainer.check(job)

@@ -11,7 +11,7 @@ from eyechart.humans.human_responses import HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 
 COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
-"""Maps a column of rates to its column with the number of hits, and to the field it fills."""
+"""Maps each column of rates to its column of hit counts and to the field that it fills."""
 
 CHOICES = 2
 """Number of choices in the experiment for which this format was made."""

@@ -28,8 +28,9 @@ COLUMNS = ("subj", "object_response", "category", "condition", "imagename")
 def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the responses in tables from the model-vs-human toolbox, one row per trial.
 
-    Without Δv (neither a placement nor a column delta_v) there are no curves, only error
-    consistency κ. Experiments are then named after their files, unless a corruption is passed.
+    Without Δv, that is, with neither a placement nor a column delta_v, only error consistency κ can
+    be computed, and no curves. Experiments are then named after their files, unless a corruption is
+    passed.
     """
     placement = None if options.placement is None else find_placement(options.placement)
     rows: list[CsvRow] = []
@@ -80,7 +81,7 @@ def experiment_of(path: Path) -> str:
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
-    """Return a Δv for each row, spread evenly over the condition's distribution per participant."""
+    """Return a Δv for each row, so that each participant's rows cover the condition's Δv evenly."""
     groups: dict[tuple[str, float], list[int]] = {}
     for index, row in enumerate(rows):
         try:
