@@ -2,8 +2,9 @@
 
     from eyechart.compat.imagecorruptions import corrupt, get_corruption_names
 
-Strengths are the same as in that package: the levels published for 224 px, in pixels, at every
-image size, and its own `elastic_transform` parameters. docs/compat.md lists the differences.
+Strengths are the same as in that package: the levels published for 224 px images are used unchanged
+at every image size, except for `elastic_transform`, which uses the package's own parameters.
+docs/compat.md lists the differences.
 """
 
 from collections.abc import Callable
@@ -71,7 +72,8 @@ def corrupt(
         image: uint8 of shape (H, W), (H, W, 1) or (H, W, 3), at least 32 × 32 px; gray images come
             back with three channels, which differ under colored corruptions.
         severity: 1, 2, 3, 4 or 5.
-        corruption_name: one of `get_corruption_names("all")`; it takes precedence over the number.
+        corruption_name: one of `get_corruption_names("all")`; it takes precedence over
+            `corruption_number`.
         corruption_number: the index of the name in that list, 0 to 18.
 
     Returns:
@@ -161,7 +163,7 @@ def _pixelate(levels: Levels, size: float) -> Levels:
 
 
 def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, Any]:
-    """Return the parameters that imagecorruptions uses, with lengths in px of this image."""
+    """Return the parameters that imagecorruptions uses for an image of this size; lengths in px."""
     if name == "elastic_transform":
         # imagecorruptions smooths by 1 % of each side; only one sigma is possible here, so use
         # their geometric mean

@@ -82,7 +82,7 @@ class _Target:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: the file is closed next."""
+        """Do nothing, because the file is closed right afterwards."""
 
 
 @contextmanager

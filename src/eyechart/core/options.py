@@ -45,11 +45,11 @@ class Option:
     Args:
         help: one sentence for the command line and for Python.
         group: one of `GROUPS`.
-        python: what the Python function accepts in addition, for its documentation.
-        flags: the flags, if they are not --name.
+        python: a sentence for the Python documentation on what else the function accepts.
+        flags: the command-line flags, if they are not derived from the name of the field.
         metavar: the placeholder for the value in help, if it is not the type.
-        typed: the type on the command line, if Python accepts more; an option is repeatable if this
-            is a list or the field is a tuple of any length.
+        typed: the type on the command line, if Python accepts more types; an option is repeatable
+            if this is a list or the field is a tuple of any length.
         path: for options that are paths, what a path may point to; it applies to each path of a
             repeatable option.
         minimum: the smallest number that the command line accepts.

@@ -44,7 +44,7 @@ def _use_one_thread() -> None:
     """Limit torch to one thread within the calling thread, permanently.
 
     A thread inherits the process's number of threads when it first runs an operation large enough
-    to be parallelized, so that one is run here.
+    to be parallelized, so such an operation is run here.
     """
     torch.set_num_threads(1)
     # torch uses threads for more than 32,768 elements

@@ -26,7 +26,8 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 WORTH_A_LOOP = 512
-"""Random words per image above which NumPy on single images is faster than torch on a batch."""
+"""Number of random words per image above which NumPy on single images is faster than torch on a
+batch."""
 
 Words = NDArray[np.uint64]
 

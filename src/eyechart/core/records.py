@@ -17,7 +17,7 @@ Real = Annotated[
     BeforeValidator(lambda value: nan if value is None else value),
     WithJsonSchema(NUMBER_OR_NULL),
 ]
-"""A number for calculations: NaN if it is undetermined, which is null in JSON."""
+"""A number for calculations: NaN if it is undetermined; NaN is written to JSON as null."""
 
 Known = Annotated[
     float | None,

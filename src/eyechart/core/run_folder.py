@@ -28,7 +28,7 @@ def open_run_folder(
     """Create an output folder, or check that it belongs to the same task, which then resumes.
 
     Args:
-        out: the folder: new, without any of these files, or with a record of the same settings.
+        out: the folder, which must be new, contain none of the files, or have the same settings.
         settings: the requested settings.
         work: a noun for the folder's contents, as in "holds another study".
         folders: the names of subfolders, which are created.

@@ -57,7 +57,7 @@ def content_keys(levels: Tensor) -> Tensor:
 
 
 MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)
-"""Odd multipliers below 2⁶³: odd, so that multiplication modulo 2⁶⁴ is invertible."""
+"""Multipliers below 2⁶³, which are odd so that multiplication modulo 2⁶⁴ is invertible."""
 
 
 @lru_cache(maxsize=16)

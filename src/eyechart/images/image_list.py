@@ -20,7 +20,7 @@ MISSING = ("", "-1")
 
 @dataclass(frozen=True)
 class ListedImage:
-    """An image file with its name in the dataset and, if known, its label and category.
+    """An image file, its name in the dataset, and its label and category (None if unknown).
 
     Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
     `category` is one of the 16 everyday categories. `style` (how the object is depicted) and

@@ -132,7 +132,7 @@ class ImageSet:
         )
 
     def batch(self, places: Sequence[int]) -> Tensor:
-        """Return the stimuli at these positions, uint8 (B, 3, H, W); all must be equally large."""
+        """Return the stimuli at these positions, uint8 (B, 3, H, W); all must have one size."""
         # dict.fromkeys drops repeated positions and keeps their order.
         missing = [index for index in dict.fromkeys(places) if index not in self.kept]
         again: dict[int, Tensor] = {}

@@ -28,7 +28,7 @@ Levels = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class PublishedArrays:
-    """Images in arrays (5 N, H, W, 3), sorted by severity; `places` selects from the N images."""
+    """Images in arrays (5 N, H, W, 3), sorted by severity; `places` are the selected images."""
 
     arrays: Mapping[str, Levels]
     listed: tuple[ListedImage, ...]

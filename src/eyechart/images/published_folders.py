@@ -74,7 +74,9 @@ class PublishedFolder:
         height, width = image.shape[1:]
         if (height, width) != self.size:
             size_text, all_others = f"{width} × {height}", f"{self.size[1]} × {self.size[0]}"
-            return f"{path} is {size_text} px, others are {all_others} px (width × height)."
+            return (
+                f"{path} is {size_text} px, but other images are {all_others} px (width × height)."
+            )
         return image
 
     def take(self, places: Sequence[int]) -> "PublishedFolder":
@@ -247,7 +249,10 @@ def _twice(files: Sequence[str]) -> str:
 
 
 def _differing(listed: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Map the usual name of an image to its name here, if the suffix differs (.png among .jpg)."""
+    """Return a mapping from usual names to names in this folder, for images whose names differ.
+
+    Only suffixes can differ, such as .png in a folder of .jpg files.
+    """
     return {
         f"{name}/{usual}": f"{name}/{file}"
         for name, files in listed.items()

@@ -75,7 +75,7 @@ FILES = "files"
 """Name of the stimulus for corrupted images that are read from files and used unchanged."""
 
 AUTO = "auto"
-"""Stands for the stimulus that is chosen from the sizes of the images: see `usual_stimulus`."""
+"""Name that requests a stimulus chosen from the sizes of the images: see `usual_stimulus`."""
 
 USUAL = "224"
 """The default stimulus, used unless all images are small and have the same size."""

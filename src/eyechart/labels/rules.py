@@ -35,8 +35,8 @@ class CategoryLogs(Protocol):
 LabelRule = Callable[[CategoryLogs], "Scores"] | None
 """A function that returns category scores (N, 16); the highest-scoring category is predicted.
 
-None: the category of the top-1 class among all 1,000 is predicted, if that class has one; there are
-no scores."""
+None stands for the rule without category scores: it predicts the category of the top-1 class among
+all 1,000, and no category if that class belongs to none."""
 
 RULES: Registry[LabelRule] = Registry("rule")
 

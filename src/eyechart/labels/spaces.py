@@ -11,7 +11,7 @@ from eyechart.labels.imagenet import category_name, class_index
 from eyechart.labels.imagenet import class_names as imagenet_names
 
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
-"""Numbers of outputs of common models with more classes than ImageNet-1k, in a different order."""
+"""Output counts of common models that have more classes than ImageNet-1k, in another order."""
 
 
 def native_labels(
@@ -26,7 +26,7 @@ def native_labels(
     Args:
         labels: one label per image.
         classes: the number of outputs of the model.
-        class_names: the names of the outputs, if they are known.
+        class_names: the names of the outputs; None if they are unknown.
 
     Raises:
         UsageError: a label cannot be assigned to an output.

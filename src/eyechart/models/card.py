@@ -19,7 +19,7 @@ STEPS = ("side", "mean", "std", "interpolation", "channels")
 
 @dataclass(frozen=True)
 class Card:
-    """The entries of a YAML file about a model; None for missing ones.
+    """The entries of a YAML file about a model; missing entries are None.
 
     `path`: the YAML file. `model`: the model as a string that `load_model` accepts; only in cards.
     `outputs`: the label map. `top1`: the published top-1 accuracy on ImageNet's validation set,

@@ -118,8 +118,8 @@ def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
 def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: LoadBase) -> Model:
     """Return the model of a checkpoint, ready for predictions.
 
-    `load_base` loads the base model. Custom code that the file names, rather than a model zoo's, is
-    only run if the file is trusted.
+    `load_base` loads the base model. If the file names custom code instead of a model from a zoo,
+    this code is only run if the file is trusted.
     """
     made_by = checkpoint.network or checkpoint.base
     kinds = ZOOS if checkpoint.network else [kind for kind in ADAPTERS if kind != "python"]

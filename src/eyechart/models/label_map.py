@@ -20,7 +20,7 @@ IMAGENET = "imagenet"
 """ImageNet's classes in order, for models that name their outputs differently."""
 
 NOTHING = ("", "-")
-"""Entries that stand for an output without a meaning in a label map file."""
+"""Entries of a label map file for outputs that do not represent any class."""
 
 COLUMNS = ("wnid", "imagenet_index", "index", "label", "class", "name")
 """Accepted columns of a CSV file with a header; the first one that exists is read."""
@@ -56,7 +56,7 @@ class LabelMap:
         return self.picked == tuple(range(self.length))
 
     def __str__(self) -> str:
-        classes = "of ImageNet" if self.names is None else "with other names"
+        classes = "ImageNet's classes" if self.names is None else "other classes"
         return f"{len(self.picked):,} of {self.length:,}, {classes} ({self.source})"
 
 
@@ -84,7 +84,8 @@ def find_map(name: str, folder: Path | None = None) -> LabelMap:
 def map_of(entries: list[str], source: str) -> LabelMap:
     """Return the label map with one entry for each output.
 
-    An entry is a WordNet id, an ImageNet class index, any other name, or "" or "-" for none.
+    An entry is a WordNet id, an ImageNet class index, any other name, or "" or "-" for an
+    output that is not a class.
     """
     kept = [(position, entry) for position, entry in enumerate(entries) if entry not in NOTHING]
     if len(kept) < 2:

@@ -82,7 +82,7 @@ class Model:
 
     @property
     def has_imagenet(self) -> bool:
-        """Whether its classes are ImageNet's 1,000, as far as known."""
+        """Whether it has 1,000 classes without other names, which are taken as ImageNet's."""
         return self.classes == CLASSES and self.class_names is None
 
     @property
@@ -107,7 +107,7 @@ class Model:
         self.label_map, self._offered, self.classes = label_map, (), None
 
     def offer_maps(self, maps: Sequence[LabelMap]) -> None:
-        """Use the first of these label maps with the right number of outputs, if there is one."""
+        """Use the first of these label maps that has the same number of outputs as the model."""
         # A map that a card or a zoo has set takes precedence.
         if self.label_map is None:
             self._offered = tuple(maps)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eyechart.core.registry import Registry
 
 CATEGORIES = ("supervised", "ViT", "adversarial", "SWSL", "CLIP")
-"""The categories of the study's figures; SWSL: semi-weakly supervised."""
+"""The model categories in the study's figures; SWSL means semi-weakly supervised learning."""
 
 
 @dataclass(frozen=True)

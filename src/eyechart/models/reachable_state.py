@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from eyechart.models.model import identity_of
 
 MAX_OBJECTS = 20_000
-"""Maximum number of objects that are looked at: an object may refer to a whole dataset."""
+"""Maximum number of objects that are inspected, since one may refer to a whole dataset."""
 
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
 """Attributes that every module has: registered state, which `identity_of` covers, and hooks."""

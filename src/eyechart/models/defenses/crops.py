@@ -13,7 +13,7 @@ from eyechart.models.probabilities import log_probabilities
 
 
 def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, int]]) -> str:
-    """Return a note if ten crops are taken from images that are no larger than a crop, or "".
+    """Return a note if images for ten crops are no larger than a crop; otherwise return "".
 
     `sizes`: height and width of the images, in px.
     """

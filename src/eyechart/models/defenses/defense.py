@@ -24,7 +24,7 @@ class Setting:
     usual: float
     most: float
     step: int = 0
-    """0: any number; 1: integers; 2: odd integers."""
+    """The accepted values: 0 for any number, 1 for integers, 2 for odd integers."""
 
     def read(self, value: float, defense: str) -> float:
         """Return the value, as an int if it must be one; raise a UsageError if it is invalid."""

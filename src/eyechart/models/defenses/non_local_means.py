@@ -1,7 +1,7 @@
 """Estimate the noise in images, and remove about that much noise with non-local means.
 
-The noise estimate is by Donoho and Johnstone. The weights are by Buades, Coll and Morel, minus the
-patch difference that noise explains.
+The noise is estimated by the method of Donoho and Johnstone. The weights are defined as by Buades,
+Coll and Morel, after subtracting the patch difference that noise explains.
 """
 
 from functools import reduce
