@@ -175,8 +175,8 @@ def test_images_of_other_scales_are_not_averaged_together(run, folders):
     image_file(clean / "d.png", 5, (30, 30))
     image_file(noisy / "d.png", 6, (30, 30))
     result = run("visual-change", clean, noisy)
-    assert "3 images of 3 scales: Δv mean" in result.out
-    assert "1 image of 2 scales: Δv mean" in result.out
+    assert "3 images measured at 3 scales: Δv mean" in result.out
+    assert "1 image measured at 2 scales: Δv mean" in result.out
 
 
 def test_a_map_may_be_drawn_again(run, folders, tmp_path):

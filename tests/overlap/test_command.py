@@ -233,8 +233,8 @@ def test_coverage_is_printed_both_ways_with_the_direct_test(run, both):
     assert told.status == 0, told.err
     assert "0 of 15 corruptions of imagenet-c overlap by more than 0.3" in told.out
     assert "0 of 8 corruptions of imagenet-noc overlap by more than 0.3" in told.out
-    assert "Trained on all of imagenet-c: more robust to 8 of 8." in told.out
-    assert "Trained on all of imagenet-noc: more robust to 0 of 15; not to gaussian" in told.out
+    assert "Training on all of imagenet-c improves robustness to 8 of 8 corruptions." in told.out
+    assert "robustness to 0 of 15 corruptions, not to gaussian" in told.out
     told = run("overlap", "coverage", both, "--by", "imagenet-c", "--of", "imagenet-c")
     assert "15 of 15 corruptions" in told.out
 

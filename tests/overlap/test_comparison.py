@@ -171,7 +171,8 @@ def test_the_sentence_says_what_was_found(run, files):
         f"55 pairs among 11 corruptions: rank correlation {spearmanr(own, theirs).statistic:.3f}"
         f" (95 % interval {found.interval[0]:.3f} to {found.interval[1]:.3f}, over corruptions),"
         f" linear {linear:.3f}, mean difference {np.abs(own - theirs).mean():.3f};"
-        f" overlaps in the second are {abs(theirs.mean() - own.mean()):.3f} {lower} on average.\n"
+        f" overlaps in the second matrix are {abs(theirs.mean() - own.mean()):.3f} {lower}"
+        " on average.\n"
     )
     back = run("overlap", "compare", "two.csv", "one.csv").out
     assert ("higher" if lower == "lower" else "lower") in back
@@ -186,9 +187,12 @@ def test_selections_are_compared_at_thresholds(run, files):
         assert not ties
         sets.append({matrix.names[place] for place in places})
     both = sorted(sets[0] & sets[1])
-    line = f"At 0.3: {len(sets[0])} and {len(sets[1])} are selected, {len(both)} by both"
+    line = (
+        f"At threshold 0.3: {len(sets[0])} corruptions are selected from the first matrix and"
+        f" {len(sets[1])} from the second, {len(both)} from both"
+    )
     assert f"{line} ({', '.join(both) or 'none'})." in told.out
-    assert "At 0: " in told.out and told.out.count("\n") == 3
+    assert "At threshold 0: " in told.out and told.out.count("\n") == 3
 
 
 @pytest.mark.parametrize("suite", ["imagenet-c", "imagenet-noc"])

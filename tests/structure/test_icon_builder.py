@@ -581,7 +581,7 @@ def test_a_drawing_that_two_styles_share_is_kept_in_the_first(run, source, out, 
     told, kept = build_shared(run, source, out, {"noto": TREE, "twemoji": other})
     assert kept == ["noto"]
     assert (
-        "Drawings shared by two styles, kept in one style only: 1 of twemoji as of noto."
+        "Drawings shared by two styles, kept in one style only: 1 in noto (not twemoji)."
         in told.out
     )
     assert "13 icons" in told.out
@@ -609,8 +609,8 @@ def test_a_drawing_that_three_styles_share_is_kept_once(run, source, out):
         run, source, out, {"noto": TREE, "emojione": TREE, "twemoji": TREE, "openmoji": UNLIKE}
     )
     assert sorted(kept) == ["noto", "openmoji"]
-    assert "1 of emojione as of noto" in told.out
-    assert "1 of twemoji as of noto" in told.out
+    assert "1 in noto (not emojione)" in told.out
+    assert "1 in noto (not twemoji)" in told.out
 
 
 def test_shared_drawings_are_counted_by_pairs_of_styles(run, source, out):
@@ -620,7 +620,7 @@ def test_shared_drawings_are_counted_by_pairs_of_styles(run, source, out):
     write_archive(source, PACKAGES["fluent"], usual_style("fluent", man_s_shoe=TREE))
     told = build(run, source, out, *two("noto", "twemoji", "openmoji", "fluent"))
     assert (
-        "kept in one style only: 4 of twemoji as of noto, 1 of fluent as of openmoji." in told.out
+        "kept in one style only: 4 in noto (not twemoji), 1 in openmoji (not fluent)." in told.out
     )
     counts = {style: 0 for style in ("noto", "twemoji", "openmoji", "fluent")}
     for row in rows_of(out):

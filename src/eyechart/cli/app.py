@@ -130,7 +130,7 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Print the usage error, or a note that the error is a bug; return the exit status."""
+    """Print a usage error, or report any other error as a bug; return the exit status."""
     # Typer's usage errors have no common public class over its versions, but all have this.
     message = getattr(error, "format_message", None)
     if message is not None and type(error).__name__ == "NoArgsIsHelpError":

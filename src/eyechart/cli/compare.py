@@ -74,8 +74,8 @@ class CompareSettings:
     out: Annotated[
         Path | None,
         Option(
-            help="Also write leaderboard.csv, pairs.csv, rankings.json (several suites), and"
-            " published.csv and published-errors.csv (published results).",
+            help="Also write leaderboard.csv and pairs.csv; with several suites also rankings.json;"
+            " with published results also published.csv and published-errors.csv.",
             group="Output",
             metavar="FOLDER",
             path="folder",
@@ -109,8 +109,9 @@ def compare(settings: CompareSettings) -> None:
     """Rank the models of finished runs, with paired tests.
 
     Runs on the same test set are ranked together. With runs on ImageNet-C and VCR, rankings by
-    fixed and by continuous severities are compared; with runs on ImageNet-C and ImageNet-NOC,
-    rankings by both benchmarks. Published results are ranked together with runs on the same images.
+    fixed and by continuous severities are compared. With runs on ImageNet-C and ImageNet-NOC,
+    rankings by the two benchmarks are compared. Published results are ranked together with runs on
+    the same images.
     """
     from eyechart.cli.shared.console import wide_console
     from eyechart.results.published_rows import check_baseline, choose_published
@@ -141,10 +142,10 @@ def compare(settings: CompareSettings) -> None:
 def _print_runs(
     console: "Console", ranked: "Sequence[Standings]", settings: CompareSettings
 ) -> "tuple[dict[str, str], list[Rankings]]":
-    """Print the leaderboards and how rankings differ.
+    """Print the leaderboards and the differences between rankings.
 
-    Returns the contents of the files to write, by file name. If there are two benchmarks, also
-    returns the rankings by both.
+    Returns the contents of the files to write, by file name, and the rankings by two benchmarks,
+    which are an empty list if there is only one benchmark.
     """
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.ranking_comparison import (
@@ -176,7 +177,10 @@ def _print_published(
     tables: "Sequence[PublishedTable]",
     markdown: bool,
 ) -> dict[str, str]:
-    """Print published results, ranked with runs or separately; return file contents by name."""
+    """Print published results, ranked together with comparable runs; return files to write.
+
+    The files are returned as a mapping from file name to content.
+    """
     from eyechart.core.csv_table import csv_text
     from eyechart.reports.terminal.published_tables import (
         error_lines,
@@ -207,9 +211,7 @@ def _print_published(
         print(published_source(table))
         _print_note(table.note)
         if any(board.board.suite == table.suite for board in boards):
-            _print_note(
-                "not comparable with the runs (different images or baseline), so not ranked."
-            )
+            _print_note("these results are not ranked with the runs: images or baseline differ.")
         print()
     return {
         "published.csv": csv_text(published_lines(tables, together)),
@@ -254,8 +256,8 @@ def print_board(
     elif count:
         pairs = "1 pair" if count == 1 else f"{count} pairs"
         print(
-            "Ahead of: paired bootstrap tests over images, p < 0.05 after Holm correction for"
-            f" {pairs}."
+            "Ahead of: models with a significantly worse score (paired bootstrap tests over images,"
+            f" p < 0.05 after Holm correction for {pairs})."
         )
     print()
 
@@ -268,11 +270,11 @@ def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) ->
     if discrete.missing:
         extra = " (gaussian_blur is one of ImageNet-C's extras)"
         note = extra if "gaussian_blur" in discrete.missing else ""
-        print(f"Not in both: {', '.join(discrete.missing)}{note}.")
+        print(f"Corruptions in only one of the suites: {', '.join(discrete.missing)}{note}.")
     if not discrete.corruptions:
         return
     _print_rankings(console, discrete.corruptions, markdown)
-    print(f"Fraction of 39 bins of Δv with at least {discrete.min_per_bin} samples:")
+    print(f"Fraction of the 39 Δv bins that have at least {discrete.min_per_bin} samples:")
     console.print(coverage_table(discrete, markdown))
 
 
@@ -284,8 +286,8 @@ def _print_rankings(console: "Console", rankings: "Sequence[Rankings]", markdown
     lines = swap_lines(rankings)
     count = sum(len(ranking.swaps) for ranking in rankings)
     too_few = next((ranking.verdict for ranking in rankings if ranking.verdict), "")
-    sure = too_few or f"{len(lines)} of them significant in both"
-    print(f"Pairs of models in opposite orders: {count}; {sure}.")
+    sure = too_few or f"{len(lines)} of them are significant in both rankings"
+    print(f"Pairs of models that the two rankings order differently: {count}; {sure}.")
     for line in lines:
         print(f"  {line}")
     print()

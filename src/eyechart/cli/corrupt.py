@@ -26,7 +26,7 @@ LAYOUT_INSTEAD = {
     "--severity": "all five severities are written",
     "--set": "the published strengths are written",
     "--variant": "the published corruptions are written",
-    "--overwrite": "delete the files to regenerate",
+    "--overwrite": "delete the files to regenerate them",
 }
 """Options that apply to a single corruption only, with the reason why --layout rejects them."""
 
@@ -48,15 +48,15 @@ class CorruptSettings:
     stimulus: Annotated[
         str | None,
         Option(
-            help="Resize images first: 224 or another side, WIDTHxHEIGHT, or native (default; 224"
-            " for --layout imagenet-c).",
+            help="Resize images first: a side in px such as 224, WIDTHxHEIGHT, or native (original"
+            " size); default: native, or 224 with --layout imagenet-c.",
             group="Data",
         ),
     ] = None
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Name such as fog, vcr/frost or noc/rain; repeatable with --layout.",
+            help="Corruption, such as fog, vcr/frost or noc/rain; repeatable with --layout.",
             group="Corruptions",
             flags=("--corruption", "-c"),
         ),
@@ -72,7 +72,7 @@ class CorruptSettings:
     assignments: Annotated[
         tuple[str, ...],
         Option(
-            help="Set a parameter; repeatable.",
+            help="Set a parameter of the corruption; repeatable.",
             group="Corruptions",
             flags=("--set",),
             metavar="NAME=VALUE",
@@ -114,7 +114,10 @@ class CorruptSettings:
     ] = None
     format: Annotated[
         str | None,
-        Option(help="Format: png or jpeg; png unless --layout is imagenet-c.", group="Output"),
+        Option(
+            help="File format: png or jpeg; default: png, or jpeg with --layout imagenet-c.",
+            group="Output",
+        ),
     ] = None
     jpeg_quality: Annotated[
         int | None,
@@ -212,7 +215,7 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     names, out, overwrite = options.corruptions, options.out, options.overwrite
     if len(names) != 1:
         raise UsageError(
-            f"Give one --corruption, got {len(names)}; several are written with --layout."
+            f"Give one --corruption, got {len(names)}; to write several, add --layout."
         )
     settings = check_settings(replace(settings, corruption=names[0]))
     images, left_out = search(options.images, out)
@@ -257,7 +260,7 @@ def _write_arrays(images: Sequence[Path], parts: "Sequence[Settings]", out: Path
 
     if len(images) != 1:
         raise UsageError(
-            f"--layout cifar-c takes one folder, list or .npy file, got {len(images)}."
+            f"--layout cifar-c takes one folder, image list or .npy file, got {len(images)}."
         )
     try:
         with ProgressBars() as bars:

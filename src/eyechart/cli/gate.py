@@ -50,8 +50,8 @@ class GateFiles:
     evidence: Annotated[
         Path | None,
         Option(
-            help="Write the evidence: claims, conditions, data, method, results and limits on one"
-            " HTML page.",
+            help="Write an HTML page with the evidence: claims, conditions, data, method, results"
+            " and limits.",
             group="Output",
             metavar="FILE.html",
             path="folder or file",
@@ -73,7 +73,7 @@ class GateFiles:
 )
 @derived_options
 def gate(settings: GateSettings, files: GateFiles) -> None:
-    """Pass or fail a model by rules: floors, and non-inferiority to an old model.
+    """Pass or fail a model by rules: minimum scores, and non-inferiority to an old model.
 
     A rule passes if its lower confidence bound is above its limit, and fails if its upper bound is
     below it. The gate passes if every rule passes. Exit status: 0 pass, 1 fail or inconclusive.

@@ -19,7 +19,7 @@ app = CommandLine(help="List corruptions, suites, models or published results.")
 def corruptions(
     suite: Annotated[str | None, typer.Option(help="Suite name or YAML file.")] = None,
     family: Annotated[
-        str | None, typer.Option(help="Only this family or group: noise, blur, weather, …")
+        str | None, typer.Option(help="List only this family or group: noise, blur, weather, …")
     ] = None,
 ) -> None:
     """List corruptions; in a pipe, print only their names, one per line."""
@@ -60,7 +60,7 @@ def suites() -> None:
 )
 def models(
     study: Annotated[
-        str | None, typer.Option(help="Models that a published study compared: vcr.")
+        str | None, typer.Option(help="List the models that a published study compared: vcr.")
     ] = None,
 ) -> None:
     """List the built-in models and the prefixes of model libraries."""

@@ -58,7 +58,7 @@ class ReportSettings:
     images: Annotated[
         Path | None,
         Option(
-            help="With --serve: the images, if they were moved.",
+            help="With --serve: new location of the images, if they were moved.",
             group="Data",
             metavar="PATH",
             path="folder or file",

@@ -49,7 +49,7 @@ def make(
         ),
     ] = Path("testset.parquet"),
 ) -> None:
-    """Draw a test set: a manifest that gives the same images on every machine."""
+    """Draw a test set, and write it as a manifest that defines the same images on every machine."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
@@ -125,7 +125,7 @@ def describe(testset: Manifest) -> None:
 def coverage(
     testset: Manifest,
     min_per_bin: Annotated[
-        int, typer.Option(help="Minimum count for a bin to be covered.", min=1)
+        int, typer.Option(help="Minimum number of samples for a bin to count as covered.", min=1)
     ] = MIN_PER_BIN,
 ) -> None:
     """Print how much of the range of visual change each corruption covers."""
@@ -198,7 +198,7 @@ class RenderSettings:
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Only this corruption; repeatable.",
+            help="Render only this corruption; repeatable.",
             group="Corruptions",
             flags=("--corruption",),
         ),

@@ -205,10 +205,10 @@ def _print(rows: "list[Row]") -> None:
     for scales in used:
         # values with different numbers of scales are not comparable
         changes = [row.delta_v for row in rows if row.measurable and row.scales == scales]
-        _print_summary(changes, f" of {scales} scales" if len(used) > 1 else "")
+        _print_summary(changes, f" measured at {scales} scales" if len(used) > 1 else "")
     lacking = sum(not row.measurable for row in rows)
     if lacking:
-        print(f"{_count(lacking)} with too little contrast for Δv, not included in the summary.")
+        print(f"{_count(lacking)} left out of the summary: too little contrast for Δv.")
 
 
 def _print_summary(values: list[float], of_scales: str) -> None:

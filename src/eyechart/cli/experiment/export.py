@@ -23,7 +23,8 @@ def export(
         ),
     ] = None,
     rules: Annotated[
-        int | None, typer.Option(help="Version of the quality rules; the study's if omitted.")
+        int | None,
+        typer.Option(help="Version of the quality rules; the version set in the study if omitted."),
     ] = None,
     include_excluded: Annotated[
         bool, typer.Option("--include-excluded", help="Keep responses of excluded sessions.")
@@ -38,7 +39,7 @@ def export(
     done = write(folder, out, rules, include_excluded)
     noun = "participant" if done.n_participants == 1 else "participants"
     print(
-        f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses included, from"
+        f"{done.out}: {done.counted:,} of {done.n_responses:,} main responses are included, from"
         f" {done.n_participants:,} {noun}."
     )
     if done.reused:
@@ -47,7 +48,9 @@ def export(
         how = "are included as requested" if include_excluded else "are excluded"
         print(f"  {done.excluded:,} sessions violate a rule and {how}: see exclusions.csv.")
     if done.left_out:
-        print(f"  {done.left_out:,} trials are excluded: see trial_left_out in trials.csv.")
+        print(
+            f"  {done.left_out:,} trials are excluded: see the column trial_left_out in trials.csv."
+        )
     if not done.counted:
         print("  No responses are included yet, so there is no human reference.")
     elif folder.config.kind == "same-different":

@@ -39,7 +39,7 @@ class ServerSettings:
     ] = 8000
     url: Annotated[
         str | None,
-        Option(help="Public address, such as https://lab.example.org.", group=GROUP),
+        Option(help="Public address of the server, such as https://lab.example.org.", group=GROUP),
     ] = None
     behind_proxy: Annotated[
         bool, Option(help="Trust the client address that a local proxy sends.", group=GROUP)
@@ -128,7 +128,7 @@ def withdraw(
 
     with connect_study(open_study(study)) as opened:
         count = delete(opened.database, opened.secret, participant)
-    print(f"Deleted {participant} with {count} responses. Repeat earlier exports.")
+    print(f"Deleted {participant} and {count} responses. Export the study again to update files.")
 
 
 @examples(

@@ -55,7 +55,7 @@ def simulate(
     settings: SimulationSettings,
     curve: Annotated[Psychometric, Only("middle", "width", "lapse")],
 ) -> None:
-    """Simulate participants with a known curve, in a copy of a study."""
+    """Simulate participants with a known psychometric curve in a copy of a study."""
     need_experiment()
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.experiment.simulate.robots import kinds_of

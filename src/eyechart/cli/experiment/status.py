@@ -93,7 +93,8 @@ def _head(state: "StudyStatus") -> list[str]:
         lines.append(f"Excluded individual trials: {state.left_out:,}.")
     if state.clean is not None:
         lines.append(
-            f"Accuracy on clean images: {_rate(state.clean)}. Rates with 95 % confidence intervals."
+            f"Accuracy on clean images: {_rate(state.clean)}."
+            " Every rate is followed by its 95 % confidence interval."
         )
     return lines
 

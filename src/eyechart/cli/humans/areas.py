@@ -58,7 +58,7 @@ def areas(
     print(
         f"area: area under the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %:"
         " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
-        " possible area, for any curve in the ranges without responses."
+        " possible area, because the curve is unknown where there are no responses."
     )
 
 

@@ -31,4 +31,4 @@ def place_conditions(
     for name, placement in placements.items():
         middles = (f"{changes[len(LEVELS) // 2]:.2f}" for changes in placement.quantiles.values())
         print(f"{name}: median Δv {', '.join(middles)}")
-    print(f"{out}: quantiles over {count} {'image' if count == 1 else 'images'}.")
+    print(f"{out}: quantiles of Δv over {count} {'image' if count == 1 else 'images'}.")

@@ -70,7 +70,9 @@ def plot(
     fit = make_fit(curves)
     similar = find_classes(humans.similar_names)
     chosen = replace(find_reference(reference, humans.clean_responses), similar=similar)
-    caption = f"Human curves of {chosen.name} over visual change; bands: {percent:g} %."
+    caption = (
+        f"Human curves of {chosen.name} against visual change, with {percent:g} % confidence bands."
+    )
     metric = "consistency" if consistency else "accuracy"
     drawn = chosen.experiments
     if by_class:
@@ -79,4 +81,4 @@ def plot(
     else:
         make = partial(draw_reference, chosen, percent / 100, fit)
     write_figure(make, out, caption)
-    print(f"{out}: {', '.join(drawn)} of {chosen.name}.")
+    print(f"{out}: curves of {', '.join(drawn)} from {chosen.name}.")

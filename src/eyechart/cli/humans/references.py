@@ -119,8 +119,8 @@ def _line(reference: "Reference", experiment: str) -> str:
     seen = responses.delta_v[~np.isnan(responses.delta_v)]
     if not seen.size:
         return (
-            f"{experiment}: {reference.size_in_words(experiment)}, no Δv: no curves, only error"
-            " consistency κ"
+            f"{experiment}: {reference.size_in_words(experiment)}, no Δv, so there are no"
+            " curves, only error consistency κ"
         )
     where = f"Δv {seen.min():.2f} to {seen.max():.2f}"
     known = [
@@ -140,7 +140,7 @@ def _line(reference: "Reference", experiment: str) -> str:
 
 
 def _matched(reference: "Reference", experiment: str) -> str:
-    """Return text: the corruptions for which an experiment is a direct or transferred reference."""
+    """Return text on which corruptions an experiment is a direct or transferred reference for."""
     from eyechart.humans.transfer import direct_names
     from eyechart.suites.suite import all_entries
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 CAUTION = (
     "Caution: the published rule calls two curves different if their 83 % intervals are disjoint"
     " anywhere. It is applied point by point without correction, so equal curves are often"
-    " called different: 14 of 40 simulated pairs of 1,500 responses, where the simultaneous test"
-    " called 2. Intervals that just touch mean p = 0.05 only for equal standard errors (0.066 if"
-    " one is twice the other, 0.106 at five times)."
+    " called different: in a simulation with 1,500 responses to each corruption, 14 of 40 pairs of"
+    " equal curves, and only 2 by the simultaneous test. Intervals that just touch mean p = 0.05"
+    " only for equal standard errors (0.066 if one is twice the other, 0.106 if it is five times"
+    " the other)."
 )
 
 
@@ -42,7 +43,10 @@ def similar(
         str | None,
         typer.Argument(metavar="[A]", help="A corruption or experiment in the reference."),
     ] = None,
-    b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one.")] = None,
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="A second corruption or experiment to compare it with."),
+    ] = None,
     *,
     humans: HumanSettings,
     all_pairs: Annotated[
@@ -59,13 +63,14 @@ def similar(
     rule: Annotated[
         str | None,
         typer.Option(
-            help="How to find classes of curves: simultaneous (test, the default) or published."
+            help="Rule for similar curves: simultaneous (simultaneous test, the default) or"
+            " published (83 % intervals)."
         ),
     ] = None,
     margin: Annotated[
         float | None,
         typer.Option(
-            help="Maximum difference (upper confidence limit) of similar curves; 0.2 if omitted.",
+            help="Maximum difference of similar curves (upper confidence limit); 0.2 if omitted.",
             min=0,
             max=1,
         ),
@@ -201,15 +206,16 @@ def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") ->
     wide_console().print(_judgements_table(chosen))
     if len(chosen) == 1:
         _print_one(chosen[0])
-    over = f" and corrected over {len(results)} pairs (Holm)" if len(results) > 1 else ""
+    over = f", corrected over {len(results)} pairs (Holm)" if len(results) > 1 else ""
     print(
-        f"p: two-sided against one half{over}. pooled: binomial test, as if responses were"
-        " independent; participants: sign-flip test of each participant's correct minus incorrect"
-        " responses."
+        f"p: two-sided test of the accuracy against one half{over}. pooled: binomial test, as if"
+        " responses were independent; participants: sign-flip test of each participant's"
+        " correct minus incorrect responses."
     )
     print(
         "Verdicts use the test over participants. told apart: p < 0.05; not told apart: the upper"
-        f" 95 % limit over participants is below {ALIKE:g}; hardly: both; undecided: neither."
+        f" 95 % limit of the accuracy, over participants, is below {ALIKE:g}; hardly told apart:"
+        " both conditions hold; undecided: neither condition holds."
     )
     if any(result.n_missing for result in chosen):
         count = sum(result.n_missing for result in chosen)
@@ -225,8 +231,8 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
     print(
         "published rule: whether the 83 % intervals of the human curves overlap wherever both were"
         f" observed. p: simultaneous bootstrap test of the largest difference along Δv{over}."
-        " different: p (Holm) < 0.05; similar: otherwise, and the largest difference is at most"
-        f" {margin:g} (upper 95 % limit); undecided: neither, more responses are needed."
+        " different: p (Holm) < 0.05; similar: not different, and the largest difference is at"
+        f" most {margin:g} (upper 95 % limit); undecided: neither, so more responses are needed."
     )
     if any(pair.published_rule == APART for pair in pairs):
         print(CAUTION)

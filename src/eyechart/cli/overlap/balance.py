@@ -57,11 +57,13 @@ class BalanceSettings:
         ),
     ] = ()
     baseline: BaselineName = None
-    relative: Annotated[bool, Option(help="Draw relative errors.", group="Output")] = False
+    relative: Annotated[
+        bool, Option(help="Draw relative errors (relative CE).", group="Output")
+    ] = False
     out: Annotated[
         Path | None,
         Option(
-            help="Write all corruption errors.",
+            help="Write a table of all corruption errors.",
             group="Output",
             metavar="FILE.csv",
             path="folder or file",
@@ -70,7 +72,7 @@ class BalanceSettings:
     figure: Annotated[
         Path | None,
         Option(
-            help="Draw the means, as .png, .svg or .pdf.",
+            help="Draw the mean corruption errors, as .png, .svg or .pdf.",
             group="Output",
             metavar="FILE",
             path="folder or file",

@@ -74,7 +74,7 @@ class CalibrationSource(LoadingSettings):
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Only this corruption; repeatable.",
+            help="Calibrate only this corruption; repeatable.",
             group="Corruptions",
             flags=("--corruption",),
         ),
@@ -209,7 +209,7 @@ def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
     from eyechart.cli.shared.console import wide_console
 
     print(f"{summary}, with R and its 95 % confidence interval:")
-    table = Table("Corruption", "Mild end", "R", "Strong end", "R", "Note")
+    table = Table("Corruption", "Mildest strength", "R", "Strongest strength", "R", "Note")
     for corruption in calibrated:
         ends = (*_cells(corruption.lower), *_cells(corruption.upper))
         table.add_row(corruption.name, *ends, corruption.note)

@@ -31,7 +31,14 @@ def compare(
             help="Overlap matrix (.csv), accuracy table (.csv), or study folder.",
         ),
     ],
-    two: Annotated[Path, typer.Argument(metavar="TWO", parser=folder_or_file, help="Another one.")],
+    two: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TWO",
+            parser=folder_or_file,
+            help="A second matrix, table or study folder to compare it with.",
+        ),
+    ],
     threshold: Annotated[
         list[float] | None,
         typer.Option(
@@ -43,7 +50,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="SUITE",
-            help="Only corruptions of this suite; repeatable.",
+            help="Compare only corruptions of this suite; repeatable.",
             rich_help_panel="Corruptions",
         ),
     ] = None,
@@ -61,7 +68,7 @@ def compare(
         f"{comparison.pairs:,} pairs among {len(comparison.corruptions)} corruptions: rank"
         f" correlation {comparison.rank:.3f} (95 % interval {low:.3f} to {high:.3f}, over"
         f" corruptions), linear {comparison.linear:.3f}, mean difference"
-        f" {comparison.difference:.3f}; overlaps in the second are"
+        f" {comparison.difference:.3f}; overlaps in the second matrix are"
         f" {abs(comparison.shift):.3f} {'higher' if comparison.shift >= 0 else 'lower'} on average."
     )
     first, second = first.only(comparison.corruptions), second.only(comparison.corruptions)
@@ -79,17 +86,17 @@ def _print_selected(one: "OverlapMatrix", two: "OverlapMatrix", threshold: float
         try:
             sets.append(set(select_non_overlapping(matrix, threshold).members))
         except UsageError as error:
-            print(f"At {threshold:g}: {error}")
+            print(f"At threshold {threshold:g}: {error}")
             return
     both = sorted(sets[0] & sets[1])
     print(
-        f"At {threshold:g}: {len(sets[0])} and {len(sets[1])} are selected, {len(both)} by both"
-        f" ({', '.join(both) or 'none'})."
+        f"At threshold {threshold:g}: {len(sets[0])} corruptions are selected from the first matrix"
+        f" and {len(sets[1])} from the second, {len(both)} from both ({', '.join(both) or 'none'})."
     )
 
 
 def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatrix":
-    """Return the part of the matrix whose corruptions are in any of the suites."""
+    """Return the matrix, restricted to corruptions that are in any of the suites."""
     from eyechart.suites.suite import load_suite
 
     if not suites:

@@ -150,14 +150,14 @@ def _measured_coverage(
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """The accuracies, the bootstrap errors (if there are any), and the baseline."""
+    """The accuracies, the bootstrap errors (None without individual predictions), the baseline."""
 
     table: "AccuracyTable"
     drawn: "StudyErrors | None"
     baseline: str | None
 
     def direct_tests(self, by: str, of: "Benchmark") -> "tuple[list[Direct], list[str]]":
-        """Return the tests of the model trained on a whole benchmark, and why some are missing."""
+        """Return the tests of the model trained on all of `by`, and reasons for missing tests."""
         from eyechart.overlap.benchmark_coverage import direct_test
         from eyechart.overlap.error_intervals import direct_intervals
 
@@ -190,7 +190,7 @@ def _print_coverage(by: str, of: str, covered: "BenchmarkCoverage") -> None:
     )
     sentence += f" {covered.min_overlap:g} with a corruption of {by}"
     if covered.uncovered:
-        sentence += f"; not {', '.join(covered.uncovered)}"
+        sentence += f"; not covered: {', '.join(covered.uncovered)}"
     if covered.undetermined:
         sentence += f"; undetermined: {', '.join(covered.undetermined)}"
     print(f"{sentence}.")
@@ -206,5 +206,8 @@ def _print_direct(
     print(f"{form} on {of} in percent, baseline {test.baseline.name}")
     print_table(direct_table(test, intervals), last_apart=True)
     by = test.trained_on.removeprefix(ALL)
-    sentence = f"Trained on all of {by}: more robust to {len(test.helped)} of {len(test.errors)}"
-    print(sentence + (f"; not to {', '.join(test.not_helped)}." if test.not_helped else "."))
+    sentence = (
+        f"Training on all of {by} improves robustness to {len(test.helped)} of"
+        f" {len(test.errors)} corruptions"
+    )
+    print(sentence + (f", not to {', '.join(test.not_helped)}." if test.not_helped else "."))

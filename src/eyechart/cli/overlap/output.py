@@ -35,14 +35,14 @@ Latex = Annotated[
 BaselineName = Annotated[
     str | None,
     Option(
-        help=f"Baseline of CE: standard (the table's model), or {ALEXNET} (published errors on"
-        f" ImageNet's validation set; {NOC_ALEXNET} for ImageNet-NOC).",
+        help=f"Baseline of CE: standard (the standard model in the table), or {ALEXNET} (published"
+        f" errors on ImageNet's validation set; {NOC_ALEXNET} for ImageNet-NOC).",
         group="Curves and statistics",
     ),
 ]
 
 OURS = (",", "one,two,", "benchmark,form,")
-"""First characters of the tables that the overlap commands write."""
+"""The characters with which the CSV files written by the overlap commands begin."""
 
 
 def print_table(

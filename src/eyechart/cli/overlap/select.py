@@ -128,7 +128,7 @@ def select(
     """Select the largest set of corruptions that do not overlap.
 
     The search is exact, and equally good sets are printed too. --figure draws the heat map with
-    the selection marked, or with --all the size for every threshold.
+    the selection marked or, with --all, the size of the selection for every threshold.
     """
     settings.check()
     from eyechart.overlap.accuracy_table import count_classes
@@ -148,7 +148,9 @@ def select(
         _print_selection(selection)
     print_notes(matrix.notes)
     if suites and not settings.suites and not _has_suite(source):
-        print_notes(["Published strengths are written: give --suite if others were used."])
+        print_notes(
+            ["The suite has the published strengths: give --suite if you used other strengths."]
+        )
     if selection is not None and out is not None:
         _write_benchmark(selection, suites, out, source)
     if selection is not None and marked is not None:
@@ -191,7 +193,7 @@ def _has_suite(matrix: Path) -> bool:
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
-    """Return the suites that define the corruptions: given, from the study, or published ones."""
+    """Return the suites that define the corruptions: --suite, the study's, or all published."""
     from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite

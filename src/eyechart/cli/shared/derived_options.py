@@ -24,8 +24,8 @@ CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotatio
 class Only:
     """The fields of a record for which a command has options.
 
-    `usual` is a record with different defaults, also for fields without an option. Example:
-    `Annotated[Recipe, Only("batch_size", "epochs", usual=RETRAINING)]`.
+    `usual` is a record that replaces the defaults, including those of fields without an option.
+    Example: `Annotated[Recipe, Only("batch_size", "epochs", usual=RETRAINING)]`.
     """
 
     def __init__(self, *names: str, usual: object = None) -> None:

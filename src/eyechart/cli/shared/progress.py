@@ -14,7 +14,7 @@ INTERVAL_S = 10.0
 
 
 class ProgressBars:
-    """One progress bar after the other, for tasks that have several parts."""
+    """Successive progress bars, one for each part of a task."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
@@ -38,7 +38,7 @@ class ProgressBars:
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Advance]:
-    """Yield a function that advances the bar and prints a message, if there is one.
+    """Yield a function that advances the bar and prints its message unless it is empty.
 
     If standard error is not a terminal, a line is printed every `INTERVAL_S` instead.
     """
@@ -113,7 +113,7 @@ class ProgressLines:
             _print_line(f"{self._title}: {self._counts()}, finished after {seconds}")
 
     def advance(self, n_done: int, message: str) -> None:
-        """Count steps, and print a message, if there is one."""
+        """Count steps, and print the message unless it is empty."""
         with self._lock:
             self._n_done += n_done
             self._latest = time.monotonic()
@@ -124,7 +124,7 @@ class ProgressLines:
             _print_line(message)
 
     def line(self) -> str:
-        """Return the number of finished steps, with the rate and the time left once known."""
+        """Return the number of finished steps, with rate and time left once they are known."""
         with self._lock:
             text = f"{self._title}: {self._counts()}"
             start, n_before = self._first or (self._latest, self._n_done)

@@ -140,7 +140,7 @@ def _subclass_folds(
 
 
 def _usual_stimulus(images: Path, is_published: bool = False) -> str:
-    """Return how images are resized by default: icons of ICONS-50 as its authors resize them."""
+    """Return the default stimulus: the published size for ICONS-50, otherwise "native"."""
     from eyechart.structure.icons.icons50 import is_icons50
 
     return PUBLISHED_STIMULUS if is_published or is_icons50(images) else "native"
@@ -187,7 +187,7 @@ def _run(
 
 
 def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
-    """Return how many images, classes and styles or subclasses there are, and their size."""
+    """Return a sentence on the number and size of images, and on their classes and subclasses."""
     n_kinds = len(set(kinds.names(kind)))
     noun = "styles" if kind == "style" else "subclasses"
     classes = len(kinds.data.class_names)
@@ -238,8 +238,8 @@ def show_results(results: "HoldoutResults") -> None:
     if copies:
         print(
             f"Removed from training as duplicates of test images: {copies:,}"
-            f" {plural(copies, 'image')} over {len(results.folds)}"
-            f" {plural(len(results.folds), 'training')}."
+            f" {plural(copies, 'image')} in {len(results.folds)}"
+            f" {plural(len(results.folds), 'training run')}."
         )
 
 

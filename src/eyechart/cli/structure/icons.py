@@ -39,7 +39,8 @@ def build(
     ] = None,
     size: Annotated[int, typer.Option(help="Width and height in px.")] = 32,
     style: Annotated[
-        list[str] | None, typer.Option(help="Only this style; repeatable; all eight if omitted.")
+        list[str] | None,
+        typer.Option(help="Draw only this style; repeatable; all eight if omitted."),
     ] = None,
 ) -> None:
     """Draw icons for the 50 classes of ICONS-50 in eight styles.
@@ -115,7 +116,7 @@ def _tell(built: "Built") -> None:
     print("Fewest icons by class: " + _counts(thin) + ".")
     if built.repeated:
         pairs = ", ".join(
-            f"{count} of {second} as of {first}"
+            f"{count} in {first} (not {second})"
             for (first, second), count in built.repeated.most_common()
         )
         print(f"Drawings shared by two styles, kept in one style only: {pairs}.")

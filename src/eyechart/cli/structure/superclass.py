@@ -167,9 +167,9 @@ def _show_superclasses(results: "SuperclassResults") -> None:
         console.print(by)
     trained, seen, unseen = results.n_images
     print(
-        f"Trained with {trained:,} images, tested with {seen:,} of {results.synsets[0]:,} seen"
-        f" synsets and {unseen:,} of {results.synsets[1]:,} unseen ones. In parentheses:"
-        " 95 % confidence intervals (bootstrap over synsets)."
+        f"Trained with {trained:,} images; tested with {seen:,} images of {results.synsets[0]:,}"
+        f" seen synsets and {unseen:,} images of {results.synsets[1]:,} unseen synsets. In"
+        " parentheses: 95 % confidence intervals (bootstrap over synsets)."
     )
     for note in results.notes:
         print(f"Note: {note}")

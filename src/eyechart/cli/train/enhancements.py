@@ -76,7 +76,7 @@ def enhancements(
     chosen = usual_enhancements(settings.larger, tuning, settings.widths, settings.weights)
     titles = [enhancement.title for enhancement in chosen]
     if len(set(titles)) < len(titles):
-        raise UsageError("Networks, widths and weights must be unique: give each once.")
+        raise UsageError("Each network, width and weight must be given only once.")
     test = replace(
         test, images=settings.images, suite=settings.suite, seed=recipe.seed, humans=None
     )
