@@ -37,7 +37,7 @@ def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_
     [
         ("50,000 images .* 970 images were given", {"names": ["a.JPEG"] * 970}),
         ("these have other names", {"names": ["a.JPEG"] * 50_000}),
-        ("these have others", {"labels_per_class": {"n0": 50_000}}),
+        ("these images have others", {"labels_per_class": {"n0": 50_000}}),
         ("other labels", {"labels_per_class": dict.fromkeys(range(1000), 49)}),
         ("at 224 px, but these images have 299 px", {"side": 299}),
         ("never saved as JPEG", {"published_files": False}),
@@ -85,7 +85,7 @@ def test_the_table_of_robustbench_holds_for_its_5000_images_and_no_others(valida
     assert holds("robustbench-alexnet", **own) == ""
     assert "RobustBench's 5,000" in holds("alexnet", **own)
     assert "50,000 images with other names" in holds("robustbench-alexnet", **validation_set)
-    assert "but these have others" in holds(
+    assert "but these images have others" in holds(
         "robustbench-alexnet", **{**own, "labels_per_class": {"cat": 5000}}
     )
     assert "never saved" in holds("robustbench-alexnet", **{**own, "published_files": False})

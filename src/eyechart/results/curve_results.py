@@ -121,7 +121,7 @@ class HumanComparison(Record):
     mrsi: Estimate
     """Model robustness superiority index: fraction of the model's area above the human curve."""
     scenario: str
-    """Who is ahead by a bootstrap test along both curves, or that the data are insufficient."""
+    """Who is ahead by a bootstrap test along both curves, or a note on insufficient data."""
     needed: str = ""
     """What would decide an inconclusive comparison, such as a number of images; "" if decided."""
     lead_limits: Ends

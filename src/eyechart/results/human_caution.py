@@ -15,8 +15,8 @@ from eyechart.scores.registry import SCORES
 
 TABLE = "vcr-table3"
 WHO = (
-    "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, grayscale images,"
-    " different images)"
+    "The packaged human reference (geirhos: 5 or 6 observers in a laboratory, who saw other images,"
+    " in grayscale)"
 )
 MEANING = "HMRI and MRSI relative to those participants would usually be lower"
 

@@ -78,7 +78,7 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
     classes: set[object] = set(labels_per_class)
     per_class = N_IMAGES // N_CLASSES
     if classes not in (set(wordnet_ids()), set(range(N_CLASSES))):
-        return f"{condition} with its {N_CLASSES:,} classes, but these have others"
+        return f"{condition} with its {N_CLASSES:,} classes, but these images have others"
     if any(count != per_class for count in labels_per_class.values()):
         return f"{condition} with {per_class} images in each class, but these have other labels"
     return ""
@@ -91,7 +91,7 @@ def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
     classes: set[object] = set(labels_per_class)
     # The 5,000 images need not contain every class.
     if not (classes <= set(wordnet_ids()) or classes <= set(range(N_CLASSES))):
-        return f"{condition} with ImageNet's {N_CLASSES:,} classes, but these have others"
+        return f"{condition} with ImageNet's {N_CLASSES:,} classes, but these images have others"
     return ""
 
 
@@ -138,7 +138,9 @@ def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> st
     if suite not in table.suites:
         return f"for {' and '.join(table.suites)}, but these are corruptions of {suite}"
     unknown = [name for name in corruptions if name not in table.errors]
-    return f"for {len(table.errors)} corruptions, but '{unknown[0]}' is not one" if unknown else ""
+    if not unknown:
+        return ""
+    return f"for {len(table.errors)} corruptions, but '{unknown[0]}' is not one of them"
 
 
 def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> str:

@@ -197,7 +197,7 @@ class SpaceResults(Scored):
     left_out: int
     """Number of images without a label in this space."""
     verdict: str
-    """A note on insufficient data, or ""."""
+    """A note on insufficient data; "" if the data suffice."""
     clean_accuracy: Estimate | None
     """Accuracy on clean images; null without labels or clean images."""
     means: Mapping[str, Estimate]
@@ -219,7 +219,7 @@ class SpaceResults(Scored):
         return {name: estimate for name, estimate in values.items() if estimate is not None}
 
     def find(self, corruption: str) -> str:
-        """Return the full name of a corruption; `fog` means vcr/fog if that is the only fog."""
+        """Return the full name of a corruption; `fog` means vcr/fog if it is the only match."""
         if corruption in self.corruptions:
             return corruption
         # A bare name is accepted only if it is unambiguous.

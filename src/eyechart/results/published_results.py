@@ -116,7 +116,7 @@ def published_tables() -> tuple[PublishedTable, ...]:
 
 
 def find_published(name: str) -> tuple[PublishedTable, ...]:
-    """Return the published tables of a suite ("imagenet-c"), or the table with this name."""
+    """Return the published tables of a suite ("imagenet-c"), or one table by its name."""
     tables = tuple(table for table in published_tables() if name in (table.suite, table.name))
     if not tables:
         known = {key for table in published_tables() for key in (table.suite, table.name)}
@@ -215,7 +215,7 @@ def _of_accuracies(
         if missing:
             raise UsageError(
                 f"mCE on {table.suites[0]} needs all {len(table.corruptions)} corruptions, but "
-                f"{model} has no {missing[0]}: add its rows."
+                f"{model} has no rows for {missing[0]}: add them."
             )
         # Extra corruptions of a suite do not enter its mean.
         errors = {name: errors[name] for name in table.corruptions}

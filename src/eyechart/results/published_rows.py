@@ -64,7 +64,7 @@ def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[Publi
 
 
 def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
-    """Raise a UsageError if the runs were evaluated with another baseline."""
+    """Raise a UsageError if the runs were evaluated with a different baseline."""
     for board in boards:
         if baseline is None or board.baseline == baseline:
             continue

@@ -36,7 +36,7 @@ class Rankings:
         scores: Scores by ranking method and model.
         ranks: Ranking by method.
         swaps: Pairs of models that two methods rank in opposite order.
-        verdict: "" or a note on insufficient data.
+        verdict: A note on insufficient data; "" if the data suffice.
     """
 
     subject: str
@@ -75,7 +75,7 @@ class Discrete:
         coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the
             fraction of 39 bins with at least `min_per_bin` images.
         min_per_bin: Minimum count per bin, as text.
-        note: "" or a note that the images differ.
+        note: A note if the images differ; "" if they are the same.
     """
 
     models: tuple[str, ...]
@@ -158,7 +158,7 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
 
 
 def images_note(boards: Sequence[Board]) -> str:
-    """Return a note if boards use different images, which alone can change a ranking; else ""."""
+    """Return a note if tests use different images, which alone can change a ranking; else ""."""
     first = boards[0].runs[0].names
     for board in boards[1:]:
         other = board.runs[0].names

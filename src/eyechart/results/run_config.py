@@ -102,7 +102,7 @@ class RunConfig(Plan, ComparisonSettings):
     corruptions: tuple[str, ...] = field()
     """The corruptions of the test."""
     strengths: str
-    """Digest of how the suite defines the corruptions."""
+    """Digest of the suite's definitions of the corruptions."""
     images: str
     """Digest of the images with their names and labels."""
     models: Mapping[str, str]
@@ -127,7 +127,7 @@ class RunConfig(Plan, ComparisonSettings):
 
     @property
     def plan(self) -> Plan:
-        """The plan of what was sampled."""
+        """The settings that determine which samples were drawn."""
         return Plan(**{option.name: getattr(self, option.name) for option in fields(Plan)})
 
     def written(self) -> dict[str, Any]:
@@ -137,6 +137,6 @@ class RunConfig(Plan, ComparisonSettings):
 
 
 WrittenConfig = Annotated[RunConfig, _WRITER]
-"""Settings of a run, as a field of a file."""
+"""Type of a field with the settings of a run in a file."""
 
 _ADAPTER: TypeAdapter[RunConfig] = TypeAdapter(WrittenConfig)

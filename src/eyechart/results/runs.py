@@ -1,4 +1,4 @@
-"""Read finished runs, and combine runs of the same test into a board of models."""
+"""Read finished runs, and combine runs of the same test into a leaderboard."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -84,7 +84,7 @@ class Run:
         return max((model.spaces[space].n_images for model in self._in(space)), default=0)
 
     def verdict(self, space: str) -> str:
-        """Return a note on insufficient data in a label space, or ""."""
+        """Return a note on insufficient data in a label space; "" if the data suffice."""
         return next((model.spaces[space].verdict for model in self._in(space)), "")
 
     def _in(self, space: str) -> list[ModelResults]:
@@ -160,7 +160,7 @@ class Board:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Corruptions over which means are taken: the suite's own if the whole suite was tested."""
+        """Corruptions over which means are taken, as recorded in the settings of the runs."""
         return self.runs[0].config.means_over
 
     def marked(self, model: str) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class Board:
         return self.runs[0].n_images(space)
 
     def verdict(self, space: str) -> str:
-        """Return a note on insufficient data in a label space, or ""."""
+        """Return a note on insufficient data in a label space; "" if the data suffice."""
         return self.runs[0].verdict(space)
 
     @cached_property

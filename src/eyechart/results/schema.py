@@ -38,16 +38,16 @@ class DamagedImage(Record):
     """An image that was left out."""
 
     name: str
-    """Its file name."""
+    """File name of the image."""
     why: str
-    """The reason."""
+    """Why the image was left out."""
 
 
 class ImagesUsed(Record):
     """The images of the run."""
 
     source: str
-    """Data source."""
+    """Where the images come from."""
     digest: str
     """SHA-256 over all images."""
     n_images: int
@@ -55,7 +55,7 @@ class ImagesUsed(Record):
     used: int
     """Number of images in the test set."""
     stimulus: str
-    """How they were resized and cropped."""
+    """How the images were resized and cropped."""
     damaged: tuple[DamagedImage, ...]
     """Images that were left out."""
     digests: Mapping[str, str]
@@ -91,7 +91,7 @@ class PairedComparison(Record):
     second: str
     """The second model."""
     difference: Difference
-    """How the first differs from the second."""
+    """How the first model differs from the second."""
     intervals_overlap: bool
     """Whether the 83 % intervals of the areas overlap (the published rule)."""
 
@@ -117,11 +117,11 @@ class HumanExperiment(Record):
     name: str
     """Name of the experiment."""
     title: str
-    """Its title."""
+    """Title of the experiment."""
     kind: str
     """The class of visually similar corruptions; "" for none."""
     members: tuple[str, ...]
-    """Bare names of the corruptions that the responses are used for."""
+    """Names, without suite, of the corruptions that the responses are used for."""
     size: str
     """Number of humans and responses, in words."""
     accuracy: HumanCurve | None
@@ -200,13 +200,13 @@ class Results(Record):
     provenance: RunProvenance
     """Versions, device, command and date."""
     images: ImagesUsed
-    """The images."""
+    """The images that the models were tested on."""
     warnings: tuple[str, ...]
     """Notes on the interpretation of the scores, one sentence each."""
     coverage: Mapping[str, CorruptionCoverage]
     """Coverage of visual change by corruption."""
     models: tuple[ModelResults, ...]
-    """The models."""
+    """The results of each model."""
     paired: tuple[PairedComparison, ...]
     """Differences between the curves of two models."""
     agreements: tuple[ErrorAgreement, ...] = ()
@@ -249,7 +249,7 @@ class Results(Record):
         return write_results(self, folder)
 
     def plot(self, *corruptions: str, space: str | None = None) -> "Figure":
-        """Return a matplotlib figure: accuracy and consistency over Δv, with human curves if any.
+        """Return a matplotlib figure: accuracy and consistency over Δv, and any human curves.
 
         Args:
             corruptions: Corruptions to draw, one panel each; all if none is named.
@@ -327,7 +327,7 @@ def check_results(results: object) -> None:
 
 
 class _Version(Record, extra="ignore"):
-    """Version of a file, which is read before the rest."""
+    """Version of a results file, which is read before the other fields."""
 
     schema_version: int = Field(alias="schema")
 
@@ -344,7 +344,7 @@ def read_results(folder: Path) -> Results:
         raise UsageError(f"Give the folder of a run, {folder.parent}, not the file {folder.name}.")
     if not path.is_file():
         raise UsageError(
-            f"{folder} has no finished run ({RESULTS_FILE} is missing): give the --out of a "
+            f"{folder} has no finished run ({RESULTS_FILE} is missing): give the --out folder of a "
             "completed eyechart evaluate."
         )
     try:

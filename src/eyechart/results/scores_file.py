@@ -41,7 +41,7 @@ bootstrap replicate of the images; all rows of a run use the same replicates.
 """
 
 Key = tuple[str, str, str, str]
-"""Model, label space, corruption, score."""
+"""Key of a score: model, label space, corruption and name of the score."""
 
 
 def scores_of(results: Results) -> Iterator[tuple[Key, Estimate]]:

@@ -1,4 +1,4 @@
-"""Rank the models of a board, with intervals for ranks and paired tests for all pairs."""
+"""Rank the models of a leaderboard, with intervals for ranks and paired tests for all pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NOTHING = "The models of {} cannot be ranked: no score is available for every co
 
 @dataclass(frozen=True)
 class Pair:
-    """Two models of a board: score of the first minus score of the second.
+    """Two models of a leaderboard: score of the first minus score of the second.
 
     `p_value` is from a paired bootstrap test; `corrected` is corrected for all pairs (Holm).
     """
@@ -35,16 +35,16 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """Models of a board ranked by one score in one label space.
+    """Models of a leaderboard, ranked by one score in one label space.
 
     Attributes:
-        board: The board whose models are ranked.
+        board: The models that are ranked, evaluated on the same test.
         space: Label space of the ranking.
         by: Score by which models are ranked.
         scores: Every overall score of each model.
         ranks: Ranks with intervals.
         pairs: Paired tests for all pairs of models.
-        verdict: "" or a note on insufficient data.
+        verdict: A note on insufficient data; "" if the data suffice.
         homes: Label space of each score.
     """
 
@@ -90,12 +90,12 @@ def check_rankable(name: str) -> None:
 
 
 def stand(board: Board, space: str | None = None, by: str | None = None) -> Standings:
-    """Return the ranked models of a board.
+    """Return the ranked models of a leaderboard.
 
     Args:
-        board: The board.
+        board: The models to rank, evaluated on the same test.
         space: Label space; the first common one by default.
-        by: Score to rank by. By default, or if the board lacks it, the usual score of its suite.
+        by: Score to rank by. By default, or if the models lack it, the usual score of the suite.
     """
     if by is not None:
         check_rankable(by)
