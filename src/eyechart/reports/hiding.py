@@ -43,7 +43,7 @@ CORRUPTIONS = ("corruptions", "means_over")
 """Settings whose values contain slashes but are not paths, such as vcr/gaussian_noise."""
 
 LOCAL = re.compile(r"~?[/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
-"""The beginning of a path on this machine; hf:org/model has none."""
+"""The beginning of a path on this machine; hf:org/model does not match."""
 
 # The lookbehind spares vcr/fog and 1/2 (a word before the slash), https:// (a colon or a slash) and
 # closing tags ("<").
@@ -61,7 +61,7 @@ Rewrite = Callable[[str], str]
 
 
 def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
-    """Return what to hide, without duplicates; a string may contain several names and commas.
+    """Return what to hide, without duplicates; a string may be a comma-separated list of names.
 
     Raises:
         UsageError: If a name is unknown.
@@ -164,7 +164,7 @@ def names_without_folders(names: Iterable[str]) -> dict[str, str]:
 
 
 def _without_folder(name: str) -> str:
-    """Return a name without its folder, if it is the path of a file or folder."""
+    """Return the last component of a name that is a path; other names are unchanged."""
     from eyechart.models.card import CARD_SUFFIXES
     from eyechart.models.defenses.registry import split_name
     from eyechart.models.find import FILES
@@ -235,7 +235,7 @@ def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
 
 
 def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
-    """Return a function that replaces a string if it has a replacement, or else names within it."""
+    """Return a function that replaces strings by `exact`, or else rewrites them as sentences."""
     return lambda text: exact[text] if text in exact else in_sentences(text)
 
 

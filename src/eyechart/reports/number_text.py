@@ -61,7 +61,7 @@ def with_unit(value: float, score: "Score") -> str:
 
 
 def percent_text(share: float, decimals: int = 0) -> str:
-    """Return a fraction that is not a score as a percentage: a confidence, an error on an axis."""
+    """Return a fraction as a percentage; for fractions that are not scores, such as confidence."""
     # "z": a small negative number that rounds to zero is shown without a minus sign.
     return f"{100 * share:z.{decimals}f} %"
 

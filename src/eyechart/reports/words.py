@@ -132,7 +132,7 @@ def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> s
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return "a, b and c".
+    """Return words as an enumeration, such as "a, b and c".
 
     Example:
         >>> listed(["fog", "snow", "frost"])

@@ -99,7 +99,7 @@ def describe_samples(
 
 
 def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption: str) -> Json:
-    """Return the curves s_a and s_p of the model and of humans, or why there are none."""
+    """Return the curves s_a and s_p of the model and of humans, and notes on missing curves."""
     results = spaces[space].corruptions.get(corruption)
     curves: Json = {}
     notes: list[str] = []
@@ -114,7 +114,7 @@ def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption:
         elif space == ENTRY16:
             notes.append(_why_no_humans(scored, PROPERTIES[letter]))
         elif ENTRY16 in spaces:
-            notes.append(f"the human curve is shown with {space_title(ENTRY16)}")
+            notes.append(f"the human curve is shown for {space_title(ENTRY16)} only")
     return {"notes": [note for note in dict.fromkeys(notes) if note], **curves}
 
 

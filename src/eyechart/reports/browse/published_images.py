@@ -52,13 +52,15 @@ class PublishedImages:
         if self.images is None or find_published(self.images) is not None:
             raise UsageError(
                 "The clean images of this run are not stored with the corrupted ones: start"
-                " again with --images PATH, the value of --clean in the run."
+                " again with --images PATH, where PATH is the value of --clean in the run."
             )
         if self.images.suffix == ".npy":
             array = open_images(self.images)
             pixels = array[int(name) : int(name) + 1]
             if not len(pixels) or hashlib.sha256(pixels[0].tobytes()).hexdigest() != digest:
-                raise UsageError(f"{self.images} has other clean images: {WHERE}.")
+                raise UsageError(
+                    f"{self.images} does not have the clean images of this run: {WHERE}."
+                )
             return checked(to_planes(pixels)[0], row)
         # Clean and corrupted files may differ in folder and suffix. Several files can share a stem;
         # the digest decides.

@@ -25,11 +25,11 @@ from eyechart.testsets.stimuli import CleanImages
 from eyechart.visual_change.registry import find_ruler
 
 CPU = torch.device("cpu")
-WHERE = "start again with --images PATH, their current location"
+WHERE = "start again with --images PATH, where PATH is their current location"
 
 
 class ImageMaker(Protocol):
-    """Regenerates the images of a run: uint8 (3, H, W), or a `UsageError` with the reason.
+    """Regenerates the images of a run as uint8 (3, H, W); failures raise a `UsageError`.
 
     Both methods take one row with the test set's columns; `clean` takes the row of the clean image.
     """

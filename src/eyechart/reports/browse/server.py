@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _reject
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing per request."""
+        """Do not log requests."""
 
     def _reply(self) -> Reply:
         if not self._is_for_us():

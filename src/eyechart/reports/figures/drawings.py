@@ -91,5 +91,5 @@ def safe_name(text: str) -> str:
 
 
 def suite_words(report: Report, part: Part) -> tuple[str, ...]:
-    """Return the words that distinguish the files of a report's suites, if it has several."""
+    """Return words that distinguish the files of a report's suites; none if it has one suite."""
     return (part.suite,) if len(report.parts) > 1 else ()

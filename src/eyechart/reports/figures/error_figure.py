@@ -1,4 +1,4 @@
-"""Figures of errors at fixed severities: mCE over clean error, CE by corruption, error by severity.
+"""Figures of errors at fixed severities: mCE against clean error, CE, error by severity.
 
 CE is also written as LaTeX tables, grouped as noise, blur, weather, digital.
 """
@@ -101,7 +101,7 @@ def plan_error_bars(report: Report) -> Planned:
 
 
 def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
-    """Return a plot of mCE (filled) and relative mCE (open) over clean error, in percent."""
+    """Return a plot of mCE (filled) and relative mCE (open) against clean error, in percent."""
     looks = looks_of(tuple(row.model for row in rows))
     figure = Figure(figsize=(COLUMN, 2.3))
     axes = figure.subplots()

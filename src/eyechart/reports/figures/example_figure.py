@@ -1,4 +1,4 @@
-"""Example images by visual change with each model's predictions; its first failure is framed."""
+"""Example images by visual change with predictions; each model's first failure is framed."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -47,7 +47,9 @@ def plan_humans(report: Report) -> Planned:
         if not series:
             yield f"No human {name}: it cannot be computed from the responses."
             continue
-        caption = f"Human {name} over visual change, similar and dissimilar; bands: 83 %."
+        caption = (
+            f"Human {name} over visual change, for similar and dissimilar corruptions; bands: 83 %."
+        )
         label = f"human {name} $s_{letter}^h$"
         yield Drawing(("humans", name), caption, partial(draw_human_panels, series, label))
 
@@ -78,7 +80,7 @@ def draw_by_class(
 def draw_human_panels(
     series: Sequence[HumanPanel], label: str, chance: float | None = None
 ) -> Figure:
-    """Return a figure with the panels in a row; draw `chance`, the accuracy of guessing, if any."""
+    """Return a figure with the panels in a row; `chance` is the accuracy of guessing, if drawn."""
     figure = Figure(figsize=(PAGE if len(series) > 1 else COLUMN, HEIGHT), layout="constrained")
     grid = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
     for axes, letter, panel in zip(grid, letters(), series, strict=False):

@@ -58,7 +58,7 @@ ROW = 0.17
 
 @planned
 def plan_overlap(overlap: OverlapPanel | None) -> Planned:
-    """Return the heat map, if there are scores."""
+    """Return the heat map, or nothing if there are no scores."""
     if overlap is None or not overlap.names:
         return
     yield Drawing(("overlap",), heat_map_caption(overlap), partial(draw_heat_map, overlap))

@@ -98,7 +98,7 @@ def paper_style() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Look:
-    """How a model is drawn in a figure, never by color alone; `hatch` depends on its category."""
+    """How a model is drawn, recognizable even without color; `hatch` depends on its category."""
 
     name: str
     color: str
@@ -136,7 +136,7 @@ def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[
 
 
 def category_patches(models: tuple[ModelEntry, ...]) -> list[Patch]:
-    """Return the legend entries of the models' categories, if there are any."""
+    """Return the legend entries of the models' categories; empty if there are none."""
     names = {model.category for model in models}
     if not any(names):
         return []

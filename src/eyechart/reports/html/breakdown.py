@@ -12,7 +12,7 @@ from eyechart.reports.words import corruption_title, space_title
 from eyechart.results.model_results import ClassResults
 
 MOST, FEWER = 20, 10
-"""Maximum number of classes shown per model, and a smaller one if there are many models."""
+"""Maximum number of classes shown per model, and the maximum if there are many models."""
 
 ENOUGH = 3
 """Minimum number of images for a class to be shown; fewer are not meaningful."""

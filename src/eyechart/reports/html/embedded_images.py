@@ -11,7 +11,7 @@ from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER
 
 SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
-"""Maximum sides in px with JPEG qualities; the first pair with which all images fit is used."""
+"""Pairs of a maximum side in px and a JPEG quality; the first pair that suffices is used."""
 
 Key = tuple[int, str]
 """Key of an image: the index of its run, and its file name."""

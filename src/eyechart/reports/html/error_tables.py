@@ -23,7 +23,7 @@ from eyechart.reports.words import short_names, space_title
 from eyechart.scores.registry import DECLARED, SCORES
 
 TABLES = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
-"""Scores of a corruption that are relative to a baseline, each with the score that is its mean."""
+"""Scores relative to a baseline, each with the name of its mean over corruptions."""
 
 
 def error_tables(report: Report, part: Part, index: int) -> Iterator[Table]:

@@ -1,6 +1,7 @@
 """The evidence page of a gate: the claims, the data, how they were decided, and the limits.
 
-Its outline follows the questions of safety and conformity assessors. It only shows `GateResults`.
+Its outline follows the questions of safety and conformity assessors. It only shows the content of
+`GateResults`.
 """
 
 import os
@@ -26,7 +27,7 @@ from eyechart.reports.words import corruption_title, plural, space_title, suite_
 from eyechart.results.schema import RESULTS_FILE
 
 TONES = {"pass": "ahead", "fail": "behind", "inconclusive": "mixed"}
-"""Classes of the style sheet that color an outcome."""
+"""CSS classes that color an outcome."""
 
 JOINER = "\u2060"
 """Prevents a line break after a dash."""
@@ -325,7 +326,7 @@ def _run_facts(run: RunFacts, path: Path) -> Iterator[tuple[str, str | Markup]]:
         yield "Command", code.format(run.command)
     versions = ", ".join(f"{package} {version}" for package, version in run.versions.items())
     yield "Made", f"{run.made} on {run.device}, with {versions}"
-    yield "Source code", f"git {run.git}" if run.git else "installed without its history"
+    yield "Source code", f"git {run.git}" if run.git else "installed without git history"
 
 
 def _limits(results: GateResults) -> Iterator[str]:
@@ -352,9 +353,9 @@ def _limits(results: GateResults) -> Iterator[str]:
         " argued elsewhere."
     )
     yield (
-        "The probability of a wrong decision holds for one decision on images that were not used to"
-        " develop the model. If models are selected or tuned on these images, the bounds are too"
-        " optimistic."
+        "The probability of a wrong decision applies to a single decision, on images that were not"
+        " used to develop the model. If models are selected or tuned on these images, the"
+        " bounds are too optimistic."
     )
     for result in results.rules:
         if result.n_left_out:

@@ -17,8 +17,8 @@ from eyechart.testsets.plan import CLEAN
 MARKS = {
     "right": ("✓", "right"),
     "wrong": ("✗", "wrong"),
-    "same": ("=", "same prediction as for clean"),
-    "other": ("≠", "different prediction from clean"),
+    "same": ("=", "same prediction as for the clean image"),
+    "other": ("≠", "prediction differs from the clean image’s"),
     "unknown": ("?", "unknown"),
 }
 """A symbol and words for the outcome of a prediction: never color alone."""
@@ -26,7 +26,7 @@ MARKS = {
 
 @dataclass(frozen=True)
 class PredictionView:
-    """A model's prediction. `mark`: a key of MARKS; `fails_first`: if it is the first failure."""
+    """A model's prediction. `mark`: a key of MARKS; `fails_first`: whether it fails first."""
 
     model: ModelEntry
     text: str

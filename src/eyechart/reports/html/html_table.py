@@ -27,7 +27,7 @@ def text_columns(*titles: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row, whose first cell is its name. `model`: the model it belongs to, if any."""
+    """A row, whose first cell is its name. `model`: its model; "" if it has none."""
 
     cells: tuple["CellContent | Shaded", ...]
     model: str = ""
@@ -72,7 +72,7 @@ class Shaded:
 
 @dataclass(frozen=True)
 class TableChoice:
-    """One of several tables from which a reader selects one."""
+    """A table with the title by which readers select it among several tables."""
 
     title: str
     table: Table

@@ -1,4 +1,4 @@
-"""The leaderboard of a part: ranks, scores with intervals, and significant leads."""
+"""The leaderboard of a test: ranks, scores with intervals, and significant leads."""
 
 from markupsafe import Markup
 
@@ -64,7 +64,7 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
 
 
 def leaderboard(report: Report, part: Part, index: int) -> Table:
-    """Return all scores of a part's models: one row per model, best first.
+    """Return all scores of a test's models: one row per model, best first.
 
     A single model is neither ranked nor tested.
     """

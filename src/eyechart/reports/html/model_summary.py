@@ -45,7 +45,7 @@ class ModelSummary:
 
 
 def summarize(report: Report, part: Part, model: ModelEntry) -> ModelSummary:
-    """Return the summary of a model of a part."""
+    """Return the summary of a model in one test."""
     main, numbers = main_score(part), numbers_of(report, model)
     basis = basis_of(report, part, model)
     tone, badge = NO_HUMANS if basis is None else basis.tone
@@ -124,7 +124,7 @@ def _humans(main: MainScore, model: ModelEntry, numbers: Numbers, basis: Basis |
             few = too_few(model, main.space, numbers)
             return Markup("Insufficient data for a claim: {}.").format(few)
         asked = main.part.runs[0].config.human_names
-        why = "no human responses apply to these corruptions" if asked else "none was requested"
+        why = "no human responses apply to these corruptions" if asked else "not requested"
         return Markup("Not compared with humans: {}.").format(why)
     if basis.tone == NO_CLAIM:
         few = too_few(model, basis.space, basis.numbers)

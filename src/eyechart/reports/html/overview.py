@@ -94,7 +94,7 @@ def _row(report: Report, part: Part, space: str, corruption: str, score: Score) 
 def _cell(
     report: Report, part: Part, model: ModelEntry, space: str, score: Score, path: tuple[str, ...]
 ) -> Estimated | NumberCell | Markup | None:
-    """Return a score at a path within a label space, or None."""
+    """Return a score at a path within a label space; None if it is missing."""
     estimate = find(model.space(space), path)
     if estimate is None:
         return None

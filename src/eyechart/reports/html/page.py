@@ -17,7 +17,7 @@ from eyechart.reports.html.embedded_images import image_uri
 from eyechart.reports.series.gallery import Gallery
 
 GENERATOR = '<meta name="generator" content="eyechart report '
-"""Start of every page that eyechart writes."""
+"""Beginning of the meta tag by which pages written by eyechart are recognized."""
 
 # Scripts are allowed by hash. Hashes do not cover style attributes, which swatches and shaded cells
 # have, so that inline styles are allowed.
@@ -28,7 +28,7 @@ POLICY = (
 
 
 def page_templates() -> Environment:
-    """Return the environment of the page templates; undefined names raise."""
+    """Return the Jinja environment of the page templates; undefined names raise an error."""
     return Environment(
         loader=PackageLoader("eyechart.reports.html"),
         autoescape=True,
@@ -61,7 +61,7 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
 
 
 def render_document(template: str, **values: object) -> str:
-    """Return the text of a page without charts, whose only script is the theme's."""
+    """Return the text of a page without charts, whose only script sets the theme."""
     scripts = {"theme": _script(_template("theme.js"))}
     return (
         page_templates()

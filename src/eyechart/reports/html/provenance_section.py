@@ -141,7 +141,7 @@ def _two_columns(
 
 
 def _skipped(report: Report, run: Run, numbers: Numbers) -> Iterator[str | Markup]:
-    """Yield what was left out, and why."""
+    """Yield sentences that say which images were left out, and why."""
     damaged = run.results.images.damaged
     for image in damaged[:FIRST]:
         yield f"{_file_name(report, image.name)} was left out: {image.why}."
@@ -166,7 +166,7 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
-    """Yield for how many predictions visual change is undefined, which is equal for all models."""
+    """Yield sentences on predictions without Δv; their number is the same for all models."""
     if not run.coverage:
         return  # Without clean images visual change is undefined for every prediction.
     for space, scores in run.results.models[0].spaces.items():

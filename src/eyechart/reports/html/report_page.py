@@ -35,7 +35,7 @@ def render_report(
 ) -> str:
     """Return the text of the page with charts, images and scripts embedded.
 
-    `overlap` is the overlap of a benchmark's corruptions to show, if any. `structure` contains the
+    If given, `overlap` is shown as a heat map of corruptions. `structure` contains the
     studies of held-out styles and subclasses. Images are downsized if the page would otherwise be
     too large to share.
     """
@@ -53,7 +53,7 @@ def render_report(
 
 
 def _hidden(view: View, hidden: Sequence[str]) -> View:
-    """Return a study without what the report hides."""
+    """Return a study without the information that the report hides."""
     if IMAGES in hidden:
         view = replace(view, grids=())
     return hide_paths(view) if PATHS in hidden else view

@@ -1,4 +1,4 @@
-"""The content of each section of the page, part by part."""
+"""The content of each section of the page, test by test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class PartView:
-    """The content of the page for one part of the report."""
+    """The content of the page for one test of the report."""
 
     index: int
     title: str
@@ -72,7 +72,7 @@ class PartView:
 
 
 def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
-    """Return the content of the page for a part."""
+    """Return the content of the page for one test."""
     part = report.parts[index]
     # Arguments are evaluated in order, and a chart is taken once: the panels of corruptions get
     # their severity charts before the section on errors takes the rest.

@@ -47,7 +47,7 @@ MOST_MODELS = 4
 """Maximum number of models for which superclasses are shown one by one."""
 
 THUMBNAIL = 128
-"""Side of held-out images on the page, in px."""
+"""Side length of held-out images on the page, in px."""
 
 LEGEND: Spec = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
 

@@ -101,7 +101,7 @@ Compared = Sequence[HumanScores]
 
 
 def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
-    """Return the verdict on a model of a part, with the corruptions it was trained on."""
+    """Return the verdict on a model in one test, with the corruptions it was trained on."""
     verdict = _verdict(report, part, model)
     details = Markup("{} {}").format(verdict.details, _trained_on(part, model)).strip()
     return replace(verdict, details=details)
@@ -174,7 +174,7 @@ def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
 
 
 def _trained_on(part: Part, model: ModelEntry) -> Markup:
-    """Return which corruptions of the test a model was trained on, if any."""
+    """Return which corruptions of the test a model was trained on; "" if there are none."""
     if not model.results.marked:
         return Markup("")
     text = Markup(
@@ -187,7 +187,7 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
 
 
 def about_humans(part: Part) -> str:
-    """Return a sentence on how a part's models were compared with humans, or why they were not."""
+    """Return a sentence on how a test's models were compared with humans, or why they were not."""
     humans = [
         score.humans
         for model in part.models
@@ -217,7 +217,7 @@ def about_humans(part: Part) -> str:
 
 
 def _caution(part: Part) -> str:
-    """Return how the packaged reference compares with the VCR paper's humans, where it is used."""
+    """Return a caution about the packaged human reference; "" if it is not used."""
     areas = {
         name: score.accuracy.humans.areas.human
         for model in part.models
@@ -249,7 +249,7 @@ def human_scores(
 
 
 def _n_ahead(compared: Compared, side: str) -> int:
-    """Return under how many corruptions one side is significantly ahead in some range of Δv."""
+    """Return under how many corruptions "humans" or "model" is significantly ahead at any Δv."""
     return sum(scores.is_ahead(side) for scores in compared)
 
 
@@ -294,7 +294,7 @@ def _details(compared: Compared) -> Markup:
     if humans or model:
         text = Markup(
             "At some visual changes, humans lead significantly under {} of the {} (corrected for"
-            " their number), and the model under {}; both can lead under the same one. "
+            " their number), and the model under {}; both can lead under the same corruption. "
         ).format(
             *(counted(humans) if humans else "none", counted(len(compared))),
             counted(model) if model else "none",
@@ -364,7 +364,7 @@ def _farthest_behind(compared: Compared, letter: str) -> Markup:
 
 
 def _first_behind(compared: Compared) -> Markup:
-    """Return the smallest Δv at which the model falls behind significantly, if it does."""
+    """Return where the model first falls significantly behind humans; "" if it never does."""
     leads = [
         (lead.start, scores, index)
         for scores in compared
@@ -381,7 +381,7 @@ def _first_behind(compared: Compared) -> Markup:
 
 
 def _open(compared: Compared) -> Markup:
-    """Return how uncertain HMRI is because of unobserved ranges, if the uncertainty is large."""
+    """Return how uncertain unobserved ranges make HMRI; "" if the uncertainty is small."""
     widths = [
         (high - low, scores)
         for scores in compared

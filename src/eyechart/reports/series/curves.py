@@ -181,7 +181,7 @@ def curve_panels(part: Part, space: str, letter: str) -> list[CurvePanel]:
 
 
 def best_space(part: Part, corruption: str) -> str | None:
-    """Return the label space with a human comparison, if any, else the first with a curve."""
+    """Return the first label space with a human comparison, or else the first one with a curve."""
     fitted = [space for space in part.spaces if fitted_letters(part, space, corruption)]
     with_humans = [space for space in fitted if has_humans(part, space, corruption)]
     return (*with_humans, *fitted, None)[0]
@@ -205,7 +205,7 @@ def has_humans(part: Part, space: str, corruption: str) -> bool:
 def property_of(
     model: ModelEntry, space: str, corruption: str, letter: str
 ) -> PropertyResults | None:
-    """Return a model's accuracy ("a") or consistency ("p") under a corruption, or None."""
+    """Return a model's accuracy ("a") or consistency ("p") under a corruption; None if missing."""
     scores = model.space(space)
     score = None if scores is None else scores.corruptions.get(corruption)
     return None if score is None else score.properties.get(letter)
@@ -266,7 +266,7 @@ def _crossing(panel: CurvePanel) -> str:
     where = listed([delta_v_text(delta_v) for delta_v in crossed])
     if len(crossed) > 3:
         where = f"{len(crossed)} places"
-    return f"{first.model.short} and {second.model.short} cross at {where}"
+    return f"the curves of {first.model.short} and {second.model.short} cross at {where}"
 
 
 def _humans(panel: CurvePanel) -> str:

@@ -29,7 +29,7 @@ MAX_COLUMNS = 50
 
 @dataclass(frozen=True)
 class GalleryImage:
-    """One corrupted image with its captions: "2.6" and "sigma 0.4"."""
+    """One corrupted image with its captions, such as "2.6" and "sigma 0.4"."""
 
     image: Image.Image
     severity: float

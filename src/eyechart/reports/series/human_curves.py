@@ -113,7 +113,7 @@ class HumanPanel:
 
 @dataclass(frozen=True, eq=False)
 class ReportExperiment:
-    """An experiment, with the indices of its first part and run, and its index within that run."""
+    """An experiment, the indices of the first test and run that use it, and its index there."""
 
     part: int
     run: int
@@ -138,7 +138,7 @@ def human_experiments(report: Report) -> list[ReportExperiment]:
 
 
 def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[HumanPanel]:
-    """Return the panels of a property with 83 % bands."""
+    """Return a report's panels of human curves for one property, with 83 % bands."""
     members = []
     for reported in experiments:
         experiment = reported.experiment
@@ -217,7 +217,7 @@ def rate_points(
 
 
 def _panels(members: Sequence[tuple[str | None, bool, HumanLine]], letter: str) -> list[HumanPanel]:
-    """Return a panel for each class, then for unclassified corruptions, untested ones last."""
+    """Return a panel per similarity class, then for corruptions without a class, then untested."""
     lines: dict[tuple[str, bool], list[HumanLine]] = {}
     for name, is_tested, line in members:
         lines.setdefault((name or "", is_tested), []).append(line)

@@ -82,7 +82,7 @@ class HumanIndex:
 
 
 def human_index(part: Part, space: str, letter: str, corruption: str = "") -> HumanIndex | None:
-    """Return the models' HMRI and MRSI in a label space, or None without a human comparison."""
+    """Return the models' HMRI and MRSI in a label space; None if it has no human comparison."""
     bars = (
         score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
         for name in ("hmri", "mrsi")

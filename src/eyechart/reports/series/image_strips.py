@@ -37,7 +37,7 @@ class StripPrediction:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is incorrect or, without a label, differs from the clean prediction."""
+        """Whether the prediction is incorrect or, without a label, differs from the clean one."""
         return self.verdict in ("wrong", "other")
 
 
@@ -59,13 +59,13 @@ class StripImage:
 
 @dataclass(frozen=True, eq=False)
 class ImageStrip:
-    """The examples of a corruption, mild to strong, after their clean image if all share one."""
+    """The examples of a corruption, mild to strong; if all share a clean image, it comes first."""
 
     images: tuple[StripImage, ...]
 
     @property
     def is_one_image(self) -> bool:
-        """Whether one image is shown at all strengths, so that a failure is a threshold."""
+        """Whether one image is shown at all strengths, so that its first failure is a threshold."""
         return len({image.example.image for image in self.images}) <= 1
 
     def first_failure(self, model: ModelEntry) -> int | None:
@@ -90,7 +90,7 @@ class ImageStrip:
 
 
 def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
-    """Return the examples of a corruption that the part's first run stored."""
+    """Return the examples of a corruption that the first run of a test stored."""
     run = report.runs.index(part.runs[0])
     examples = part.runs[0].results.examples
     indices = [index for index, example in enumerate(examples) if example.corruption == corruption]

@@ -19,7 +19,7 @@ from eyechart.stats.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class CorruptionScore:
-    """A model's score under one corruption; `path` leads to it in the results of the run."""
+    """A model's score under one corruption; `path` is its location in the run's results."""
 
     model: ModelEntry
     corruption: str
@@ -50,9 +50,9 @@ class HumanArea:
 
 @dataclass(frozen=True, eq=False)
 class MainScore:
-    """The main scores of a report's part: `overall`, and `score` under every corruption.
+    """The main scores of one test: `overall`, and `score` under every corruption.
 
-    `score` is None if no corruption has one. `space`: its label space.
+    `score` is None if it is missing for every corruption. `space`: label space of the scores.
     """
 
     part: Part
@@ -148,7 +148,7 @@ class MainScore:
 
 
 def main_score(part: Part) -> MainScore:
-    """Return the score by which a part's models are judged."""
+    """Return the score by which a test's models are judged."""
     overall = SCORES[part.standings.by]
     space = part.standings.space
     # Humans chose among the 16 categories, and scores of two label spaces are not comparable.

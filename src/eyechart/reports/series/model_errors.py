@@ -1,4 +1,4 @@
-"""Errors of models: relative to a baseline (CE, mCE), over clean errors, and at each severity.
+"""Errors of models: relative to a baseline (CE, mCE), against clean errors, and by severity.
 
 This module selects models, corruptions and label spaces; charts, figures and tables draw them.
 """
@@ -57,7 +57,7 @@ class ErrorScores:
 
 
 def errors_in(part: Part, space: str) -> list[ErrorScores]:
-    """Return the models of a part that have corruption errors in a label space."""
+    """Return the models of a test that have corruption errors in a label space."""
     return [
         ErrorScores(model, space, scores, scores.corruption_error)
         for model in part.models
@@ -66,9 +66,10 @@ def errors_in(part: Part, space: str) -> list[ErrorScores]:
 
 
 def errors_of(part: Part) -> list[ErrorScores]:
-    """Return the models that have corruption errors, in the label space the part is ranked in.
+    """Return the models that have corruption errors, in the label space used for ranking.
 
-    A model without errors there is returned in the first label space in which it has some.
+    A model without corruption errors in that label space is returned in the first label space in
+    which it has some.
     """
     spaces = dict.fromkeys((part.standings.space, *part.spaces))
     collected: dict[str, ErrorScores] = {}
@@ -91,7 +92,7 @@ def why_no_mce(part: Part) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MeanErrorPoint:
-    """A model's mCE or relative mCE over its clean error."""
+    """One model in the plot of mCE, or relative mCE, against clean error."""
 
     row: ErrorScores
     mean: Mean
@@ -213,12 +214,12 @@ class SeverityPanel(OfCorruption):
             for place in [line.severities.index(level)]
         ]
         (lowest, best, few), (highest, worst, many) = min(known), max(known)
-        text = f"{best} has the lowest, {few}, {worst} the highest, {many}"
+        text = f"{best} has the lowest error ({few}) and {worst} the highest ({many})"
         if lowest == highest:
             text = f"{'all have' if len(known) > 1 else f'{best} has'} {few}"
         return (
             f"Error rate at each severity of {corruption_words(self.corruption)}, among"
-            f" {space_title(self.space)}: at level {level:g} {text}."
+            f" {space_title(self.space)}: at level {level:g}, {text}."
         )
 
 

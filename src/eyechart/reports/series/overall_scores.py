@@ -1,4 +1,4 @@
-"""Overall scores of a test, the corruptions they average, and marks for corruptions trained on."""
+"""Overall scores of a test, the corruptions that they average, and marks for training on these."""
 
 from collections.abc import Iterable
 

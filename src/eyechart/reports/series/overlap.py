@@ -38,7 +38,7 @@ class OverlapPanel:
 
 
 def read_overlap(path: Path) -> OverlapPanel:
-    """Return the scores in a CSV file: names in its first row and column, numbers between.
+    """Return the scores in a CSV file, which has names in its first row and first column.
 
     An empty cell is an undetermined score. An optional last column `selected` has yes or no for
     each corruption.
@@ -50,7 +50,7 @@ def read_overlap(path: Path) -> OverlapPanel:
 def as_overlap(
     matrix: OverlapMatrix, selected: Sequence[str] = (), threshold: float | None = None
 ) -> OverlapPanel:
-    """Return a matrix as a panel."""
+    """Return an overlap matrix in the form that charts and figures draw."""
     scores = tuple(tuple(map(float, row)) for row in matrix.scores)
     return OverlapPanel(matrix.names, scores, tuple(selected), threshold)
 

@@ -60,7 +60,7 @@ AREAS: Mapping[str, tuple[str, str]] = {
 """Colors as in Fig. 2 of the VCR study: yellow for humans, blue for the model, green for both."""
 
 AREA_TINTS: Mapping[str, str] = {"humans": "#fbe9c6", "model": "#cfe4f1", "both": "#e4e4e4"}
-"""Light fills of the same areas between two curves."""
+"""Light fill colors of the same areas between two curves."""
 
 
 SUITE_COLORS: Mapping[str, tuple[str, str]] = {

@@ -34,7 +34,7 @@ class RankPanel:
 
     @property
     def corruption(self) -> str:
-        """The corruption's bare name."""
+        """The corruption's name without its suite."""
         return self.rankings.subject
 
     @property

@@ -1,4 +1,4 @@
-"""The subject of a report: finished runs, their models in order, and each model's look."""
+"""The subject of a report: finished runs, their models in order, and each model's color."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class ModelEntry:
     results: ModelResults
 
     def space(self, name: str) -> SpaceResults | None:
-        """Return the model's scores in a label space, or None."""
+        """Return the model's scores in a label space; None if it has none there."""
         return self.results.spaces.get(name)
 
     def path(self, space: str, *steps: str | int) -> Steps:
@@ -97,9 +97,10 @@ class Part:
 class Report:
     """Everything that a report shows.
 
-    `runs`: in the order given. `parts`: one per suite. `discrete`: ImageNet-C against VCR, if there
-    are runs of both; `benchmarks`: ImageNet-C against ImageNet-NOC. `notes`: why a comparison is
-    missing. `hidden`: what is hidden, as names from `reports.hiding.HIDEABLE`.
+    `runs`: the finished runs, in the order given. `parts`: the tests, one per suite. `discrete`:
+    comparison of rankings by ImageNet-C and VCR; None unless there are runs of both. `benchmarks`:
+    comparisons of rankings by ImageNet-C and ImageNet-NOC. `notes`: why a comparison is missing.
+    `hidden`: what is hidden, as names from `reports.hiding.HIDEABLE`.
     """
 
     runs: tuple[Run, ...]

@@ -57,7 +57,7 @@ class Spread(OfCorruption):
 
 
 def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
-    """Return a corruption's distributions, ImageNet-C's first; empty if VCR's part shows them."""
+    """Return a corruption's distributions, ImageNet-C's first; empty if they are shown with VCR."""
     spread = _spread(report, report.parts[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []
@@ -68,7 +68,7 @@ def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
 
 
 def covered_in(report: Report, index: int) -> list[list[Spread]]:
-    """Return a part's coverage, ImageNet-C's before VCR's; empty if it is shown in VCR's part."""
+    """Return a test's coverage, ImageNet-C's before VCR's; empty if it is shown with VCR."""
     part = report.parts[index]
     spreads = [_spread(report, part, name) for name in part.corruptions]
     measured = [spread for spread in spreads if spread is not None]
@@ -115,7 +115,7 @@ def _partner(report: Report, spread: Spread) -> list[Spread]:
 class SpreadGrid:
     """Test sets shown together, with the distributions of their common corruptions by suite title.
 
-    `parts` are the report's parts with these test sets. Corruptions are named without their suite.
+    `parts` are the report's tests that use these test sets. Names of corruptions omit their suite.
     """
 
     parts: tuple[Part, ...]

@@ -28,7 +28,7 @@ Line = dict[str, object]
 
 
 def board_title(standings: Standings) -> str:
-    """Return the title of a board in one line."""
+    """Return the title of a leaderboard in one line."""
     board = standings.board
     text = f"{board.suite}, {short_space(standings.space)}, {board.n_images(standings.space)}"
     text += f" images, by {SCORES[standings.by].title}"
@@ -36,7 +36,7 @@ def board_title(standings: Standings) -> str:
 
 
 def board_columns(standings: Standings) -> list[Score]:
-    """Return the scores that a board shows, in the order of its columns."""
+    """Return the scores that a leaderboard shows, in the order of its columns."""
     main = [score.name for score in LEADERBOARD if score.is_main]
     wanted = (*IN_TERMINAL.get(split_variant(standings.board.suite)[0], main), standings.by)
     return [
@@ -168,7 +168,7 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[Line]:
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number as it is written to CSV files, or None."""
+    """Return a number as it is written to CSV files; None stays None."""
     number = known(value)
     return None if number is None else round(number, 6)
 

@@ -13,11 +13,11 @@ from eyechart.scores.registry import SCORES, Score
 
 
 def comparison_latex(boards: Sequence[Standings], benchmarks: Sequence[Rankings]) -> str:
-    """Return a table per board, then a table of both benchmarks (ImageNet-NOC's Table 3), if any.
+    """Return a table per leaderboard, then a table of both benchmarks as in ImageNet-NOC's Table 3.
 
     Args:
         boards: Ranked models of each test set.
-        benchmarks: Rankings of two benchmarks, one per metric; empty if there is only one.
+        benchmarks: Rankings of two benchmarks, one per metric. If empty, their table is omitted.
     """
     parts = [_board(standings) for standings in boards]
     if benchmarks:

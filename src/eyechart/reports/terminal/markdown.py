@@ -20,7 +20,7 @@ LINE_START = re.compile(r"^(\d*)([-+.)])")
 
 
 def one_line(text: str) -> str:
-    """Return text without unprintable characters, such as line breaks, or double spaces."""
+    """Return text without unprintable characters (such as line breaks) and double spaces."""
     return " ".join(
         "".join(character if character.isprintable() else " " for character in text).split()
     )
@@ -60,7 +60,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Return a table of cells that are already Markdown; the first `left` columns left-aligned."""
+    """Return a table of cells that are already Markdown, with `left` left-aligned columns first."""
     rule = [":--" if index < left else "--:" for index in range(len(head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 

@@ -148,7 +148,7 @@ def direct_table(
 ) -> Table:
     """Return corruption errors of the model trained on all corruptions, and of the standard model.
 
-    `intervals` has the interval of each error and of the "mean", if known.
+    If given, `intervals` contains the interval of each error and of the "mean".
     """
     mce = _mce()
     rows: Rows = []

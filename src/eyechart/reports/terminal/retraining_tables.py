@@ -172,7 +172,7 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
-    """Return the scores of Table 3 that any row has; only two of them without human data."""
+    """Return the scores of Table 3 that any row has; without human data, these are only two."""
     return [score for score in CURVE_SCORES if any(score.name in row.scores for row in rows)]
 
 

@@ -47,7 +47,7 @@ LONGEST = 26
 class Chart:
     """One chart of a report.
 
-    `id`: contains only a-z, 0-9 and "-". `part`: index of its part in the report, −1 for none.
+    `id`: contains only a-z, 0-9 and "-". `part`: index of its test in the report, −1 for none.
     `space`, `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all.
     `alt`: description in words. `spec`: plotly's data and layout.
 

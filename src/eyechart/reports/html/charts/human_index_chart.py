@@ -25,7 +25,7 @@ from eyechart.reports.series.report import Part
 from eyechart.scores.registry import PROPERTIES
 
 ROW, AROUND = 30, 130
-"""Height of a bar, and of the margins around all of them, in px."""
+"""Height of a bar, and of the margins around all bars, in px."""
 
 
 def index_charts(part: Part, part_index: int) -> Iterator[Chart]:

@@ -33,7 +33,7 @@ APART = 4
 
 
 def main_score_charts(part: Part, index: int) -> Iterator[Chart]:
-    """Yield the chart of a part, if any corruption has a score."""
+    """Yield the chart of a test if at least one corruption has a score."""
     main = main_score(part)
     if main.corruptions:
         yield make_chart(

@@ -21,7 +21,7 @@ from eyechart.reports.series.ranks import RankPanel, rank_panels, way_title
 from eyechart.reports.series.report import ModelEntry, Report
 
 ROW, AROUND = 60, 120
-"""Height of a model's bars, and of the margins around all, in px."""
+"""Height of a model's bars, and of the margins around all bars, in px."""
 
 
 TEXT: Spec = {

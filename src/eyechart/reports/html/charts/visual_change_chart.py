@@ -29,7 +29,7 @@ PANEL, ROW, AROUND = 170, 30, 120
 
 
 def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
-    """Yield a chart for each corruption of a part, unless VCR's chart shows both suites."""
+    """Yield a chart for each corruption of a test, unless VCR's chart shows both suites."""
     for corruption in report.parts[index].corruptions:
         spreads = histogram_of(report, index, corruption)
         if not spreads:
@@ -48,7 +48,7 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
 
 
 def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
-    """Yield a chart of a part's coverage, with VCR next to ImageNet-C if there are both."""
+    """Yield a chart of a test's coverage, with VCR next to ImageNet-C if the report has both."""
     sets = covered_in(report, index)
     if sets:
         suites = [spreads[0].suite_title for spreads in sets]
