@@ -23,7 +23,7 @@ ALLOWED = frozenset(
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return one of the allowed classes and functions; raise for any other."""
+        """Return an allowed class or function; raise an UnpicklingError for any other name."""
         # Unpickling runs any code that a file names, so only constructors of arrays are allowed.
         if (module, name) not in ALLOWED:
             raise pickle.UnpicklingError(f"it refers to {module}.{name}")

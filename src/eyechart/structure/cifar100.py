@@ -1,4 +1,4 @@
-"""Read CIFAR-100 as published by its authors: pickles with 100 fine classes in 20 coarse ones."""
+"""Read CIFAR-100 as published by its authors: pickles with 100 fine and 20 coarse classes."""
 
 import hashlib
 from collections.abc import Mapping

@@ -22,7 +22,7 @@ REPORT_EVERY = 200
 """Number of images between progress updates."""
 
 WHITE = 0.98
-"""Color values of at least this count as white background."""
+"""Color values at or above this threshold count as white background."""
 
 Pixels = NDArray[np.uint8]
 

@@ -23,7 +23,8 @@ class Fold:
         held: Styles or subclasses that are held out.
         train: Images to train on, without near-duplicates of test images.
         held_out: Test images of held-out styles or subclasses.
-        familiar: Other test images, as many per class as are held out, if there are enough.
+        familiar: Other test images; per class, as many as are held out, or fewer if there are not
+            enough.
         copies: Number of near-duplicates removed from training.
     """
 
@@ -36,7 +37,7 @@ class Fold:
 
 
 def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
-    """Return one fold for each style (or each style in `only`), which holds out all its images."""
+    """Return one fold per style, or per style in `only`; it holds out all images of that style."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
     if len(known) < 2:
@@ -69,9 +70,9 @@ def subclass_folds(
     order: Sequence[Sequence[str]] | None = None,
     seed: int = 0,
 ) -> list[Fold]:
-    """Return folds that hold out a number of subclasses per class, or over all classes.
+    """Return folds that each hold out a number of subclasses, per class or over all classes.
 
-    Subclasses are chosen at random; those that no earlier fold has held out are preferred.
+    Subclasses are chosen at random; subclasses that no earlier fold has held out are preferred.
 
     Args:
         kinds: Images.

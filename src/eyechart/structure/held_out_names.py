@@ -1,6 +1,6 @@
-"""Subclasses held out by name: named by the user, or the 50 chosen by the ICONS-50 authors.
+"""Find subclasses to hold out by name: the user's, or the 50 chosen by the ICONS-50 authors.
 
-Whole names are compared, never parts of a path.
+Complete names are compared, never parts of a path.
 """
 
 import difflib
@@ -16,9 +16,9 @@ from eyechart.core.registry import unknown_name
 from eyechart.structure.holdout_images import HoldoutImages
 
 TABLE = "icons50_held_out.csv"
-"""Names that the published code of ICONS-50 holds out, in its order, with the current Unicode name
-of the same emoji if it has changed. The published cartwheel has a skin tone, which current names
-do not distinguish.
+"""Names that the published code of ICONS-50 holds out, in its order, each with the current Unicode
+name of the same emoji if the name has changed. The published cartwheel has a skin tone, which
+current names do not distinguish.
 """
 
 MIN_SIMILARITY = 0.85
@@ -87,7 +87,7 @@ def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
 def hold_published(kinds: HoldoutImages) -> HeldOut:
     """Return the subclasses held out by the ICONS-50 authors that exist among the images.
 
-    Notes list the subclasses found under another name, and the missing ones.
+    The notes list subclasses that were found under a different name, and missing subclasses.
     """
     known = _by_name(kinds)
     held: dict[str, None] = {}
@@ -126,7 +126,7 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
 
 @cache
 def published_names() -> Mapping[str, str]:
-    """Return the 50 published names, each with the current name of the same emoji, or ""."""
+    """Return the 50 published names, each with the emoji's current name; "" if it is unchanged."""
     rows = packaged_rows("eyechart.structure", TABLE)
     return {row["published"]: row["present"] for row in rows}
 
@@ -143,7 +143,7 @@ def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str
 
 
 def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
-    """Return the subclasses by name; each is listed with and without its class."""
+    """Return the subclasses by name; each is listed under its name with and without its class."""
     full = kinds.names("subclass")
     bare = [str(key.subclass) for key in kinds.data.images.listed]
     by_name: dict[str, dict[str, None]] = {}

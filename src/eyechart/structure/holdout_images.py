@@ -18,7 +18,7 @@ from eyechart.training.data import LabeledImages, images_have, training_data
 
 Trait = Literal["style", "subclass"]
 AT_ONCE = 2048
-"""Number of images processed at once."""
+"""Number of images per batch in the search for near-duplicates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,10 @@ class HoldoutImages:
         return labels
 
     def names(self, trait: Trait) -> tuple[str, ...]:
-        """Return the style or subclass of each image; raise a UsageError if some have none.
+        """Return the style or subclass of each image; raise a UsageError if an image has none.
 
-        Subclasses include the name of their class, since two classes may share a name.
+        The name of a subclass includes its class, because two classes may have subclasses of the
+        same name.
         """
         images = self.data.images.listed
         check_trait(images, trait, self.data.images.source)

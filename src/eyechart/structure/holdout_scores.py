@@ -30,13 +30,13 @@ from eyechart.structure.study_results import (
 )
 
 N_BOOTSTRAP = 2000
-"""More bootstrap replicates than the default for curves, because resampling rates is cheap."""
+"""Number of bootstrap replicates, more than for curves, because resampling rates is cheap."""
 
 MAX_CONFUSIONS = 20
 """Maximum number of confusions stored per fold, most frequent first."""
 
 MAX_EXAMPLES, EXAMPLES_FOLDER = 20, "examples"
-"""Number of example images per fold, and their folder."""
+"""Maximum number of example images per fold, and the folder that contains them."""
 
 HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
 """Keys of independent streams of random numbers."""
@@ -176,7 +176,7 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
 
 
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
-    """Return the mean over folds; its interval also resamples folds, identically for all means."""
+    """Return the mean over folds; its interval also resamples folds, the same for all means."""
     n_folds = len(estimates)
     # The same draw of folds for held-out and familiar images keeps their difference paired.
     folds = draw_units(n_folds, n_folds, N_BOOTSTRAP, (n_folds, FOLDS))
@@ -218,7 +218,8 @@ def keep_examples(
 ) -> tuple[HeldOutExample, ...]:
     """Write examples of held-out images, from the hardest class to the easiest.
 
-    A class's example has a typical prediction: an incorrect one if most are incorrect.
+    Each example has a typical prediction: incorrect if most predictions for its class are
+    incorrect.
     """
     names = kinds.data.class_names
     held = table["held_out"].to_numpy(zero_copy_only=False)

@@ -75,7 +75,7 @@ class HoldoutStudy:
 
 @dataclass(frozen=True)
 class HoldoutJob:
-    """One network: its fold and seed."""
+    """One network to train, identified by its fold and seed."""
 
     fold: Fold
     seed: int

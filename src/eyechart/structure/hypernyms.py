@@ -16,7 +16,7 @@ ID = re.compile(r"n[0-9]{8}")
 """WordNet id of a noun, such as n01440764, as in the names of ImageNet's folders."""
 
 MAX_NAMED = 5
-"""Maximum number of synsets of a cycle that are listed in an error message."""
+"""Maximum number of synsets listed in an error message about a cycle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +86,9 @@ def find_cycle(graph: nx.DiGraph) -> list[str]:
 def nearest(
     hypernyms: Hypernyms, tops: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return, for each synset, the nearest of the hypernyms `tops`, and the ties.
+    """Return each synset's nearest hypernym among `tops`, and separately the ties.
 
-    Ties are synsets at the same distance from several of them; they belong to none.
+    A tie is a synset that is equally near to several hypernyms; it is assigned to none of them.
     """
     tops_of: dict[str, tuple[int, list[str]]] = {}
     for top in tops:

@@ -197,7 +197,7 @@ class SubclassSettings(HoldoutSettings):
         return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
 
     def complete(self, recipe: Recipe) -> Recipe:
-        """Return a recipe with the values set here, or the defaults for these images."""
+        """Return a recipe with the values set here, and the defaults for these images otherwise."""
         usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
         for name in ("epochs", "weight_decay", "mixup"):
             typed = getattr(self, name)

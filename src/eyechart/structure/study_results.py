@@ -43,7 +43,7 @@ class AccuracyEstimate(Record):
 
 
 class Confusion(Record):
-    """How often held-out images of one class were predicted as another."""
+    """How often held-out images of one class were predicted as another class."""
 
     label: str
     prediction: str
@@ -84,7 +84,7 @@ class FoldScore(Record):
 
 
 class HoldoutResults(Record):
-    """Scores of all folds, and their means, whose intervals resample folds and images."""
+    """Scores of all folds, and means over folds with intervals that resample folds and images."""
 
     kind: str
     network: str
@@ -123,8 +123,9 @@ class SuperclassScore(Record):
 class SuperclassModelScore(Record):
     """Accuracy of one model over all images, and its mean over superclasses.
 
-    The gap is the seen minus the unseen accuracy. `mean_…` are means over superclasses that have
-    both seen and unseen subclasses, whose images are distributed differently over superclasses.
+    The gap is the seen minus the unseen accuracy. The fields `mean_…` are means over superclasses
+    that have both seen and unseen subclasses. They are reported because seen and unseen images are
+    distributed differently over superclasses.
     """
 
     name: str
@@ -149,7 +150,7 @@ class SuperclassResults(Record):
     epochs: int
     lr: float
     n_images: tuple[int, int, int]
-    """Numbers of training images, and of test images of seen and unseen subclasses."""
+    """Numbers of training images, and of test images from seen and from unseen subclasses."""
     synsets: tuple[int, int]
     """Numbers of seen and unseen subclasses."""
     models: tuple[SuperclassModelScore, ...]

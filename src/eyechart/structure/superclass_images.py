@@ -1,4 +1,4 @@
-"""Load images of seen subclasses, for training and testing, and unseen ones, for testing."""
+"""Load images of seen subclasses for training and testing, and of unseen subclasses for testing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ HELD_OUT = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images of seen subclasses for training and for testing, and of unseen ones for testing.
+    """Images of seen subclasses for training and testing, and of unseen subclasses for testing.
 
     The classes are the superclasses; an image's `subclass` is its synset.
     """

@@ -58,7 +58,7 @@ def score_superclasses(
 
 
 def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
-    """Return the model scores in existing results, or () if there are no valid results."""
+    """Return the model scores in existing results; () if there are no valid results."""
     try:
         return read_superclass_results(out).models
     except UsageError:

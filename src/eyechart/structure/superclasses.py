@@ -93,7 +93,7 @@ def read_superclasses(path: Path) -> tuple[Superclass, ...]:
 
 
 def read_synsets(path: Path | None) -> frozenset[str]:
-    """Return the WordNet ids at the start of a file's lines, or ImageNet-1K's if `path` is None.
+    """Return the WordNet ids at the start of a file's lines; ImageNet-1K's ids if `path` is None.
 
     The rest of each line, such as names, is ignored.
     """
@@ -118,7 +118,7 @@ def read_synsets(path: Path | None) -> frozenset[str]:
 def superclass_of(
     hypernyms: Hypernyms, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
-    """Return the nearest superclass of each synset, and for ties the names of the superclasses."""
+    """Return each synset's nearest superclass, and the superclass names of synsets with a tie."""
     for superclass in superclasses:
         if superclass.wnid not in hypernyms:
             raise UsageError(
@@ -261,7 +261,7 @@ def _bare(
     taught: Collection[str | None],
     tested: Collection[str | None],
 ) -> list[str]:
-    """Return notes on superclasses without seen or without unseen images."""
+    """Return notes on superclasses that lack images of seen or of unseen subclasses."""
     none = [superclass.name for superclass in superclasses if superclass.name not in taught]
     half = [
         superclass.name

@@ -1,4 +1,4 @@
-"""Icons of one style: the SVG drawing of each emoji in a package, and its pixels."""
+"""Read the icons of one style, which are SVG drawings in a package, and render them as pixels."""
 
 import io
 import re
@@ -147,7 +147,7 @@ class Style:
         )
 
     def _resolve(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the records of the aliases that lead from a name to an icon, and of the icon."""
+        """Return the records of all aliases between a name and its icon, then the icon's record."""
         records: list[Mapping[str, Any]] = []
         seen = set()
         # Aliases of a damaged package may form a cycle.
@@ -165,7 +165,7 @@ class Style:
 
 
 def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the flips and rotations of an icon: flips cancel, rotations add up."""
+    """Return the flips and rotations of an icon; two equal flips cancel, and rotations add up."""
     flips = [
         # Aliases can flip a flipped icon again: an even number of flips cancels out.
         key
@@ -193,8 +193,8 @@ def drawn(
 ) -> Iterator[tuple[Emoji, str]]:
     """Yield each emoji in a style with the name of its icon.
 
-    In packages without a table of characters, icons are found by their name in other packages or in
-    Unicode.
+    If a package has no table of characters, its icons are found by the names that other packages or
+    Unicode use.
     """
     for one in emoji:
         names = [style.codes.get(one.code)]

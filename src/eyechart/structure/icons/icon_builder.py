@@ -29,7 +29,7 @@ MOST_BROKEN = 0.01
 """Maximum fraction of broken drawings; a larger one indicates a problem with a package."""
 
 LOOKED_AT = 32
-"""Size in pixels at which broken drawings and duplicates are detected, for any output size."""
+"""Size in pixels at which broken drawings and duplicates are detected, for every output size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,8 @@ class Icon:
 class Built:
     """Summary of a built dataset.
 
-    `repeated` counts drawings that an earlier style also has; `broken` lists icons that could not
-    be drawn.
+    `repeated` is the number of drawings left out because an earlier style has them; `broken` lists
+    icons that could not be drawn.
     """
 
     icons: int
@@ -237,7 +237,7 @@ def write_icons(
 def _tidy(out: Path, icons: Sequence[Icon]) -> None:
     """Remove icons of an earlier run that are not part of this one.
 
-    Anyone who reads the folder instead of the list would otherwise use them.
+    Otherwise they would be used by anyone who reads the folder instead of the list.
     """
     wanted = {out / icon.path for icon in icons}
     styles = {*STYLES, *(icon.style for icon in icons)}

@@ -13,7 +13,7 @@ TABLE = "icon_classes.yaml"
 
 @dataclass(frozen=True)
 class Rule:
-    """Name patterns of a class's members, with exceptions in `but`; optionally limited to a group.
+    """Name patterns of a class's emoji, except those in `but`; `group` limits them to one group.
 
     Names and groups are defined by Unicode, such as "hot_beverage" in "Food & Drink".
     """

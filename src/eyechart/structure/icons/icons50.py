@@ -27,7 +27,7 @@ ORIGINAL_STYLES = (
     "lg", "htc", "mozilla", "emojidex", "emojione", "emoji_one", "emojipedia", "joypixels",
     "openmoji", "softbank", "docomo", "kddi", "au_by_kddi", "sony", "gmail", "windows",
 )  # fmt: skip
-"""Styles in ICONS-50: platforms whose emoji are collected publicly."""
+"""Styles in ICONS-50, named after the platforms whose emoji it contains."""
 
 KEYS = ("class", "style", "subtype", "rendition", "image")
 """Keys of the .npy file."""

@@ -28,7 +28,7 @@ STYLES: Mapping[str, str] = {
     "noto-v1": "@iconify-json/noto-v1",
     "emojione-v1": "@iconify-json/emojione-v1",
 }
-"""Package of each style. A drawing that two styles share is kept only in the first."""
+"""Package of each style. A drawing that two styles share is kept only in the first style."""
 
 DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
 """Exceptions raised by damaged archives."""
@@ -159,7 +159,7 @@ def _fetch(program: str, name: str, folder: Path) -> None:
 
 
 def _reason(output: str) -> str:
-    """Return the line of npm's output that states the reason, or the first line."""
+    """Return the line of npm's output that states the error; if there is none, the first line."""
     lines = [line.removeprefix("npm error").strip().rstrip(".") for line in output.splitlines()]
     lines = [line for line in lines if line]
     return next((line for line in lines if "reason:" in line), lines[0] if lines else "")
