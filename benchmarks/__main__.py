@@ -50,15 +50,15 @@ def corruptions(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="Suite to time, by name or YAML file; repeatable. [imagenet-c, imagenet-c-extra]"
+            help="Name or YAML file of a suite to time; repeatable. [imagenet-c, imagenet-c-extra]"
         ),
     ] = None,
     batch_size: Annotated[
         list[int] | None, typer.Option(help="Batch size; repeatable. [1 and 32]")
     ] = None,
-    size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
+    size: Annotated[int, typer.Option(help="Width and height of the images in pixels.")] = 224,
     severity: Annotated[float, typer.Option(help="Severity, from 0 to 5.")] = 3.0,
-    threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
+    threads: Annotated[int, typer.Option(help="Number of threads, also for the rival.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     rival: Annotated[
         Path | None, typer.Option(help="Folder that contains the imagecorruptions package.")
@@ -104,14 +104,14 @@ def corruptions(
 @app.command("vif")
 def vif(
     batch_size: Annotated[int, typer.Option(help="Batch size.")] = 32,
-    size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 224,
-    threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
+    size: Annotated[int, typer.Option(help="Width and height of the images in pixels.")] = 224,
+    threads: Annotated[int, typer.Option(help="Number of threads, also for the rival.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     seconds: Annotated[float, typer.Option(help="Approximate seconds per measurement.")] = 2.0,
     out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
 ) -> None:
-    """Time visual information fidelity (VIF), and pyrtools on the CPU in the same run."""
+    """Time visual information fidelity (VIF) in eyechart, and in pyrtools on the CPU."""
     if batch_size < 1 or threads < 1 or size < SMALLEST_FOR_VIF or not seconds > 0:
         raise UsageError(
             "batch_size and threads must be at least 1,"
@@ -213,10 +213,12 @@ def curves(
     corruptions: Annotated[int, typer.Option(help="Number of corruptions.")] = 14,
     properties: Annotated[int, typer.Option(help="Curves per corruption; VCR has 2.")] = 2,
     predictions: Annotated[int, typer.Option(help="Number of predictions per curve.")] = 5000,
-    n_images: Annotated[int, typer.Option(help="Number of images that are predicted.")] = 1000,
+    n_images: Annotated[
+        int, typer.Option(help="Number of images to which the predictions belong.")
+    ] = 1000,
     n_bootstrap: Annotated[int, typer.Option(help="Number of refits per curve.")] = 1000,
     rival_refits: Annotated[int, typer.Option(help="Number of refits of each rival.")] = 50,
-    threads: Annotated[int, typer.Option(help="Threads, also for the rival.")] = 1,
+    threads: Annotated[int, typer.Option(help="Number of threads, also for the rival.")] = 1,
     out: Annotated[Path | None, typer.Option("--json", help="JSON file for the results.")] = None,
 ) -> None:
     """Time all curves of a model with their intervals, and rival methods in the same run."""
@@ -265,7 +267,7 @@ def loop(
     batch_size: Annotated[int | None, typer.Option(help="Batch size.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Time the loop (corrupt, measure, predict, write) and compare it with a ResNet-50 alone."""
+    """Time the evaluation loop (corrupt, measure, predict, write), and a ResNet-50 alone."""
     where = find_device(device)
     print(machine_name(where))
     speed = measure_loop(where, n, max_images, batch_size)

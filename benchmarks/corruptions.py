@@ -23,9 +23,10 @@ from eyechart.suites.suite import Entry, all_entries, load_suite
 
 @dataclass(frozen=True)
 class CorruptionSpeed:
-    """Speed of one corruption in images/s by batch size, and the rival's rate or how it failed.
+    """Speed of one corruption in images/s by batch size, and the rival's speed or its failure.
 
-    `ratio` compares the largest batch with the rival; the two are timed alternately.
+    `ratio` is the speed at the largest batch size relative to the rival's; both are timed
+    alternately.
     """
 
     corruption: str
@@ -60,7 +61,7 @@ def entries_of(suites: Sequence[str]) -> list[Entry]:
 
 
 def measure(entry: Entry, plan: CorruptionsPlan, rival: Rival | None = None) -> CorruptionSpeed:
-    """Return the speed of one corruption, timed alternately with the rival's if it has one."""
+    """Return the speed of one corruption; a rival that has it is timed alternately."""
     rates = {}
     rival_rate, ratio, failure = None, None, ""
     for batch in sorted(plan.batches):
@@ -75,7 +76,7 @@ def measure(entry: Entry, plan: CorruptionsPlan, rival: Rival | None = None) -> 
 
 
 def mean_ratio(speeds: Sequence[CorruptionSpeed]) -> float | None:
-    """Return the geometric mean of the available ratios; None if there are none."""
+    """Return the geometric mean of the ratios to the rival; None if no corruption has a ratio."""
     ratios = [speed.ratio for speed in speeds if speed.ratio is not None]
     return geometric_mean(ratios) if ratios else None
 
@@ -111,7 +112,7 @@ def _is_published(entry: Entry) -> bool:
 
 
 def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[], None]:
-    """Return a function that corrupts the batch as users would; it has already run once."""
+    """Return a function, already run once to warm up, that corrupts the batch as users would."""
     drawn: dict[str, Any] = {}
     if plan.paper_draw:
         salts = [hash64("bench", entry.name, index) for index in range(len(images))]
@@ -139,7 +140,7 @@ def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[
 def _their_call(
     rival: Rival, entry: Entry, images: Tensor, plan: CorruptionsPlan
 ) -> tuple[Callable[[int], None] | None, str]:
-    """Return a function that runs the rival on one image, or a message if it fails on the first."""
+    """Return a function that runs the rival on one image, or a message if its first run fails."""
     pixels: NDArray[np.uint8] = images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
     def call(index: int) -> None:

@@ -1,4 +1,4 @@
-"""Measure how fast curves are refitted to resampled predictions, and compare other methods."""
+"""Measure how fast eyechart and other methods refit curves to resampled predictions."""
 
 import time
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class CurvesPlan:
 
 @dataclass(frozen=True)
 class CurvesSpeed:
-    """Seconds for all curves with their intervals, for one eyechart refit and one refit per rival.
+    """Seconds for all curves with intervals, for one eyechart refit, and for each rival's refit.
 
     `ratios`: time of a rival's refit divided by the time of an eyechart refit.
     """
@@ -51,7 +51,7 @@ class CurvesSpeed:
 
 
 def measure(plan: CurvesPlan) -> CurvesSpeed:
-    """Return the total time, and the time of each rival's refits to the same resampled counts."""
+    """Return the total time, and each rival's time to refit the same resampled counts."""
     sets = [_predictions(plan, number) for number in range(plan.corruptions * plan.properties)]
     start = time.perf_counter()
     for change, hits, clean, images in sets:
@@ -78,7 +78,7 @@ def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
 def _predictions(
     plan: CurvesPlan, number: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return Δv, hits, hits on clean images, and image indices of simulated predictions."""
+    """Return the Δv, hits, hits on clean images and image indices of simulated predictions."""
     numbers = np.random.default_rng(number)
     images = np.arange(plan.predictions) % plan.images
     easy = numbers.random(plan.images)[images]
@@ -105,7 +105,7 @@ def _rival(name: str) -> Callable[[Bins, Curve, float], object]:
 
 
 def bounded_least_squares(bins: Bins, curve: Curve, left: float) -> FloatArray:
-    """Return the coefficients of the same falling spline, from scipy's bounded least squares."""
+    """Return the coefficients of the same decreasing spline, from scipy's bounded least squares."""
     rows, target = bin_rows(bins, 1)
     roughness = second_derivatives()
     rough = np.sqrt(curve.smoothing / len(roughness)) * roughness

@@ -18,7 +18,7 @@ PACKAGE = "imagecorruptions"
 
 @dataclass(frozen=True)
 class Rival:
-    """Another implementation: its corruptions, and its function that corrupts one image."""
+    """A rival package: the names of its corruptions, and its function that corrupts an image."""
 
     names: frozenset[str]
     function: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Compare the speed of the whole loop (corrupt, measure, predict, write) with the model alone."""
+"""Compare the speed of evaluation (corrupt, measure, predict, write) with the model alone."""
 
 import tempfile
 import time
@@ -24,7 +24,7 @@ SIDE = 224
 
 @dataclass(frozen=True)
 class LoopSpeed:
-    """Images per second of the model alone, and of the whole loop under each corruption.
+    """Images per second of the model alone, and of the evaluation loop for each corruption.
 
     `mean` is derived from the mean time per image over corruptions; `ratio` is `mean` relative to
     the model's speed.
@@ -91,7 +91,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _resident(count: int) -> ImageSet:
-    """Return named images of smooth random colors, as if they had been decoded."""
+    """Return named images of smooth random colors, in the form of decoded image files."""
     kept = {}
     for place in range(count):
         random = ImageRandom(torch.tensor([place]), [hash64("bench")], torch.device("cpu"))

@@ -20,13 +20,13 @@ SCALES, NOISE, TINY = 4, 0.1, 1e-15
 
 @dataclass(frozen=True)
 class VifRival:
-    """VIF with the filters of pyrtools and its correlation in C."""
+    """VIF computed with pyrtools' filters and its correlation function in C."""
 
     package: Any
     version: str
 
     def vif(self, clean: Plane, corrupted: Plane) -> float:
-        """Return VIF of two gray images (H, W) in gray levels."""
+        """Return the VIF of two grayscale images (H, W), given in gray levels."""
         kept = total = 0.0
         before, after = self._subbands(clean), self._subbands(corrupted)
         for (window, x), (_, y) in zip(before, after, strict=True):

@@ -1,7 +1,7 @@
 """Simulate evaluations with known true curves: bias, coverage and width of intervals.
 
 `python -m benchmarks.statistics` runs the grid of docs/statistics.md on all cores and prints its
-tables; `--runs 20 --images 60 --samples 150` runs a part of it. The tests run a few cells.
+tables; `--runs 20 --images 60 --samples 150` runs a small subset of it. The tests run a few cells.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from eyechart.stats.estimate import make_estimate
 Shape = Callable[[FloatArray], FloatArray]
 
 CORRELATION = 0.78
-"""Correlation of the latent difficulty of two samples of an image, fitted to real runs."""
+"""Correlation between the latent difficulties of two samples of an image, fitted to real runs."""
 
 REACH = 0.95
 """Largest visual change that samples reach."""
@@ -75,7 +75,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the grid."""
+    """One cell of the simulation grid: a combination of settings."""
 
     shape: str
     n_images: int
@@ -86,18 +86,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """Results of the simulated runs of a cell, with areas over the range of Δv that samples reach.
+    """Results of a cell's simulated runs; areas are over the range of Δv that samples reach.
 
     Attributes:
         bias: Mean error of the area.
         bias_error: Monte Carlo standard error of the bias.
         coverage: How often the 95 % interval contains the true area.
         width: Mean width of that interval.
-        bounded: How often the bounds contain the true area over 0…1.
-        break_bias: Median error of the break point, where it is reached.
-        break_coverage: How often its interval contains the true break point, where it is reached;
-            an open upper end contains everything above the lower one.
-        is_censored_right: How often it is reported as "> x", where it is not reached.
+        bounded: How often the bounds contain the true area over Δv from 0 to 1.
+        break_bias: Median error of the break point; None if the true curve does not reach it.
+        break_coverage: How often the break point's interval contains the true value; an interval
+            without an upper limit contains everything above its lower limit.
+        is_censored_right: How often the break point is reported as "> x" if the true curve does not
+            reach it.
     """
 
     cell: Cell
@@ -114,7 +115,7 @@ class CellResult:
 def draw_samples(
     numbers: np.random.Generator, shape: Shape, n_images: int, n_samples: int, sampling: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Return Δv, hits, hits on the clean image, and image index of simulated samples.
+    """Return the Δv, hits, hits on the clean image and image indices of simulated samples.
 
     A sample is a hit if its difficulty, which is correlated within an image, is below the true
     rate; the expected fraction of hits equals the true rate.
@@ -222,11 +223,11 @@ TRUTHS: dict[str, tuple[Shape, Shape]] = {
     "model ahead": (_falling(0.85, 0.6, 0.09, 0.06), _falling(0.9, 0.75, 0.07, 0.06)),
     "crossing": (_falling(0.92, 0.55, 0.09, 0.06), lambda delta_v: 0.82 - 0.6 * delta_v),
 }
-"""True human and model curves, by the side that is ahead."""
+"""True human and model curves, by which of the two is ahead."""
 
 
 def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict[str, object]:
-    """Return how often each verdict is given, and how often two samplings give opposite ones."""
+    """Return how often each verdict occurs, and how often two samplings give opposite verdicts."""
     humans, model = TRUTHS[truth]
     verdicts: dict[str, Counter[str]] = {name: Counter() for name in ("uniform", "paper")}
     n_opposite = n_wrong = 0
@@ -254,7 +255,7 @@ def run_verdicts(truth: str, n_images: int, n_samples: int, n_runs: int) -> dict
 def cells(
     images: Sequence[int], samples: Sequence[int], samplings: Sequence[str] = SAMPLINGS
 ) -> Iterator[Cell]:
-    """Yield the cells of the grid with the default estimator, and some cells with the others."""
+    """Yield all cells with the default estimator, and some cells with the other estimators."""
     for shape, n_images, n_samples, sampling in product(SHAPES, images, samples, samplings):
         yield Cell(shape, n_images, n_samples, sampling)
     for shape, candidate in product(SHAPES, CANDIDATES):
@@ -291,7 +292,7 @@ def main() -> None:
 
 
 def tables(found: Sequence[CellResult]) -> Iterator[str]:
-    """Yield the grid as Markdown, pooled over shapes."""
+    """Yield the results as Markdown tables, pooled over curve shapes."""
     yield "| sampling | estimator | images | samples | largest bias | coverage | lowest | width |"
     yield "|---|---|---|---|---|---|---|---|"
     groups: dict[tuple[str, str, int, int], list[CellResult]] = {}

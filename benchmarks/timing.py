@@ -1,4 +1,4 @@
-"""Shared parts of the benchmarks: sample images, the machine's name, and alternating timing."""
+"""Functions that benchmarks share: sample images, the machine's name, and alternating timing."""
 
 import platform
 import time
@@ -17,7 +17,7 @@ ROUNDS = 3
 
 
 def sample_images(count: int, size: int) -> Tensor:
-    """Return uint8 (count, 3, size, size) with the spectrum of natural images; deterministic."""
+    """Return fixed uint8 images (count, 3, size, size) with the spectrum of natural images."""
     numbers = np.random.default_rng(0)
     fx, fy = np.fft.rfftfreq(size), np.fft.fftfreq(size)
     amplitude = 1 / np.maximum(np.hypot(fy[:, None], fx[None, :]), 1 / size)
@@ -59,7 +59,7 @@ def limited_threads(count: int) -> Iterator[None]:
 def in_turns(
     ours: Callable[[], None], batch: int, theirs: Callable[[int], None] | None, seconds: float
 ) -> tuple[float, float | None, float | None]:
-    """Return the rates of eyechart and the rival and their ratio, as medians over equal rounds.
+    """Return the rates of eyechart and the rival, and their ratio, each a median over rounds.
 
     The two alternate, so that a temporary slowdown of the machine affects both in the same round.
     """

@@ -1,4 +1,4 @@
-"""Measure the speed of visual information fidelity (VIF), and of pyrtools at the same time."""
+"""Measure how fast eyechart and pyrtools compute visual information fidelity (VIF)."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,10 +33,10 @@ class VifPlan:
 class VifSpeed:
     """Speed in images/s of eyechart and of the rival, and their ratios.
 
-    `reused` reuses the clean statistics, `whole` computes them too. `statistics_bytes` is the size
-    of the clean statistics of one image. On a GPU, `bandwidth` is the speed of a large copy in
-    bytes/s, and `share_of_bandwidth` the fraction of it that reading each image and its statistics
-    once would use at the rate `reused`.
+    `reused` is the speed with reused clean statistics; `whole` includes their computation.
+    `statistics_bytes` is the size of the clean statistics of one image. On a GPU, `bandwidth` is
+    the speed of a large copy in bytes/s, and `share_of_bandwidth` the fraction of it that reading
+    each image and its statistics once would use at the rate `reused`.
     """
 
     reused: float

@@ -28,11 +28,11 @@ BUILDS = ("torch", "triton", "nvidia-", "cuda-")
 """Packages whose files depend on the machine's accelerator, not only on its Python."""
 
 EDITABLE = "editables"
-"""Package that hatchling also needs for an editable install; it is not a declared dependency."""
+"""Package that hatchling needs for an editable install but does not declare as a dependency."""
 
 
 UNCONSTRAINED = ("setuptools",)
-"""Locked for development only, because extras for other model zoos need different versions."""
+"""Packages locked for development only, because extras for other model zoos need other versions."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Package:
 def main(arguments: list[str]) -> None:
     """Resolve and write the development environment, or list the licenses of installed packages."""
     if arguments not in ([], ["--upgrade"], ["--licenses"]):
-        sys.exit(f"Unknown arguments: {' '.join(arguments)}; give --upgrade, --licenses or none.")
+        sys.exit(f"Unknown arguments: {' '.join(arguments)}; pass --upgrade, --licenses or none.")
     if arguments == ["--licenses"]:
         names = [pin.name for pin in read_pins(ROOT / LOCK)] + ["torch"]
         (ROOT / LICENSES).write_text(licenses_text(sorted(names)), encoding="utf-8")
@@ -148,7 +148,7 @@ def licenses_text(names: list[str]) -> str:
 
 
 def license_of(metadata: Any) -> str:
-    """Return the license in a few words: the expression, the classifiers, or the first line."""
+    """Return the license in a few words, from the expression, the classifiers or the first line."""
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     given = [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]
