@@ -49,10 +49,10 @@ FEWEST = 30
 PER_IMAGE = 5
 """Samples per corruption and image beyond which more samples of the same images add little."""
 
-PROBED = {"cpu": 2, "cuda": 64}
+PROBED = {"cpu": 2, "cuda": 512}
 """Number of samples per corruption that the run time is estimated from, by device type."""
 
-CURVES = 3.0
+CURVES = 4.0
 """Time to score a property of a model, as a multiple of the time to fit a curve."""
 
 Limit = Literal["given", "precision", "time", "images"]
@@ -222,7 +222,11 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     seconds = min(_timed(corrupted, few, settings, inputs) for _ in range(2))
     # The difference of two measured times can be negative.
     per_sample = max(seconds - per_image * len(np.unique(corrupted[0].image)), 1e-6) / n_probed
-    n_fits = CURVES * 2 * len(plan.entries()) * len(inputs.models)
+    # Models of ImageNet's classes are also scored in the 16 categories if humans are compared.
+    n_spaces = sum(
+        2 if model.has_imagenet and settings.human_names else 1 for model in inputs.models
+    )
+    n_fits = CURVES * 2 * len(plan.entries()) * n_spaces
     return Costs(per_image, per_sample, n_fits * _fit_seconds(settings.n_bootstrap, len(images)))
 
 
@@ -259,7 +263,7 @@ def _fit_seconds(n_bootstrap: int, n_images: int) -> float:
 
 
 def _read_plan(out: Path) -> RunPlan | None:
-    """Return the plan of a run that was started here; None if there is none."""
+    """Return the plan of a run that was started in this folder; None if there is none."""
     if not (out / PLAN_FILE).is_file():
         return None
     values = read_settings(out / PLAN_FILE)
