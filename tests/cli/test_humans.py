@@ -134,7 +134,8 @@ def test_similar_says_where_bands_are_apart_and_what_humans_said(run, humans_fil
     result = run("humans", "similar", humans_file, "frost", "fog")
     assert result.status == 0
     assert (
-        "accuracy: the 83 % intervals are apart at Δv" in result.out and "different" in result.out
+        "accuracy: the 83 % intervals do not overlap at Δv" in result.out
+        and "different" in result.out
     )
     # 9 of 10 right: 22 of 1024 cases are as far from one half
     assert "0.900" in result.out and "Before correction: p = 0.02148 pooled" in result.out

@@ -113,7 +113,7 @@ def test_a_table_of_other_images_is_never_overwritten(run, folders, tmp_path):
         with Image.open(noisy / f"{name}.png") as opened:
             opened.rotate(180).save(tmp_path / "turned.png")
         (noisy / f"{name}.png").write_bytes((tmp_path / "turned.png").read_bytes())
-    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "another file")
+    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "a different file")
     assert target.read_bytes() == before
     assert_rejected(
         run("visual-change", clean / "b.jpg", noisy / "b.png", "--csv", target), "other"

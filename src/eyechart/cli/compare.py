@@ -38,7 +38,7 @@ Runs = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """Runs and published results to compare, the score to rank by, and the output."""
+    """Settings of `eyechart compare`: what to compare, the score to rank by, and the output."""
 
     runs: Runs = ()
     published: Annotated[

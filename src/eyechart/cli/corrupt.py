@@ -33,7 +33,7 @@ LAYOUT_INSTEAD = {
 
 @dataclass(frozen=True, kw_only=True)
 class CorruptSettings:
-    """The images to corrupt, the corruption, and the output format."""
+    """Settings of `eyechart corrupt`: images, corruption and output format."""
 
     images: Annotated[
         tuple[Path, ...],

@@ -30,7 +30,7 @@ def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
 
 
 def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
-    """Evaluate models, and print and write the results, which include the command line `typed`."""
+    """Evaluate models; print the results, and write them together with the command line `typed`."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
@@ -86,7 +86,7 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
 
 
 def _rank(console: "Console", out: Path) -> None:
-    """Print a ranking of the models of the run."""
+    """Print a ranking of the models in the run."""
     from eyechart.cli.compare import print_board
     from eyechart.results.runs import make_boards, read_run
     from eyechart.results.standings import stand

@@ -16,7 +16,7 @@ GALLERY_SUFFIXES = (".png", ".html")
 
 @dataclass(frozen=True, kw_only=True)
 class GallerySettings:
-    """The image, the corruptions and the output files of a gallery."""
+    """Settings of `eyechart gallery`: image, corruptions and output files."""
 
     image: Annotated[
         Path, Option(help="An image file.", group="Data", metavar="IMAGE", is_argument=True)

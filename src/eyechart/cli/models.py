@@ -29,7 +29,7 @@ def _models() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedModels(LoadingSettings):
-    """The models to check, and the images to check them on."""
+    """Settings of `eyechart models check`: the models, and the images to check them on."""
 
     models: Annotated[
         tuple[str, ...],

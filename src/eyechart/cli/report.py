@@ -26,7 +26,7 @@ FORMATS = {"html": ".html", "md": ".md"}
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """The runs in a report, its additional contents, and its format."""
+    """Settings of `eyechart report`: runs, additional contents, and format."""
 
     runs: Runs
     category: Annotated[

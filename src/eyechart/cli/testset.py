@@ -174,7 +174,7 @@ def _bars(histogram: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RenderSettings:
-    """A test set, the images that it was sampled from, and the output folder."""
+    """Settings of `eyechart testset render`: test set, its images, and output folder."""
 
     testset: Annotated[
         Path,

@@ -27,7 +27,7 @@ MAP_NOTE = "map of visual change"
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeFiles:
-    """The images to compare, and the files to write."""
+    """Settings of `eyechart visual-change`: images to compare, and output files."""
 
     clean: Annotated[
         Path,

@@ -68,18 +68,18 @@ class Parts:
         return sorted({name for _, name, _ in self._files()})
 
     def strays(self) -> list[Path]:
-        """Return the Parquet files that do not belong to any of the expected names."""
+        """Return the Parquet files whose names do not belong to any of the expected tables."""
         return sorted({*self.folder.glob("*.parquet")} - {path for path, _, _ in self._files()})
 
     def notes(self) -> list[str]:
-        """Return a warning if there are strays."""
+        """Return a warning if there are strays, as a list that is otherwise empty."""
         strays = self.strays()
         if not strays:
             return []
         count = "1 Parquet file is" if len(strays) == 1 else f"{len(strays)} Parquet files are"
         return [
-            f"{count} ignored for not belonging to this run, such as {strays[0]}: move what you"
-            " need elsewhere and delete the rest."
+            f"{count} not from this run and ignored, such as {strays[0]}: move files that you need"
+            " elsewhere and delete the rest."
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:

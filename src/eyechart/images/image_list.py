@@ -43,8 +43,8 @@ def printable(name: str) -> str:
 def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
     """Return the images in a folder, or the images listed in a CSV or Parquet file.
 
-    In a folder, the first-level subfolder is the label and the second-level one, if any, the
-    subclass. Images directly in the folder have no label.
+    In a folder, the name of a first-level subfolder is the label of its images, and the name of a
+    second-level subfolder is their subclass. Images directly in the folder have no label.
     """
     if source.is_file():
         if source.suffix.lower() not in MANIFESTS:

@@ -59,7 +59,8 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
     """Find the arrays in a folder that has the layout of CIFAR-10-C.
 
     If the folder has a labels file, every image array counts as a corruption, regardless of its
-    name. If no name is known, all arrays count, provided the folder has no subfolders.
+    name. If no array is named after a known corruption, all arrays count as corruptions, provided
+    the folder has no subfolders.
 
     Returns:
         The file of each corruption, by name and with known names first, and the names of files that

@@ -87,11 +87,15 @@ class PublishedFolder:
 def find_folders(
     root: Path, known: Sequence[str], leave_out: Path | None = None
 ) -> tuple[dict[str, Path], list[str]] | None:
-    """Return the folder of each corruption, known ones first, and the names of other folders.
+    """Find the corruptions in a folder that has the layout of ImageNet-C.
 
-    None means that the folder has a different layout: no known corruption has a subfolder 1 to 5,
-    and no other folder contains only such subfolders with class folders in them. The output folder
-    `leave_out` is ignored.
+    The folder has a different layout if no known corruption has a subfolder 1 to 5, and no other
+    folder contains only such subfolders with class folders in them. The output folder `leave_out`
+    is ignored.
+
+    Returns:
+        The folder of each corruption, by name and with known names first, and the names of other
+        folders. None if the folder has a different layout.
     """
     corruptions: dict[str, Path] = {}
     trees: dict[str, Path] = {}

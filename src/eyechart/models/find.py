@@ -128,9 +128,9 @@ def _load(spec: str | nn.Module | Forward, request: Request) -> Model:
         _check_prefix(prefix, name)
         return ADAPTERS["python"].load(spec, request)
     raise UsageError(
-        f"{unknown_name('model', spec, NAMED)} Give others with a prefix"
-        f" ({', '.join(f'{kind}:' for kind in ADAPTERS)}), as module:attribute, as a file or a card"
-        f" ({', '.join((*FILES, *CARD_SUFFIXES))})."
+        f"{unknown_name('model', spec, NAMED)} Give any other model with a prefix"
+        f" ({', '.join(f'{kind}:' for kind in ADAPTERS)}), as module:attribute, as a file or as a"
+        f" card ({', '.join((*FILES, *CARD_SUFFIXES))})."
     )
 
 

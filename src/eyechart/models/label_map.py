@@ -40,10 +40,10 @@ class LabelMap:
     names: tuple[str, ...] | None = None
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """Return log-probabilities (B, K) of the kept outputs; probabilities may not sum to 1.
+        """Return log-probabilities (B, K) of the kept outputs.
 
-        Normalizing them later distributes the probability of dropped outputs proportionally over
-        the others.
+        The probabilities may sum to less than 1. Normalizing them later distributes the probability
+        of dropped outputs proportionally over the others.
         """
         if self.is_plain:
             return scores

@@ -147,7 +147,7 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
     if isinstance(height, int) and isinstance(width, int) and height != width:
         raise UsageError(
             f"{path} must take square images, but was exported for {height} × {width} px: export it"
-            " for square ones, or with dynamic height and width."
+            " for square images, or with dynamic height and width."
         )
     # Dynamic dimensions are symbols, not integers.
     side = next((length for length in (height, width) if isinstance(length, int)), None)

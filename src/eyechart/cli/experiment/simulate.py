@@ -14,7 +14,7 @@ from eyechart.experiment.simulate.psychometric import GROUP, Psychometric
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSettings:
-    """The number of simulated participants, and the folder for the copy of the study."""
+    """Settings of a simulation, such as the number of participants and the output folder."""
 
     out: Annotated[
         Path,

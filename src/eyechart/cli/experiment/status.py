@@ -100,7 +100,7 @@ def _head(state: "StudyStatus") -> list[str]:
 
 
 def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
-    """Return the groups to show: all, or the least complete ones."""
+    """Return the groups to show: all of them or, if there are too many, the least complete."""
     if len(state.groups) <= MOST_ROWS:
         return list(state.groups)
     return sorted(state.groups, key=lambda group: group.n_responses / max(group.wanted, 1))[

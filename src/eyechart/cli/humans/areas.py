@@ -56,7 +56,7 @@ def areas(
             if area.curve is None:
                 print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
     print(
-        f"area: area under the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %:"
+        f"area: area under the curve for Δv from 0 to 1, density {curves.density}. 95 %, 83 %:"
         " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
         " possible area, because the curve is unknown where there are no responses."
     )

@@ -29,7 +29,7 @@ def list_references(
         list[str] | None, typer.Argument(metavar="[FILE]…", help="Imported files to list as well.")
     ] = None,
 ) -> None:
-    """List human references: experiments, participants, responses, range of Δv."""
+    """List human references with their experiments, participants, responses and range of Δv."""
     from eyechart.humans.reference import PACKAGED, find_reference
 
     # read all before printing any
@@ -47,7 +47,7 @@ def list_references(
 )
 @derived_options
 def import_files(settings: ImportSettings, out: ParquetOut) -> None:
-    """Convert tables of human responses to a reference for --humans."""
+    """Convert tables of human responses to a reference file that --humans accepts."""
     from eyechart.humans.importers import counts
     from eyechart.humans.importing import import_responses
 

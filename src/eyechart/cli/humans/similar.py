@@ -57,7 +57,7 @@ def similar(
         typer.Option(
             metavar="FILE.yaml",
             parser=folder_or_file,
-            help="Write the classes, for evaluate --similar.",
+            help="Write the classes to a file for evaluate --similar.",
         ),
     ] = None,
     rule: Annotated[
@@ -199,7 +199,7 @@ def print_classes(similarity: "SimilarClasses") -> None:
 
 
 def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
-    """Print the chosen pairs; p-values are corrected for the number of all pairs."""
+    """Print the chosen pairs; p-values are corrected for the total number of pairs."""
     from eyechart.cli.shared.console import wide_console
     from eyechart.humans.same_different import ALIKE
 
@@ -257,7 +257,7 @@ def _print_stretches(reference: "Reference", a: str, b: str, properties: list[st
         )
         assert one is not None and two is not None
         apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
-        where = f"are apart at Δv {', '.join(apart)}" if apart else "overlap everywhere"
+        where = f"do not overlap at Δv {', '.join(apart)}" if apart else "overlap everywhere"
         print(f"{metric}: the 83 % intervals {where}.")
 
 

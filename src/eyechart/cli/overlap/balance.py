@@ -35,7 +35,7 @@ FEW = 16
 
 @dataclass(frozen=True, kw_only=True)
 class BalanceSettings:
-    """The accuracies, the benchmarks, the baseline and the files to write."""
+    """Settings of `eyechart overlap balance`: accuracies, benchmarks, baseline, output files."""
 
     accuracies: Annotated[
         Path,
@@ -148,7 +148,7 @@ def _published_balances(settings: BalanceSettings) -> "dict[bool, dict[str, Bala
 def _measured_balances(
     settings: BalanceSettings,
 ) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
-    """Return plain and relative balances, the bootstrap errors, and notes."""
+    """Return the plain and relative errors by benchmark, their bootstrap samples, and notes."""
     from eyechart.overlap.accuracy_table import read_accuracies
     from eyechart.overlap.error_intervals import resample_errors
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSource(LoadingSettings):
-    """The corruptions to calibrate, the model, the images and the output."""
+    """Settings of `eyechart overlap calibrate`: model, images, corruptions and output file."""
 
     model: Annotated[
         str,
@@ -131,7 +131,7 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
 
 
 def _chosen(source: CalibrationSource) -> "Suite":
-    """Return the corruptions of all suites, or only the named ones, as one suite."""
+    """Return a suite of the corruptions given by --corruption, or of all in the given suites."""
     from eyechart.suites.suite import load_suite
     from eyechart.suites.suite_file import choose_entries
 
@@ -156,7 +156,7 @@ def _load(
     if settings.max_images < 1:
         raise UsageError(f"--max-images must be at least 1, got {settings.max_images}.")
     if find_source(images, source.stimulus).published is not None:
-        raise UsageError(f"{images} contains corrupted images: give clean ones.")
+        raise UsageError(f"{images} contains corrupted images: give clean images.")
     labeled = [image for image in find_images(images) if image.label is not None]
     if not labeled:
         raise UsageError(

@@ -36,7 +36,7 @@ NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overl
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageSettings:
-    """Two benchmarks, the data to compare them with, and the files to write."""
+    """Settings of `eyechart overlap coverage`: two benchmarks, data and output files."""
 
     source: Annotated[
         Path,
@@ -150,7 +150,10 @@ def _measured_coverage(
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """The accuracies, the bootstrap errors (None without individual predictions), the baseline."""
+    """A study's accuracies and bootstrap errors, and the baseline of its corruption errors.
+
+    `drawn` is None if there are no individual predictions to sample from.
+    """
 
     table: "AccuracyTable"
     drawn: "StudyErrors | None"

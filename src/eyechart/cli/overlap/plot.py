@@ -45,8 +45,8 @@ def plot(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="cluster (overlapping corruptions side by side), given (as in the file), or suites"
-            " and corruptions to show, in order; repeatable.",
+            help="Order of the corruptions: cluster (overlapping ones side by side), given (as in"
+            " the file), or the suites and corruptions to show; repeatable.",
         ),
     ] = None,
     title: Annotated[

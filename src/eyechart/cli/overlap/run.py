@@ -126,7 +126,7 @@ def preset_values(context: typer.Context) -> dict[str, PresetValue]:
 
 
 def entries_of(suite_names: Sequence[str], corruptions: Sequence[str]) -> "tuple[Entry, ...]":
-    """Return the corruptions of all suites, or only the chosen ones, each once."""
+    """Return these corruptions, or all distinct corruptions of the suites if none are given."""
     from eyechart.cli.shared.console import note_left_out
     from eyechart.suites.assets import left_out, ready_entries
     from eyechart.suites.suite import load_suite

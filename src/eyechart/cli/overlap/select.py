@@ -33,7 +33,7 @@ TIES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class SelectSettings:
-    """The overlap matrix, the threshold, and the files to write."""
+    """Settings of `eyechart overlap select`: overlap matrix, threshold and output files."""
 
     matrix: Annotated[
         Path,

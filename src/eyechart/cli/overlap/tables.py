@@ -29,12 +29,12 @@ FEW = 12
 
 TESTS = "tests"
 INTERVALS, FIGURE = "overlap-intervals.csv", "overlap.png"
-"""Names of the files in a study folder that are written with its matrix."""
+"""Names of the files that are written into a study folder together with its matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixFiles:
-    """The accuracies, and the files to write."""
+    """Settings of `eyechart overlap matrix`: accuracies and output files."""
 
     accuracies: Annotated[
         Path,

@@ -183,7 +183,7 @@ def _annotations(function: Callable[..., object] | None) -> dict[str, object]:
 
 
 def _text(param: "Parameter") -> str:
-    """Return the help of an argument or option, with its default if there is one to show."""
+    """Return the help of an argument or option, followed by its default unless that is empty."""
     text = str(getattr(param, "help", None) or "")
     if param.required:
         # the usage line already shows which arguments are required

@@ -211,8 +211,8 @@ def show_results(results: "HoldoutResults") -> None:
     title = "held-out style" if results.kind == "style" else "held-out subclasses"
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(title)
-    on_it = f"accuracy on {'it' if results.kind == 'style' else 'them'} (%)"
-    for name in (on_it, "on familiar ones (%)", "gap (points)", "images", "familiar"):
+    scores = ("accuracy held out (%)", "accuracy familiar (%)", "gap (points)")
+    for name in (*scores, "images held out", "images familiar"):
         table.add_column(name, justify="right")
     for fold in results.folds:
         name = escape(fold.name)

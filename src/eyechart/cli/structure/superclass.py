@@ -37,8 +37,8 @@ def superclass(
 ) -> None:  # fmt: skip
     """Fine-tune models on familiar subclasses of superclasses and test on unseen ones.
 
-    Subclasses in ImageNet-1K are seen, all others unseen. The defaults are the settings of the
-    published experiment. Run the same command again to resume, or with more models to add them.
+    Subclasses in ImageNet-1K are seen, and all others are unseen. The defaults are the settings of
+    the published experiment. Run the same command again to resume, or with more models to add them.
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
@@ -125,11 +125,11 @@ def _run(
 
 
 MOST_SHOWN = 4
-"""Maximum number of models for which superclasses are printed; more do not fit."""
+"""Maximum number of models for which results by superclass fit on the screen."""
 
 
 def _show_superclasses(results: "SuperclassResults") -> None:
-    """Print a line for each model, and if there is room, a line for each superclass."""
+    """Print a line for each model and, unless there are too many, for each superclass."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table

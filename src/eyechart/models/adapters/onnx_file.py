@@ -42,7 +42,7 @@ def load(name: str, request: Request) -> Model:
     if isinstance(height, int) and isinstance(width, int) and height != width:
         raise UsageError(
             f"{path} must take square images, but takes {height} × {width} px: export it for square"
-            " ones, or with dynamic height and width."
+            " images, or with dynamic height and width."
         )
     side = next((length for length in (height, width) if isinstance(length, int)), None)
     forward = Session(session, source, channels_last)

@@ -75,7 +75,7 @@ def load(name: str, request: Request) -> Model:
     if height != width and min(height, width) > 0:
         raise UsageError(
             f"{path} must take square images, but takes {height} × {width} px: convert it for"
-            " square ones."
+            " square images."
         )
     side = height if height > 0 else None
     forward = Lite(interpreter, source, shape)

@@ -31,8 +31,8 @@ def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, in
 def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]:
     """Yield the four corner crops, the center crop, and the mirror images of these five.
 
-    Crops are `side` × `side` px if images are larger; otherwise their height and width are the
-    fraction `share` of the image's, and they are resized to the size of the images.
+    If images are larger than `side` px, crops are `side` × `side` px. Otherwise the height and
+    width of a crop are `share` times those of the image, and it is resized to the image size.
     """
     size = images.shape[2:]
     is_larger = _is_larger(size, side)
