@@ -151,7 +151,7 @@ class StudyConfig:
 
     @property
     def recruiter_settings(self) -> dict[str, str]:
-        """All settings of the recruitment platforms; "" for those that the study does not set."""
+        """All settings of the recruitment platforms; a setting that the study lacks is ""."""
         return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
 
     def plain(self) -> dict[str, str | int | float]:

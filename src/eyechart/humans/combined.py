@@ -16,7 +16,7 @@ from eyechart.humans.transfer import SimilarClasses
 class References:
     """Human references in order of precedence.
 
-    Responses to a corruption itself take precedence over transferred ones, regardless of the
+    Responses to a corruption itself take precedence over transferred responses, regardless of the
     reference; otherwise the first reference is used. Accuracy and consistency are looked up
     separately.
     """

@@ -280,8 +280,9 @@ def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
 def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
     """Return the row of each single response, and whether it is a hit.
 
-    14 hits in 15 responses become 14 ones and a zero, so that single responses are resampled. If a
-    row's number of hits is not an integer, each of its responses gets the row's hit rate.
+    A row with 14 hits in 15 responses becomes 14 ones and a zero, so that single responses are
+    resampled. If a row's number of hits is not an integer, each of its responses gets the row's hit
+    rate.
     """
     rows = np.repeat(np.arange(len(responses)), responses.trials)
     starts = np.cumsum(responses.trials) - responses.trials

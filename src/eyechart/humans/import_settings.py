@@ -22,7 +22,7 @@ class ImportSettings:
     files: Annotated[
         Sequence[Path],
         Option(
-            help="Tables: .csv or .csv.gz.",
+            help="Tables to import, as .csv or .csv.gz files.",
             group=GROUP,
             metavar="FILE…",
             path="folder or file",

@@ -2,7 +2,8 @@
 
 An experiment names its conditions by strength. Applying its transformations to images gives the Δv
 that participants saw; each condition has a distribution of Δv values, not a single value. The
-packaged reference (Geirhos et al. 2018) consists of counts per condition and is placed this way.
+packaged reference (Geirhos et al. 2018) consists of counts per condition, which get their Δv this
+way.
 """
 
 import csv
@@ -36,8 +37,8 @@ LEVELS = np.linspace(0, 1, 41)
 """Probabilities of the quantiles that are stored for each distribution of Δv."""
 
 HUMAN_RULER = DEFAULT_RULER
-"""Ruler with which all human responses are placed. There is no placement for other rulers, so
-with them, models cannot be compared with humans.
+"""Ruler with which the Δv of all human responses is measured. There is no placement for other
+rulers, so models cannot be compared with humans on them.
 """
 
 MEAN_GRAY = 0.4423
@@ -161,7 +162,7 @@ def measure_conditions(grays: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
 
 
 def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
-    """Return the placement of every experiment, and the number of images measured for it."""
+    """Return the placement of every experiment, and the number of images that were measured."""
     image_files = find_image_files(images)
     measured = measure_conditions(_grays([image_file.path for image_file in image_files]))
     # Δv is NaN for images below the information floor.

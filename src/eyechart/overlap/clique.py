@@ -34,7 +34,7 @@ def cheapest_largest(
     Args:
         allowed: Bit mask of the neighbors of each node.
         costs: Costs of pairs (n, n), symmetric and at least 0 for allowed pairs.
-        at_most: Upper bound on the size, if known.
+        at_most: Upper bound on the size; None if unknown.
 
     Example:
         >>> costs = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]], dtype=float)
@@ -162,8 +162,8 @@ class _CliqueSearch:
         """Return a lower bound on the cost of any completion.
 
         Each chosen node costs what it adds to the members, plus at least half the cost of its
-        cheapest pairs with other nodes (each pair is shared by two nodes). Only one node of each
-        color can be chosen.
+        cheapest pairs with other nodes; half, because each pair is counted for both of its nodes.
+        Only one node of each color can be chosen.
         """
         places = np.array(order)
         # Index −1 compares the first with the last color, which differs unless there is only one.

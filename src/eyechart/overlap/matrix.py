@@ -20,7 +20,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import MIN_GAIN
 
 Hits = NDArray[np.bool_]
-"""Whether each prediction is correct; shape (models, tests, images), or with seeds first."""
+"""Whether each prediction is correct; shape (models, tests, images), optionally seeds first."""
 
 MIN_CLEAN = 0.5
 """Clean accuracy, corrected for chance, below which robustness scores are not meaningful."""
@@ -219,7 +219,7 @@ def clean_notes(
 ) -> tuple[str, ...]:
     """Return a sentence if any model's clean accuracy is too low for robustness scores.
 
-    A model that guesses is as accurate on corrupted images as on clean ones, so R would be 1
+    A model that guesses is as accurate on corrupted images as on clean images, so R would be 1
     without any robustness. The limit is 0.5 after correction for chance, (A − 1/K) / (1 − 1/K), if
     the number of classes K is known.
     """

@@ -53,7 +53,7 @@ class MatrixSettings:
     classes: Annotated[
         int | None,
         Option(
-            help="Number of classes, to distinguish low accuracy from guessing.",
+            help="Number of classes, from which the accuracy of guessing is computed.",
             group="Data",
             minimum=2,
         ),
@@ -71,7 +71,7 @@ class MatrixSettings:
 class CalibrationSettings:
     """Options that set the target robustness of calibrated strengths and the number of images.
 
-    `steps` is the number of evaluations for each end of the range once it is bracketed.
+    `steps` is the maximum number of evaluations for each end of the range, once it is bracketed.
     """
 
     lower: Annotated[

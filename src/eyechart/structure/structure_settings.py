@@ -188,7 +188,7 @@ class SubclassSettings(HoldoutSettings):
 
     @property
     def is_listed(self) -> bool:
-        """Whether the subclasses to hold out are named, or are those published for ICONS-50."""
+        """Whether the subclasses to hold out are named by the user or published for ICONS-50."""
         return bool(self.hold) or (self.is_published and self.cifar100 is None)
 
     @property
@@ -272,7 +272,7 @@ class SuperclassSettings:
         Path | None,
         Option(
             help="File of superclasses, with a WordNet id and a name on each line; by default the "
-            "25 published ones.",
+            "25 published superclasses.",
             group="Data",
             is_advanced=True,
             metavar="FILE",

@@ -1,4 +1,4 @@
-"""Superclass studies: fine-tune networks on seen subclasses, test them on seen and unseen ones.
+"""Superclass studies: fine-tune networks on seen subclasses, test on seen and unseen subclasses.
 
 Each network and its predictions have separate files, so that a study can be stopped and resumed,
 and several processes started with the same command share the work.

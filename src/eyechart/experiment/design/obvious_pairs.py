@@ -69,7 +69,7 @@ def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """Return the class of corruptions that humans confuse with this one, or else its family."""
+    """Return the class of corruptions that humans confuse with this one; if none, its family."""
     known = all_entries().get(name)
     return class_of(name) or (name if known is None else known.corruption.family)
 

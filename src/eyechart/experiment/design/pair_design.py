@@ -30,7 +30,7 @@ from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import DIFFERENT, SAME
 
 TOLERANCE = 0.02
-"""Largest difference in Δv between the two images of a stimulus, where the test set allows it."""
+"""Largest difference in Δv between the two images of a stimulus, if the test set allows it."""
 
 VISIBLE = 0.02
 """Images with a Δv below this value are not used."""
@@ -76,7 +76,7 @@ def design_pairs(
     seed: int,
     catch_pool: int | None,
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of a same/different study, `per_pair` for each question.
+    """Return the stimuli of a same/different study, `per_pair` for each pair of corruptions.
 
     Raises:
         UsageError: If the test set has too few images, or one participant cannot get all trials.
@@ -105,7 +105,7 @@ def design_pairs(
 def matched_pairs(
     rows: Sequence[StudySample], questions: Sequence[Question], per_pair: int, k: int, seed: int
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of the main trials, half "same" and half "different" for each question.
+    """Return the stimuli of the main trials, half "same" and half "different" for each pair.
 
     Both halves use the same target values of Δv, spaced evenly over the range that the two
     corruptions share. Images that have been used less often are preferred.
@@ -173,8 +173,8 @@ def _match(
 ) -> tuple[StudySample, ...]:
     """Return one sample from each pool, with different source images and Δv close to `wanted`.
 
-    Among samples within the tolerance the least used are preferred; if there are none, the samples
-    nearest in Δv.
+    Among samples within the tolerance, the least used are preferred. If no samples are within the
+    tolerance, the samples nearest in Δv are preferred.
     """
     best: tuple[float, int, int] | None = None
     # From both sides: only the nearest samples of the first pool are tried with all of the second.

@@ -1,4 +1,4 @@
-"""Write a study into its database in one transaction, beside the studies already stored there."""
+"""Write a study into its database, which may contain other studies, in one transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ AT_ONCE = 500
 class StudyEntry:
     """A study as it is stored in the database.
 
-    `fingerprint` identifies the secret. `created_at` is when the folder was created; with it, a
+    `fingerprint` identifies the secret. `created_at` is when the folder was created, by which a
     resumed build recognizes a study that it stored just before it was interrupted.
     """
 

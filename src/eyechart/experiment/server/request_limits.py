@@ -53,7 +53,7 @@ class Buckets:
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self, key: str, now: float) -> float:
-        """Count a request; return 0 if it is allowed, else the seconds until it would be."""
+        """Count a request; return the seconds until it is allowed, 0 if it is allowed now."""
         with self._lock:
             left, then = self._left.get(key, (self.pace.burst, now))
             # Token bucket: it refills at `rate` up to `burst`, and each allowed request takes one.

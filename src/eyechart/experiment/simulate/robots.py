@@ -1,4 +1,4 @@
-"""Simulated participants: attentive ones with a known psychometric curve, and spammers."""
+"""Simulated participants: attentive robots with a known psychometric curve, and spammers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Kind = Literal["attentive", "guesser", "one-button", "hasty"]
 SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
 
 HESITATION_MS = (450.0, 0.35)
-"""Median reaction time of an attentive robot after the grid appears, and its log-normal spread."""
+"""Median reaction time of an attentive robot since the grid appeared, and its log-normal spread."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from eyechart.experiment.storage.database_tables import (
 )
 
 MAIN = ("main", "catch")
-"""Roles of trials in the main part; participants cannot tell them apart."""
+"""Roles of trials in the main part, between which participants cannot distinguish."""
 
 
 @dataclass(frozen=True)

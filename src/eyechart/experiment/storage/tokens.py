@@ -10,7 +10,7 @@ from itsdangerous import BadSignature, Signer
 from itsdangerous.signer import SigningAlgorithm
 
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
-"""Characters of completion codes, without those easily confused when copied by hand."""
+"""Characters of completion codes; characters easily confused when copied by hand are left out."""
 
 
 @dataclass(frozen=True)
