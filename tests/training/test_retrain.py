@@ -396,7 +396,7 @@ def test_torchscript_is_rejected(home, run, tmp_path):
         (("--severity", "mild"), "--severity must be a range, such as 1-5, or a number"),
         (("--severity", "1-6"), "severity must be in [0, 5]"),
         (("--severity", "4-2"), "must be a range LOW-HIGH"),
-        (("--delta-v", "0.8-0.2"), "delta_v must be a range within 0 and 1"),
+        (("--delta-v", "0.8-0.2"), "delta_v must be a range within [0, 1]"),
         (("--severity", "1-5", "--delta-v", "0-1"), "not both"),
         (("--corruption", "gausian_noise"), "gaussian_noise"),
         (("--also", "nothing"), "nothing"),

@@ -1,4 +1,4 @@
-"""Blur: each pixel becomes an average, a median or a shuffle of its neighborhood."""
+"""Blur: each pixel becomes the average or median of its neighborhood, or a random neighbor."""
 
 from functools import lru_cache
 
@@ -127,7 +127,7 @@ def vcr_defocus_blur(
 
 
 FINE = 8
-"""Number of sample points per pixel and axis to compute a disk's partial coverage of pixels."""
+"""Number of sample points per pixel and axis, to compute how much of a pixel a disk covers."""
 
 
 def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tensor:
@@ -251,8 +251,8 @@ def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tenso
 @corruption(
     "zoom_blur",
     "blur",
-    Parameter("zoom", 1, 3, "factor", "upper limit of the enlargements (exclusive)", clean=1),
-    Parameter("step", 0.005, 1, "factor", "distance between enlargements"),
+    Parameter("zoom", 1, 3, "factor", "largest enlargement (exclusive)", clean=1),
+    Parameter("step", 0.005, 1, "factor", "step between successive enlargements"),
 )
 def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values) -> Tensor:
     """Average the image with enlargements of its center, like a zooming camera."""

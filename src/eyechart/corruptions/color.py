@@ -81,7 +81,7 @@ def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
     "saturate",
     "color",
     Parameter("gain", 0, 50, "factor", "saturation is multiplied by this", clean=1),
-    Parameter("shift", 0, 1, "fraction of full scale", "added to the result", clean=0),
+    Parameter("shift", 0, 1, "fraction of full scale", "added after the multiplication", clean=0),
 )
 def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
     """Change the HSV saturation; gray images are unchanged."""
@@ -133,7 +133,7 @@ def hue_saturation_value(
         0,
         23,
         "number",
-        "which of the 24 possible orders of the four steps",
+        "index of one of the 24 orders of the four steps",
         integer=True,
         drawn=True,
     ),
@@ -169,7 +169,7 @@ _ORDERS = tuple(permutations(range(4)))
 def _stretch_in_turn(
     images: Tensor, steps: NDArray[np.int64], factors: Values, active: NDArray[np.bool_]
 ) -> Tensor:
-    """Return the images after three steps (3, B); a step is skipped for images not in `active`."""
+    """Return the images after three steps, (3, B); each step changes only its `active` images."""
     about_mean, about_gray = active & (steps == CONTRAST), active & (steps == SATURATION)
     numbers = np.stack((np.where(active, factors, 1), about_mean, about_gray), axis=1)
     for step in torch.from_numpy(numbers).to(images.device, torch.float32):
@@ -220,10 +220,10 @@ def noc_brightness(
         0,
         1,
         "fraction of full scale",
-        "added to one part and subtracted from the other",
+        "amount added to one part and subtracted from the other",
         clean=0,
     ),
-    Parameter("split", 0.3, 0.7, "fraction of the side", "where the two parts meet", drawn=True),
+    Parameter("split", 0.3, 0.7, "fraction of the side", "boundary of the two parts", drawn=True),
     Parameter(
         "axis",
         0,

@@ -1,4 +1,4 @@
-"""Geometry: pixels move; areas from outside the image are black.
+"""Geometry: pixels move, and areas that come from outside the image are black.
 
 Source coordinates are computed in float64 and rounded to 2⁻¹⁶ px before the nearest pixel is
 taken, so that a coordinate halfway between two pixels rounds to the same pixel on every device.

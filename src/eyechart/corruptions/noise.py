@@ -54,7 +54,7 @@ def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tenso
 def _shot_noise_by_parts(
     images: Tensor, random: ImageRandom, photons: Values, is_poisson: NDArray[np.bool_]
 ) -> Tensor:
-    """Return the noisy images; many photons use the normal limit of the Poisson distribution."""
+    """Return the noisy images; large photon counts use a normal approximation."""
     parts = []
     for index in range(len(photons)):
         one, image_random = images[index : index + 1], random.part(index, index + 1)

@@ -110,7 +110,7 @@ def draw_objects(
     size: tuple[int, int],
     numbers: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows, columns and integers 0 … numbers − 1 of `MOST` random objects, (B, MOST) each.
+    """Return rows, columns and integers 0 … numbers − 1 for `MOST` random objects, each (B, MOST).
 
     Centers are at least `before` and `after` (vertical, horizontal) px away from the edges if the
     image is large enough.

@@ -113,7 +113,7 @@ class Styles:
 @corruption(
     "style_transfer",
     "digital",
-    Parameter("amount", 0, 1, "fraction", "0 keeps the features, 1 uses the style's", clean=0),
+    Parameter("amount", 0, 1, "fraction", "0 keeps the features, 1 applies the style", clean=0),
     Parameter("style", 0, 1, "fraction", "0 is the first style, 1 the last", drawn=True),
     needs="styles",
 )

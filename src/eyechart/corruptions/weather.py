@@ -278,9 +278,9 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
     """Return (B, 1, height, width) fractal clouds in [0, 1].
 
     The algorithm is diamond-square on a torus: each round doubles the grid, and a new point is the
-    mean of its four neighbors plus a random shift on ±w²; w starts at 100 and is divided by `decay`
-    every round. The torus is a square with the image's longer side; for elongated images, a row of
-    squares.
+    mean of its four neighbors plus a random shift within ±w²; w starts at 100 and is divided by
+    `decay` every round. The torus is a square with the image's longer side; for elongated images it
+    is a row of squares.
     """
     rounds, tiles = cloud_grid(height, width)
     # a point of the first grid becomes 4^rounds points, of which all but itself are new

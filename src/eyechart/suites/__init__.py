@@ -1,4 +1,4 @@
-"""Suites of corruptions with their strengths, their application to images, published layouts.
+"""Suites of corruptions with their strengths, their application to images, and published layouts.
 
 The corruption functions themselves are defined in `corruptions`.
 """

@@ -128,7 +128,7 @@ def corrupt(
 
 
 def _check_whole(name: str, value: object) -> None:
-    """Raise an error unless the value is an integer, as 1.0 would give different random numbers."""
+    """Raise an error unless the value is an int; 1.0 would give different random numbers."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise UsageError(f"{name} must be a whole number, got {brief(value)}.")
     if abs(int(value)) >> 63:

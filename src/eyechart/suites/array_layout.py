@@ -133,7 +133,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
 
 
 def _write_labels(stack: Stack, out: Path) -> None:
-    """Write the labels, the clean images in the same order, and the class names, if any."""
+    """Write the labels, the clean images in the same order, and class names if there are any."""
     # CIFAR-10-C repeats the labels for each severity
     _save(out / LABELS, np.tile(stack.labels, len(SEVERITIES)))
     _save(out / CLEAN, stack.levels(range(len(stack.images))))
@@ -168,7 +168,7 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
 
 
 def _begun(path: Path) -> Path | None:
-    """Return the array, or the folder with some of its severities, if either exists."""
+    """Return the array, or the folder with some of its severities; None if neither exists."""
     parts = path.parent / PARTS
     return path if path.exists() else next((parts for _ in parts.glob(f"{path.stem}.*.npy")), None)
 

@@ -39,7 +39,7 @@ def list_corruptions(suite: str | None = None, family: str | None = None) -> lis
 
 
 def select(suite: str | None = None, family: str | None = None) -> list[Entry]:
-    """Return the entries that `list_corruptions` names."""
+    """Return the entries whose names `list_corruptions` returns."""
     entries = list(all_entries().values() if suite is None else load_suite(suite))
     if family is None:
         return entries

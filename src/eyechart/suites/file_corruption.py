@@ -29,7 +29,7 @@ HELD_PIXELS = 32 * 512 * 512
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """The outcome for one image: "written", "kept" (it existed) or "left out", and why."""
+    """The outcome for one image: "written", "kept" (it existed) or "left out", with the reason."""
 
     job: Job
     state: str

@@ -1,8 +1,8 @@
 """A folder of corrupted images: its output files, its settings, and what already exists.
 
-Every image stores a note on its source and settings, and the folder has a record of its settings,
-so that an interrupted run can resume and never mixes settings. `file_corruption.py` corrupts and
-writes the images.
+Every image file has metadata on its source and settings, and the folder has a record of its
+settings, so that an interrupted run can resume and never mixes settings. `file_corruption.py`
+corrupts and writes the images.
 """
 
 import json
@@ -122,7 +122,7 @@ def check_settings(settings: Settings) -> Settings:
 
 
 def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
-    """Return the images to corrupt, and how many were left out because they are results, by folder.
+    """Return the images to corrupt, and the number of earlier results left out, by folder.
 
     Results are corrupted again only if the user names them or their folder.
     """
@@ -145,7 +145,7 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
 
 
 def _result_folder(image: ImageFile) -> Path | None:
-    """Return the folder of results inside the searched folder that contains the image, or None."""
+    """Return the folder of earlier results that contains the image; None if there is none."""
     below = image.path.parents[: len(image.relative.parts) - 1]
     return next((folder for folder in below if _has_record(folder)), None)
 
@@ -212,12 +212,12 @@ def _write_record(out: Path, settings: Settings, replacing: bool) -> None:
 
 
 def note_of(digest: str, settings: Settings) -> str:
-    """Return the note to store in a result: the digests of its source file and settings."""
+    """Return the metadata to store in a result: the digests of its source file and settings."""
     return f"{digest} {settings.fingerprint()}"
 
 
 def is_of_other_settings(note: str | None, settings: Settings) -> bool:
-    """Return whether the note in an image file says that it was made with different settings."""
+    """Return whether an image file's metadata says that it was made with different settings."""
     return note is not None and note.split()[-1:] != [settings.fingerprint()]
 
 
@@ -244,9 +244,7 @@ def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:
-            raise UsageError(
-                f"{existing} already exists, but not from this command: {_instead(settings)}."
-            )
+            raise UsageError(f"{existing} was not written by this command: {_instead(settings)}.")
         return False
     record = _read_record(out / RECORD, _instead(settings))
     before, now = dict(record.settings), asdict(settings)

@@ -1,4 +1,4 @@
-"""Benchmarks that are only read from files: corrupted images from others, under published names.
+"""Benchmarks that are only read from files: corrupted images that others published.
 
 Their generators are not available, so only their five published severities can be used.
 """

@@ -158,7 +158,7 @@ def corrupt_folders(
 
 
 def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
-    """Read the images and yield for each a problem, or "" if it can be used."""
+    """Read the images and yield why each cannot be used; "" if it can."""
 
     def read(image: ImageFile) -> str:
         try:
@@ -175,7 +175,7 @@ def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
 
 
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:
-    """Return the output file of an image, which keeps its name if that has the right suffix."""
+    """Return the output file of an image, with the image's name if its suffix fits the format."""
     assert cell.severity is not None
     name = image.relative.name
     if cell.format != "jpeg":

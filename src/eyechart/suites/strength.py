@@ -21,7 +21,7 @@ DEFAULT_SEVERITY = 3.0
 DRAWN_LEVELS = 10
 """Number of distinct severities from which a severity is drawn if a range is given."""
 LARGEST_TABLE = 299
-"""Image side in px up to which lengths come from the published tables."""
+"""Maximum image side in px for which lengths come from the published tables."""
 
 
 class Strengths(NamedTuple):
@@ -142,7 +142,7 @@ def _along_path(
 def _along_levels(entry: Entry, parameter: Parameter, severity: Values, side: int) -> Values:
     """Interpolate the published tables in severity, then in log(side).
 
-    Lengths scale with the side for images smaller or larger than all tables.
+    If an image is smaller or larger than the sizes in all tables, lengths scale with its side.
     """
     sides = sorted(entry.levels)
     # tables are interpolated between published sides, never extrapolated

@@ -40,8 +40,8 @@ class Entry:
 
     Attributes:
         levels: published values at severities 1…5, by image side in px.
-        path: the mild and the strong value of each parameter that depends on severity ("drawn":
-            from clean to a value drawn for the image).
+        path: the mild and the strong value of each parameter that depends on severity ("drawn"
+            instead of the two values: from clean to a value drawn for each image).
         logarithmic: the parameters that change by equal factors along the path.
         domain: the range that the paper samples uniformly.
         severity: the range from which severities are drawn, instead of parameters from the domain
@@ -324,7 +324,7 @@ def _check(entry: Entry) -> None:
         named |= set(table)
     for name, ends in (*entry.path.items(), *entry.domain.items()):
         if ends != DRAWN and (len(ends) != 2 or not all(isfinite(float(end)) for end in ends)):
-            raise ValueError(f"{entry.name}: {name} needs two numbers, from and to")
+            raise ValueError(f"{entry.name}: {name} needs two numbers, a mild and a strong value")
     for name in sorted(named):
         _check_range(entry, entry.corruption.parameter(name))
     if entry.severity is not None and not (entry.levels or entry.path):

@@ -59,7 +59,7 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
 def write_suite(suite: Suite, path: Path) -> None:
     """Write a suite as a file that `load_suite` reads back to the same entries.
 
-    An existing suite is replaced; any other file is not.
+    An existing suite file is replaced; if any other file exists there, an error is raised.
     """
     check_suite_path(path)
     text = suite_text(suite)

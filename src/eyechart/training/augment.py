@@ -1,4 +1,4 @@
-"""Mirror and shift images, with random numbers that depend only on the step."""
+"""Mirror and shift training images; random numbers depend only on the training step."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from eyechart.core.randomness import hash64
 
 
 def generator(*parts: str | int) -> torch.Generator:
-    """Return a generator on the CPU whose numbers depend only on `parts`."""
+    """Return a random number generator on the CPU, seeded from `parts` alone."""
     return torch.Generator().manual_seed(hash64("training", *parts) >> 1)
 
 
@@ -41,7 +41,7 @@ def shift(images: Tensor, offsets: Tensor, frame: int) -> Tensor:
 
 
 def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
-    """Return `count` mixup weights of first images, sampled from Beta(strength, strength)."""
+    """Return `count` mixup weights of the first image of a pair, from Beta(strength, strength)."""
     # torch has no Beta distribution that takes a generator.
     # Seeded by the step as well, so that a resumed training mixes with the same weights.
     drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)

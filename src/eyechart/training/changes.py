@@ -15,8 +15,9 @@ CLEAN_ACCURACY = "clean_accuracy"
 class ScoreChange:
     """One score before and after retraining, on the same images.
 
-    `corruption`: "" for clean accuracy. `difference`: after minus before, with a paired test.
-    `corrected`: its p-value, corrected by Holm's method for all changes in the table.
+    `corruption`: the corruption's name, or "" for clean accuracy. `difference`: after minus before,
+    with a paired test. `corrected`: the p-value of the difference, corrected by Holm's method over
+    all changes in the table.
     """
 
     space: str
@@ -35,7 +36,7 @@ class ScoreChange:
 
 
 def changes_of(results: Results) -> tuple[ScoreChange, ...]:
-    """Return every score of the second model compared with the first model's score."""
+    """Return the change of every score from the first model to the second model."""
     before, after = results.models
     pairs = []
     for space in before.spaces:

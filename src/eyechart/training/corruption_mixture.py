@@ -20,19 +20,19 @@ LOOKED_AT = 48
 """Number of images used to determine the strengths that give a visual change."""
 
 KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
-"""Severities at which visual change is measured to find strengths, densest at small ones."""
+"""Severities at which visual change is measured to find strengths; low severities are denser."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The corruptions that training images get; images stay clean if there are no entries.
+    """The corruptions applied to training images; without entries, images stay clean.
 
-    Each image is corrupted by one of the entries, drawn again every time. By default the strength
-    is drawn as the suite defines (from its domain, or among its levels). If a range of `severity`
-    is given, it is drawn uniformly from that range. If a range of `delta_v` is given, strengths are
-    chosen such that, on average over images, visual change is uniform over that range, or over the
-    part that the corruption reaches. `tables`: mean visual change of each entry at severities
-    0 … 5, once measured.
+    Each image is corrupted by one of the entries, drawn again each time the image is used. By
+    default the strength is drawn as the suite defines (from its domain, or among its levels). If a
+    range of `severity` is given, the severity is drawn uniformly from that range. If a range of
+    `delta_v` is given, strengths are chosen such that, on average over images, visual change is
+    uniform over that range, or over the part of the range that the corruption can reach. `tables`:
+    mean visual change of each entry at severities 0 … 5; empty until it is measured.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -55,7 +55,7 @@ class Mixture:
             low, high = self.delta_v
             if not 0 <= low <= high <= 1:
                 raise UsageError(
-                    f"delta_v must be a range within 0 and 1, got {_words(self.delta_v)}."
+                    f"delta_v must be a range within [0, 1], got {_words(self.delta_v)}."
                 )
             moved = [entry.name for entry in self.entries if entry.geometric]
             if moved:
@@ -79,7 +79,7 @@ class Mixture:
         }
 
     def measured(self, images: Tensor, keys: Tensor) -> "Mixture":
-        """Return the mixture with visual change measured at its severities, if this is needed."""
+        """Return the mixture with measured `tables`, or unchanged without a range of `delta_v`."""
         if self.delta_v is None:
             return self
         first_images, first_keys = images[:LOOKED_AT], keys[:LOOKED_AT]

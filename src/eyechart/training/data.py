@@ -41,10 +41,10 @@ class Transform:
 class LabeledImages:
     """Images of equal size with their classes.
 
-    `labels`: class indices, (N,) int64. `keys`: (N,) int64, one per image, from its digest.
-    `pixels`: all images, uint8 (N, 3, H, W) on the CPU, if memory allows; otherwise None, and
-    images are read on demand. `transform`: a transform that is applied to images when they are used
-    for training.
+    `labels`: class indices, (N,) int64. `keys`: (N,) int64, one per image, computed from its file's
+    digest. `pixels`: all images, uint8 (N, 3, H, W) on the CPU, if memory allows; otherwise None,
+    and images are read on demand. `transform`: a transform that is applied to images when they are
+    used for training.
     """
 
     images: ImageSet
@@ -136,7 +136,7 @@ def training_data(
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
-    """Return all images in one tensor, if memory allows, and the set without its cache."""
+    """Return the set without its cache, and all images in one tensor; None if they do not fit."""
     height, width = images.sizes[0]
     room = HELD_SHARE * free_memory(torch.device("cpu"))
     # If the decoded images did not fit into memory, a second copy does not fit either.
@@ -168,7 +168,7 @@ def _check_sizes(images: ImageSet) -> None:
         one, two = sorted(set(images.sizes))[:2]
         raise UsageError(
             f"Training images must have the same size, but {images.source} has {one[1]} × {one[0]} "
-            f"and {two[1]} × {two[0]} px: give --stimulus 224, or another side."
+            f"and {two[1]} × {two[0]} px: give --stimulus 224 or another size."
         )
 
 
@@ -218,7 +218,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
         if known <= chosen and not lone:
             raise UsageError(
                 f"No image of {name!r} in {images.source} is left for training, because they are"
-                " in other classes as well: remove them from all but one."
+                " in other classes as well: keep each in one class only."
             )
     places = range(len(images))
     train = [position for position in places if ranks[position] not in chosen]

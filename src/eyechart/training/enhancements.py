@@ -50,9 +50,10 @@ EQUALIZED = Transform(CLAHE, equalize)
 class Enhancement:
     """One enhancement. `name`: the name of the checkpoint that it trains or uses.
 
-    `network`: a different network, trained from scratch, or pretrained if the standard one is; or
-    `recipe`: how the standard network is fine-tuned. `equalized`: whether the lightness of training
-    images is equalized. `defenses`: the defenses with which it is evaluated.
+    `network`: a different network to use instead, pretrained if the standard network is, otherwise
+    trained from scratch; "" for the standard network. `recipe`: how the standard network is
+    fine-tuned; None if it is not. `equalized`: whether the lightness of training images is
+    equalized. `defenses`: the defenses with which it is evaluated.
     """
 
     title: str
@@ -106,8 +107,7 @@ class EnhancementStudy:
 
     `network`: its architecture or, if `is_pretrained`, a model to fine-tune, as a string that
     `load_model` accepts. `recipe`: how networks are trained from scratch. `baseline`: the model
-    whose errors mCE divides by: "standard", or, as in `evaluate`, a table's name, a model or a
-    file.
+    whose errors mCE divides by: "standard", or a table's name, a model or a file, as in `evaluate`.
     """
 
     network: str
@@ -173,7 +173,7 @@ class _Baseline:
     model: Model | None = None
 
     def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
-        """Return the models and the baseline, standard network first, and the baseline's name."""
+        """Return the models with the baseline, standard network first, and the baseline's name."""
         if self.wanted == STANDARD:
             return list(models), models[0].name
         if self.model is None:
@@ -190,7 +190,7 @@ def compare_enhancements(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Train the networks that are missing from the folder, test all, and return the results.
+    """Train the networks that the folder lacks, test all networks, and return the results.
 
     `load`: a function that loads pretrained models and the checkpoints written by this function.
     """
@@ -307,7 +307,7 @@ def _test_all(
     device: torch.device,
     progress: Progress,
 ) -> EnhancementResults:
-    """Test every network: ten crops on uncropped images, the others on cropped images."""
+    """Test every network: the ten-crop defense on uncropped images, others on cropped images."""
     standard = load(asked.network if asked.is_pretrained else str(asked.path(STANDARD)))
     apart = [
         enhancement

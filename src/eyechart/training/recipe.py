@@ -193,8 +193,8 @@ class Recipe:
     def settings(self) -> dict[str, object]:
         """Return the recipe as plain values.
 
-        Settings that were added in later versions are omitted or None by default, so that trainings
-        started with older versions still match.
+        Settings that were added in later versions are omitted or None while they have their default
+        value, so that the settings of trainings started with older versions still match.
         """
         settings = {**asdict(self), "milestones": list(self.milestones)}
         if self.tune == "all":

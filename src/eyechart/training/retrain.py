@@ -176,9 +176,10 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
 
 
 def start_of(model: Model, spec: str) -> Start:
-    """Return the start of the training: a copy of the model, which may still be used elsewhere.
+    """Return the starting point of the training: a copy, because the model may be used elsewhere.
 
-    If the model is an eyechart checkpoint, the new one refers to the same network or base model.
+    If the model is an eyechart checkpoint, the new checkpoint refers to the same network or base
+    model.
     """
     held, base = _checkpoint_at(spec), spec
     if held is None and Path(spec).is_file():
@@ -194,7 +195,7 @@ def start_of(model: Model, spec: str) -> Start:
 
 
 def _checkpoint_at(spec: str) -> Checkpoint | None:
-    """Return the eyechart checkpoint in a file; None if there is none or a sidecar changes it."""
+    """Return the eyechart checkpoint in a file; None for other files or if a sidecar changes it."""
     path = Path(spec)
     if not path.is_file() or path.with_suffix(CARD_SUFFIXES[0]).exists():
         return None

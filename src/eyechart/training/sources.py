@@ -20,7 +20,7 @@ class TrainingSources:
     `stimulus`: how images are resized and cropped. `every`: use only every n-th class, sorted by
     name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder to skip, since it may
     be inside the image folder. `n_classes`: the expected number of classes before some are left
-    out, None for any.
+    out, None if any number is accepted.
     """
 
     images: Path

@@ -138,7 +138,7 @@ def check_same_training(path: Path, old: Settings, new: Settings) -> None:
 
 @contextmanager
 def interrupt_noticed() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C or SIGTERM was received; steps are completed.
+    """Yield a function that returns whether Ctrl-C or SIGTERM was received; the step is completed.
 
     If the training stopped in the middle of a step, weights would be partly updated.
     """

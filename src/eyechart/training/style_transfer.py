@@ -2,7 +2,8 @@
 
 An image is repainted such that a model's deep features equal the original image's features rescaled
 to the style's statistics, and such that features at every depth have the style's statistics (Huang,
-Belongie. ICCV 2017). Some images get their own statistics, and should be reconstructed unchanged.
+Belongie. ICCV 2017). For some images the target is their own statistics, so they should be
+reconstructed unchanged.
 """
 
 from collections import Counter

@@ -35,10 +35,10 @@ from eyechart.training.state import TrainingState, is_finished, state_path
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The start of a training: a module, which is modified, and its metadata for the checkpoint.
+    """The starting point of a training: a module, which is modified, and checkpoint metadata.
 
-    `network`: its architecture, or `base`: the model, as a string that `load_model` accepts.
-    `trained_on`: corruptions that it was trained on before.
+    Either `network` is the module's architecture, or `base` is the model it comes from, as a string
+    that `load_model` accepts. `trained_on`: corruptions that the module was trained on before.
     """
 
     module: nn.Module
@@ -80,7 +80,7 @@ class Training:
             raise UsageError("The network has no parameters to train: give another one.")
 
     def settings(self) -> dict[str, object]:
-        """Return everything that determines a training, as plain values, user settings first."""
+        """Return all settings of a training as plain values, with user settings first."""
         steps, data, recipe = self.start.preprocessing, self.data, self.recipe
         identity = identity_of(self.start.module)
         return {

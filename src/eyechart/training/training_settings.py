@@ -82,7 +82,7 @@ ChangeRange = Annotated[
 Stimulus = Annotated[
     str,
     Option(
-        help="224 (shorter side 256, center crop 224) or another side, 224x224 (resize only) or"
+        help="224 (shorter side 256, center crop 224) or another size, 224x224 (resize only) or"
         " another WIDTHxHEIGHT, or native.",
         group="Data",
         metavar="SIZE",
@@ -162,7 +162,7 @@ class NetworkSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings:
-    """A model to retrain on corruptions, and its tests before and after."""
+    """A model to retrain on corruptions, and how it is tested before and after retraining."""
 
     model: Annotated[
         str,
@@ -300,7 +300,7 @@ class StyleTransferSettings:
     ]
     styles: Annotated[
         Path,
-        images_option("Style images: paintings, textures, icons."),
+        images_option("Style images, such as paintings, textures or icons."),
     ]
     stimulus: Stimulus = "256"
     model: Annotated[

@@ -19,7 +19,7 @@ from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.kernels.opencv import opencv
 
 CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
-"""OpenCV's numbers for BORDER_REPLICATE, BORDER_REFLECT and BORDER_REFLECT_101."""
+"""OpenCV's constants for BORDER_REPLICATE, BORDER_REFLECT and BORDER_REFLECT_101."""
 
 LONGEST_DIRECT = 64
 """Beyond this kernel radius a matrix product is faster than filtering tap by tap."""
@@ -31,7 +31,7 @@ LINE_VALUES = 1 << 22
 """Number of padded values that are transformed at once, to limit memory use."""
 
 LARGE = 144
-"""Number of taps from which on OpenCV always filters by Fourier transform."""
+"""Minimum number of taps at which OpenCV always filters by Fourier transform."""
 
 FFT_IMAGES = 32
 

@@ -65,7 +65,7 @@ def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
 
 
 def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
-    """Return the gray levels (B, C, H, W) plus their enlargements by all the factors."""
+    """Return the gray levels (B, C, H, W) plus their enlargements by all factors."""
     if has_triton(levels.device) and len(factors):
         from eyechart.corruptions.kernels import zoom_triton
 
@@ -124,7 +124,7 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
 
 
 def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
-    """Return these coordinates as fixed-point maps for OpenCV, cached for small images."""
+    """Return the source coordinates as fixed-point maps for OpenCV, cached for small images."""
     make = _kept_zoom_maps if height * width <= LARGEST_KEPT else _new_zoom_maps
     return make(height, width, factor)
 

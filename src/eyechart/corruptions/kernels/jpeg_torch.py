@@ -99,7 +99,7 @@ def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> 
 
 
 def _padded(planes: Tensor, sides: tuple[int, int, int, int]) -> Tensor:
-    """Return planes extended by their border values: left, right, above, below."""
+    """Return planes extended by their border values on the left, right, top and bottom."""
     if not any(sides):
         return planes
     # torch supports replicate padding for floating-point tensors only

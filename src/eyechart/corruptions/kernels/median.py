@@ -33,7 +33,7 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
 
 
 def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Return the medians of one plane; windows too wide for OpenCV are counted level by level."""
+    """Return the medians of one plane, by counting pixels if a window is too wide for OpenCV."""
     if side <= 1:
         return plane
     if side <= WIDEST_OF_OPENCV:

@@ -40,7 +40,9 @@ def along_both(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
 def bilinear_matrix(
     first: Values, source: Values, target: Values, rows: int, columns: int, device: torch.device
 ) -> Tensor:
-    """Return (B, rows, columns) matrices that resize `source` pixels, from `first` on, to `target`.
+    """Return (B, rows, columns) matrices that resize `source` pixels to `target` pixels.
+
+    `first`: index of the first source pixel.
 
     Like Pillow's BILINEAR, the filter is a triangle that widens when the image shrinks, cut off and
     normalized at the edges. Rows from `target` on are zero.
