@@ -138,7 +138,7 @@ def test_a_whole_benchmark_comes_before_a_part_of_another(tmp_path, whole, part,
     published = find_published(tmp_path)
     plan = published.plan(Plan())
     assert plan.suite == suite and sorted(plan.corruptions) == sorted(names)
-    assert published.notes(plan) == (f"Not part of {suite} and ignored: {part}.",)
+    assert published.notes(plan) == (f"Ignored because they are not in {suite}: {part}.",)
     both = published.plan(Plan("files"))
     assert both.suite == "files" and sorted(both.corruptions) == sorted((*names, part))
     assert published.notes(both) == ()

@@ -283,8 +283,8 @@ def test_a_range_of_visual_change_is_kept_to(images):
     ("options", "word"),
     [
         ({"delta_v": (0.995, 1.0), "sampling": "uniform"}, "does not reach a Δv"),
-        ({"delta_v": (0.6, 0.2), "sampling": "uniform"}, "range within 0 and 1"),
-        ({"delta_v": (0.0, 1.5), "sampling": "uniform"}, "range within 0 and 1"),
+        ({"delta_v": (0.6, 0.2), "sampling": "uniform"}, r"range within \[0, 1\]"),
+        ({"delta_v": (0.0, 1.5), "sampling": "uniform"}, r"range within \[0, 1\]"),
         ({"delta_v": (0.2, 0.6)}, "uniform"),
     ],
 )

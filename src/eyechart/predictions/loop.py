@@ -108,7 +108,7 @@ class PredictionTask:
         }
 
     def _about_files(self) -> dict[str, object]:
-        """Return how clean images were resized, if corrupted images are read from files."""
+        """Return how clean images were resized; empty unless corrupted images come from files."""
         if self.images.files is None:
             return {}
         how = self.images.stimulus

@@ -106,7 +106,7 @@ class PredictionReader:
         return names
 
     def _names(self) -> list[str]:
-        """Return the images of a run without clean images."""
+        """Return the names of the images of a run that has no clean images."""
         gone = {damaged.name for damaged in self.left_out}
         return [name for name in self.labels if name not in gone]
 

@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as recorded, apart from a few close calls."""
+        """Whether everything is as recorded, except for a few close calls."""
         are_too_many = self.close_calls > MOST_CLOSE * self.n_predictions
         return not (self.pixels or self.delta_v or self.other or are_too_many)
 
@@ -102,8 +102,8 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
 def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) -> None:
     """Predict a few recorded samples again with these models, and compare.
 
-    This check precedes the resumption of a run with models whose identity does not show every
-    change, such as functions.
+    This is done before a run resumes if the identity of a model does not reflect every change to
+    it, as for functions.
 
     Raises:
         UsageError: If a model no longer gives its recorded predictions.
@@ -130,7 +130,7 @@ def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) 
                 n_compared, n_other = n_compared + len(other), n_other + int(other.sum())
             if n_other > MOST_CLOSE * n_compared:
                 raise UsageError(
-                    f"{folder.parent} contains a run of another {model.name}: {n_other} of"
+                    f"{folder.parent} contains a run of a different {model.name}: {n_other} of"
                     f" {n_compared} recorded samples are predicted differently now; choose another"
                     " --out, or delete it."
                 )

@@ -36,10 +36,10 @@ PREDICTIONS = pa.schema(
 """`prediction`: the class with the highest score. `margin`: difference between the two highest
 log-probabilities. `confidence`: the probability of `prediction`, 0…1. `rank`: rank of the true
 label among all classes by score, 1 if it is `prediction`; ties are broken in favor of the first
-class, as for `prediction`; null if the image has no label among the model's classes, or the run
-does not use them. `category_max` and `category_sum`: for each of the 16 categories, the log of its
-likeliest class's probability, and the log of its classes' summed probability; null if the model
-does not have ImageNet's 1,000 classes.
+class, as for `prediction`; null if the image has no label among the model's classes, or the run is
+not scored in these classes. `category_max` and `category_sum`: for each of the 16 categories, the
+log of its likeliest class's probability, and the log of its classes' summed probability; null if
+the model does not have ImageNet's 1,000 classes.
 """
 
 SCHEMA = pa.schema([*ROWS, *PREDICTIONS])

@@ -23,7 +23,7 @@ class CorruptionCoverage(Record):
     equal: float
     """Fraction of 40 bins with enough samples, as in the published text."""
     reached: float
-    """Fraction with enough samples among those of the 39 bins that contain any sample."""
+    """Fraction of bins with enough samples, among those of the 39 bins that are not empty."""
     largest: float
     """The largest visual change of any sample."""
     histogram: tuple[int, ...]

@@ -133,10 +133,10 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         rows = table.filter(pc.equal(table["corruption"], name))
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
-            raise UsageError(f"The test set has {name}, which is not in its suite: draw it again.")
+            raise UsageError(f"The test set has {name}, which is not in its suite: draw a new one.")
         # A different version of a corruption gives pixels that differ from the measured ones.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
-            raise UsageError(f"The test set has an older version of {name}: draw it again.")
+            raise UsageError(f"The test set has an older version of {name}: draw a new one.")
         groups.append(_to_samples(rows, entry, places))
     return groups
 

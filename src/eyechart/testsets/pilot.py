@@ -1,6 +1,6 @@
-"""Pilot sampling: a few samples map strength to expected Δv; the others spread evenly over Δv.
+"""Pilot sampling: a few samples map strength to expected Δv, over which the others are spread.
 
-Nothing is searched per image, so pilot sampling costs little more than uniform strengths.
+There is no search per image, so pilot sampling costs little more than uniform strengths.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class PilotMap(Record):
     """Expected visual change at each of them, non-decreasing."""
 
     def severities(self, share: FloatArray) -> FloatArray:
-        """Return the severities at which expected Δv has covered these shares of its range."""
+        """Return the severities at which expected Δv has covered these fractions of its range."""
         low, high = self.delta_v[0], self.delta_v[-1]
         if high <= low:
             # Δv does not depend on strength: strengths are spread evenly instead.
@@ -62,7 +62,7 @@ class _Spread:
 
 
 def _spread(entry: Entry, n: int, seed: int) -> _Spread:
-    """Return pilot samples and shares, each evenly spread and in random order."""
+    """Return which samples are pilot samples, and evenly spread positions in random order."""
     # From seed and name alone, because `with_strengths` must find the same pilot samples again.
     numbers = np.random.default_rng(hash64(seed, "pilot", entry.name))
     n_pilot = min(N_PILOT, max(2, n // MAX_SHARE)) if n > 2 else n
@@ -143,7 +143,7 @@ def _pilot_samples(images: ImageSet, samples: Samples, plan: Plan) -> Samples:
 
 
 def _along_path(entry: Entry, share: FloatArray) -> FloatArray:
-    """Return the severities at these shares of the strength path."""
+    """Return the severities at these fractions of the strength path."""
     first = mildest(entry)
     return np.asarray(first + share * (STRONGEST - first))
 

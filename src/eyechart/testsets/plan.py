@@ -86,7 +86,7 @@ class Plan(TestsetSettings):
             raise UsageError(f"delta_v must be a range of two numbers, got {len(ends)}.")
         low, high = ends
         if not 0 <= low < high <= 1:
-            raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
+            raise UsageError(f"delta_v must be a range within [0, 1], got {low:g} to {high:g}.")
         if self.sampling != UNIFORM and (low, high) != (0, 1):
             raise UsageError(f'A range of delta_v needs sampling "{UNIFORM}".')
         find_ruler(self.ruler)
@@ -170,7 +170,7 @@ def _check_names(names: Sequence[str]) -> None:
             )
         # Part files are named after corruptions, with slashes replaced.
         if files.count(file) > 1:
-            raise UsageError(f"{name} is listed twice, or differs from another only by a slash.")
+            raise UsageError(f"{name} is listed twice, or differs from another name only by a /.")
 
 
 def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:

@@ -39,9 +39,9 @@ VALIDATION = "ILSVRC2012_val_"
 class Published:
     """A recognized folder of corrupted images.
 
-    `corruptions`: the folder or array of each corruption, known ones first, in the order of the
-    suites. `other_names`: other files or folders in the same folder. `is_arrays`: whether the
-    layout is CIFAR-10-C's rather than ImageNet-C's.
+    `corruptions`: the folder or array of each corruption; known corruptions come first, in the
+    order of the suites. `other_names`: other files or folders in the same folder. `is_arrays`:
+    whether the layout is CIFAR-10-C's rather than ImageNet-C's.
     """
 
     root: Path
@@ -98,11 +98,11 @@ class Published:
         if not aside:
             return ()
         more = "" if len(aside) < 4 else f" and {len(aside) - 3} more"
-        return (f"Not part of {plan.suite} and ignored: {', '.join(aside[:3])}{more}.",)
+        return (f"Ignored because they are not in {plan.suite}: {', '.join(aside[:3])}{more}.",)
 
 
 def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
-    """Return what a folder of published corrupted images contains, or None if it is not one.
+    """Return what a folder of published corrupted images contains; None for any other folder.
 
     Images are neither listed nor read yet. `leave_out` is the output folder.
     """

@@ -242,7 +242,7 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
 
 
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
-    """Return whether an entry's strengths are found from visual change.
+    """Return whether an entry's strengths are searched for to make visual change uniform.
 
     Geometric corruptions are excluded, because visual change is undefined for them.
     """

@@ -146,7 +146,7 @@ def group_by_size(
 
 
 def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) -> Tensor | None:
-    """Start copying the clean images at these positions to the device; return them, or None."""
+    """Start copying clean images to the device and return them; None if there are none."""
     if not images.has_clean:
         return None
     batch = images.batch(places.tolist())

@@ -21,7 +21,7 @@ SUITE, N_SAMPLES = "vcr", 50_000
 """The default suite and the default number of samples per corruption."""
 
 N_DRAWN = 2_000
-"""Default number of samples per corruption of `eyechart testset make`, which takes a minute."""
+"""Default number of samples per corruption of `eyechart testset make`; a run takes a minute."""
 
 SAMPLINGS = PAPER, UNIFORM, PILOT = "paper", "uniform", "pilot"
 """How strengths are sampled: from the published domains, or such that Δv is uniform, found by a
@@ -105,7 +105,7 @@ class TestsetSettings:
     balanced: Annotated[
         bool,
         Option(
-            help="Sample every class equally often, or every image.",
+            help="Sample every class equally often, rather than every image.",
             group="Data",
             is_advanced=True,
             flags=("--balanced/--unbalanced",),
@@ -140,7 +140,7 @@ class SampleSettings(TestsetSettings):
     stimulus: Annotated[
         str,
         Option(
-            help="224 or another side, WIDTHxHEIGHT (resize only), native, or auto: native if all"
+            help="224 or another size, WIDTHxHEIGHT (resize only), native, or auto: native if all"
             " images have the same small size, otherwise 224.",
             group="Data",
             metavar="SIZE",

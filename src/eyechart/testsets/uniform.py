@@ -38,7 +38,7 @@ NARROWEST = 1e-4
 """Width of the bracket, in severities, below which the search stops."""
 
 Measure = Callable[[IntArray, FloatArray], FloatArray]
-"""Function from rows and their severities to Δv."""
+"""A function that returns Δv for rows and their severities."""
 
 # The number of bins of the published coverage tables.
 TARGET_BINS = 39
@@ -80,7 +80,7 @@ def draw_targets(
 def choose_levels(
     delta_v: FloatArray, names: Sequence[str], count: int, edges: FloatArray, seed: int
 ) -> IntArray:
-    """Return which of its Δv in `delta_v` (levels × samples) each sample gets; −1 for none.
+    """Return the index of the level in `delta_v` (levels × samples) for each sample; −1 for none.
 
     The counterpart of `draw_targets` for strengths with only a few levels.
     """
@@ -125,7 +125,7 @@ def _share_out(
 
 
 def _quotas(reached: IntArray, count: int) -> IntArray:
-    """Return even shares of `count` for bins, each at most the number of rows that reach it."""
+    """Return how many of `count` rows each bin gets: evenly, at most the number that reach it."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
     # From the rarest bin to the most common, so that the rest of a rare bin's share is passed on.
@@ -203,7 +203,7 @@ class Reach:
 def find_reach(
     images: ImageSet, pools: Sequence[Samples], plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, Reach]:
-    """Return the range of every sample of the pools, and the targets of those that are used."""
+    """Return the range of every sample of the pools, and the targets of samples that are used."""
     delta_v = {
         pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
         for pool in pools if (entry := pool.entry) is not None

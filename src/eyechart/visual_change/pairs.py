@@ -36,7 +36,7 @@ class ImagePair:
 
 @dataclass(frozen=True)
 class PairOutcome:
-    """The outcome for a pair: its row in the table, measured or `kept`, or `why` there is none."""
+    """The outcome for a pair: its row, newly measured or `kept`, or `why` it has no row."""
 
     pair: ImagePair
     row: Row | None

@@ -16,7 +16,7 @@ class CleanDescription(Protocol):
 
     @property
     def measurable(self) -> Tensor:
-        """Which images contain enough information for their loss to be defined, bool (B,)."""
+        """Which images contain enough information for their Δv to be defined, bool (B,)."""
 
     @property
     def n_scales(self) -> int:

@@ -55,7 +55,7 @@ class PixelStatistics:
 
     @property
     def measurable(self) -> Tensor:
-        """Which images contain enough information for their loss to be defined."""
+        """Which images contain enough information for their Δv to be defined."""
         return self.information >= INFORMATION_FLOOR
 
     @property

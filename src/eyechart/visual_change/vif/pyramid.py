@@ -36,9 +36,9 @@ def count_scales(height: int, width: int) -> int:
 def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     """Return the bands (B, 2, h, w) of each scale of gray images (B, H, W), finest first.
 
-    They are computed in float64 and then converted to `dtype`: far from an edge, a band is much
-    smaller than the image, and where both images are nearly flat, VIF depends on this small
-    remainder.
+    They are computed in float64 and then converted to `dtype`: away from edges, the values of a
+    band are much smaller than gray levels, and where both images are nearly flat, VIF depends on
+    these small values.
 
     OpenCV computes them on a CPU, Triton on a GPU, and torch's convolution if neither is available
     or a gradient is required; the results agree within rounding.

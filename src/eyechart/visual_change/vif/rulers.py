@@ -35,12 +35,12 @@ class VifRuler(ABC):
     @property
     @abstractmethod
     def smallest_side(self) -> int:
-        """The smallest width and height, in pixels."""
+        """Minimum width and height of images, in pixels."""
 
     @property
     @abstractmethod
     def full_side(self) -> int:
-        """The shorter side from which all scales are used, in pixels."""
+        """Minimum length of the shorter side at which all scales are used, in pixels."""
 
     @property
     def limits(self) -> str:
@@ -86,12 +86,12 @@ class SubbandRuler(VifRuler):
 
     @property
     def smallest_side(self) -> int:
-        """The smallest width and height, in pixels."""
+        """Minimum width and height of images, in pixels."""
         return pyramid.SMALLEST_SIDE
 
     @property
     def full_side(self) -> int:
-        """The shorter side from which all scales are used, in pixels."""
+        """Minimum length of the shorter side at which all scales are used, in pixels."""
         return pyramid.FULL_SIDE
 
     def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> CleanStatistics:
@@ -109,12 +109,12 @@ class PixelRuler(VifRuler):
 
     @property
     def smallest_side(self) -> int:
-        """The smallest width and height, in pixels."""
+        """Minimum width and height of images, in pixels."""
         return pixel.SMALLEST_SIDE
 
     @property
     def full_side(self) -> int:
-        """The smallest side, because all scales are used at any size that can be measured."""
+        """Equal to `smallest_side`, because all scales are used at every valid size."""
         return pixel.SMALLEST_SIDE
 
     def describe_gray(self, gray: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:

@@ -106,12 +106,12 @@ class CleanStatistics:
 
     @property
     def ill_conditioned(self) -> Tensor:
-        """Which images have covariances that need float64, which was used for them."""
+        """Which images have ill-conditioned covariances, for which float64 was used."""
         return self.condition > ILL_CONDITIONED
 
     @property
     def measurable(self) -> Tensor:
-        """Which images contain enough information for their loss to be defined."""
+        """Which images contain enough information for their Δv to be defined."""
         # the denominator of VIF is not a criterion: it is large for a constant slope, although
         # nothing varies within its windows
         return (self.information >= INFORMATION_FLOOR) & (self.condition < SINGULAR)
