@@ -41,7 +41,7 @@ class Bins:
 
     @property
     def rates(self) -> FloatArray:
-        """The share of hits in each bin; NaN if it is empty."""
+        """The fraction of hits in each bin; NaN if the bin is empty."""
         # 0 / 0 in empty bins is NaN on purpose
         with np.errstate(invalid="ignore"):
             return self.hits / self.counts
@@ -61,7 +61,7 @@ class Bins:
         return Bins(self.edges, self.counts * kept, self.hits * kept)
 
     def coverage(self, min_per_bin: float) -> float:
-        """Return the share of bins that have at least `min_per_bin` samples."""
+        """Return the fraction of bins that have at least `min_per_bin` samples."""
         return float(self.usable(min_per_bin).mean())
 
 
@@ -117,7 +117,7 @@ def bin_edges(binning: str, bins: int) -> FloatArray:
 
 
 def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
-    """Return the bin of each Δv in [0, 1]; a bin includes its lower edge, the last one also 1."""
+    """Return the bin of each Δv in [0, 1]; bins include their lower edge, the last one also 1."""
     bins = len(edges) - 1
     # Δv = 1 belongs to the last bin
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)

@@ -53,7 +53,7 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
 
 
 def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
-    """Return the breakpoints of both and their difference, c₂ t² + c₁ t + c₀ in each piece."""
+    """Return all breakpoints and the difference of the curves, c₂ t² + c₁ t + c₀ in each piece."""
     places = np.union1d(first.x, second.x)
     gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
     for sign, pieces in ((1, first), (-1, second)):

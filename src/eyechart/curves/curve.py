@@ -1,4 +1,4 @@
-"""`fit_curve`: fit a non-increasing curve with intervals to samples over their visual change.
+"""`fit_curve`: fit a non-increasing function of visual change to samples, with intervals.
 
 The model or humans that a curve describes, and its comparison with others, are not part of this
 module.
@@ -38,7 +38,7 @@ MAX_SMOOTHING = 1e12
 """Maximum smoothing: far below it a curve is already a straight line."""
 
 SEEN = 1e-6
-"""Minimum count per bin in a replicate: practically none, because bins are chosen beforehand."""
+"""Minimum count per bin in a replicate: close to 0, because bins are chosen beforehand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Curve:
         left_out: the number of samples whose visual change is undefined.
         replicates: the curves of the bootstrap replicates.
         replicate_bins: the bins of the bootstrap replicates.
-        density: the weight of each visual change in areas.
+        density: the density over visual change by which areas are weighted.
         draws: the key that determines the bootstrap weights.
         estimator: the name of the estimator.
 
@@ -159,7 +159,7 @@ class Curve:
         )
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval of the area; it does not cover unobserved ranges."""
+        """Return the percentile interval of the area; unobserved ranges do not widen it."""
         return percentile_interval(self.areas, level)
 
     def band(self, delta_v: ArrayLike, level: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
@@ -271,7 +271,7 @@ class CurveFit(CurveSettings):
 
 @takes_fields_of(CurveFit)
 def fit_curve(fit: CurveFit) -> Curve:
-    """Fit a non-increasing curve of the share of hits over visual change.
+    """Fit a non-increasing curve to the fraction of hits as a function of visual change.
 
     Curves with the same seed, number of replicates and set of all clusters are resampled
     identically: replicate i of each has the same weight for each cluster.

@@ -51,7 +51,7 @@ def read_samples(
     all_clusters: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> CurveSamples:
-    """Return the samples with a defined visual change; raise if values are missing or invalid."""
+    """Return the samples with a defined visual change; raise an error if any are invalid."""
     change, is_hit = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchors[0]), _anchor("right_anchor", anchors[1])
     groups = None if clusters is None else _labels("clusters", clusters)

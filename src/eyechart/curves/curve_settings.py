@@ -50,7 +50,7 @@ class CurveSettings:
     bins: Annotated[
         int | None,
         Option(
-            help=f"Number of bins of visual change; {BINS}, or fewer for few human responses.",
+            help=f"Bins of visual change; by default {BINS}, or fewer if human responses are few.",
             group=GROUP,
             is_advanced=True,
         ),
@@ -58,7 +58,7 @@ class CurveSettings:
     min_per_bin: Annotated[
         float | None,
         Option(
-            help=f"Minimum count per bin; {MIN_PER_BIN} if omitted, 0 for {DEFAULT_ESTIMATOR}.",
+            help=f"Minimum count per bin; default: {MIN_PER_BIN}, or 0 for {DEFAULT_ESTIMATOR}.",
             group=GROUP,
             is_advanced=True,
             typed=int | None,
@@ -90,7 +90,7 @@ class CurveSettings:
     density: Annotated[
         "AnyDensity",
         Option(
-            help="Weight of visual changes in areas: uniform, beta:A,B, or weights of equal bins"
+            help="Weighting of visual change for areas: uniform, beta:A,B, or weights of equal bins"
             " such as 0,1,1.",
             group=GROUP,
             metavar="WEIGHTS",

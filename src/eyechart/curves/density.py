@@ -1,4 +1,4 @@
-"""The weight of each visual change: a density q over 0…1, and areas ∫ s q weighted by it."""
+"""Densities q over visual change 0…1, and areas ∫ s q that are weighted by them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -209,7 +209,7 @@ def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 
 
 def areas_between(pieces: PPoly, places: FloatArray, density: Density = UNIFORM) -> FloatArray:
-    """Return ∫ s q between adjacent places, (n_places − 1, …), of one or many curves."""
+    """Return ∫ s q between adjacent `places`, (n_places − 1, …), of one or many curves."""
     all_places = np.union1d(pieces.x, places)
     # areas between any two places are differences of running sums
     running = np.cumsum(piece_areas(refined(pieces, all_places), density), axis=0)
@@ -234,7 +234,7 @@ def area_bounds(
         edges: The edges of the bins that they were fitted to.
         usable: Which bins are usable, one row for each curve or one for all.
         anchored: Whether the curves have an anchor at 0, and at 1.
-        density: The weight of each visual change.
+        density: The density by which areas are weighted.
         trusted: For a gap before each bin and after each bin, the edge whose value bounds it,
             (2, n_bins); by default the edge of the gap itself.
     """

@@ -178,7 +178,7 @@ def refit(
     smoothing: float,
     anchors: tuple[Anchors, Anchors],
 ) -> tuple[PPoly, ...]:
-    """Return the curves of many sets of bins; `anchors` holds the left and right ones of each."""
+    """Return the curves of many sets of bins; `anchors`: their left and right anchors."""
     left, right = anchors
     how = ESTIMATORS[estimator]
     if how.fit_many is not None:

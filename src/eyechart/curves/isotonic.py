@@ -87,7 +87,7 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
 
 
 def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
-    """Return the rates with unknown ones interpolated; before and after known ones, constant."""
+    """Return the rates with unknown ones interpolated, and constant beyond the known ones."""
     if is_known.all():
         return rates
     n_cells = rates.shape[1]

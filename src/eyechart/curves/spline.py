@@ -29,7 +29,7 @@ SMOOTHINGS = np.logspace(-3, 1, 9)
 def fit_spline(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> FloatArray:
-    """Return the coefficients of the non-increasing spline through usable bins and anchors."""
+    """Return the coefficients of the non-increasing spline fitted to usable bins and anchors."""
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
     coefficients: FloatArray = fit_splines(one, min_per_bin, smoothing, ends[0], ends[1])[0]
@@ -43,7 +43,7 @@ def fit_splines(
     left: FloatArray | None,
     right: FloatArray | None,
 ) -> FloatArray:
-    """Return the coefficients of the splines through many sets of bins, one row each."""
+    """Return the coefficients of the splines fitted to many sets of bins, one row each."""
     usable = bins.usable(min_per_bin)
     counts = np.where(usable, bins.counts, 0.0)
     # a bin that is not usable becomes a row of zeros, which has no effect
@@ -122,7 +122,7 @@ def _rows(bins: Bins, min_per_bin: float, smoothing: float) -> tuple[FloatArray,
 
 
 def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:
-    """Return the basis averaged over each usable bin, and its rate, both times √count."""
+    """Return the basis averaged over each usable bin, and the bin's rate, both times √count."""
     usable = bins.usable(min_per_bin)
     weight = np.sqrt(bins.counts[usable])
     averages = _averages(tuple(bins.edges))[usable]

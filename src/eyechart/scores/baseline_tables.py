@@ -1,4 +1,4 @@
-"""Baseline errors that corruption errors are divided by: built-in tables or measured by the user.
+"""Baseline errors by which a model's errors are divided: built-in tables, or measured by the user.
 
 A baseline measured by the user has the same record, but without an image set.
 """
@@ -78,7 +78,7 @@ def find_baseline(name: str, corruptions: Iterable[str] = (), suite: str = "") -
     Args:
         name: Name of a built-in table.
         corruptions: Corruptions that the table must contain.
-        suite: Suite that the table must belong to, if any.
+        suite: Suite that the table must belong to; "" for any suite.
 
     Returns:
         The first table that satisfies both conditions; the named table if none does.
@@ -170,7 +170,7 @@ def measured_baseline(
 
 
 def mean_errors(errors: Errors, role: str = "errors") -> dict[str, float]:
-    """Return the error rate of each corruption, averaged over severities where there are five."""
+    """Return the error rate of each corruption, averaged over severities if five are given."""
     if not isinstance(errors, Mapping) or not errors:
         raise UsageError(f"{role} must map names of corruptions to error rates in [0, 1].")
     return {

@@ -84,7 +84,7 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
 
 
 def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatArray:
-    """Return the first point of `GRID` at which each column is at most its level, else infinity."""
+    """Return the first `GRID` point where each column is at most its level; infinity if none is."""
     is_below = values <= levels
     first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
     # Beyond the limit too few samples support the fall, or it is extrapolated.
@@ -92,7 +92,7 @@ def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatA
 
 
 def _with_gap(curve: Curve, value: float, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the interval, extended to the unobserved range in which the break point lies, if any.
+    """Return the interval, extended to the whole gap if the break point is in an unobserved range.
 
     The break point may be anywhere in that range.
     """

@@ -102,7 +102,7 @@ def leads_at(
 
 
 def unbroken_ranges(places: FloatArray, holds: NDArray[np.bool_]) -> list[tuple[float, float]]:
-    """Return the first and last place of each contiguous range in which `holds` is true."""
+    """Return the first and last index of each contiguous range in which `holds` is true."""
     # Padding with False makes every run start and end inside the array, so that turns come in
     # pairs.
     turns = np.flatnonzero(np.diff(np.r_[False, holds, False].astype(int)))
@@ -115,7 +115,7 @@ def unbroken_ranges(places: FloatArray, holds: NDArray[np.bool_]) -> list[tuple[
 def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
     """Return how two curves differ, with bootstrap tests of the areas and the largest difference.
 
-    A p-value is the share of bootstrap replicates whose difference deviates from the observed
+    A p-value is the fraction of bootstrap replicates whose difference deviates from the observed
     difference by at least as much as the observed one deviates from 0. The largest difference is
     sought where both curves were observed, after both are refitted with the same smoothing.
 
@@ -204,7 +204,7 @@ def resampled_gaps(
 def _apart(
     first: Curve, second: Curve, level: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each point of `GRID` whether the first is above the second, and whether below."""
+    """Return whether the first curve is above, and whether it is below, at each point of `GRID`."""
     (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
     # An extrapolated curve is not evidence of a difference.
     seen = first.is_observed(GRID) & second.is_observed(GRID)

@@ -58,7 +58,7 @@ class Areas(Record):
 
 
 def hmri(human_curve: Curve, model_curve: Curve) -> float:
-    """Return HMRI in [0, 1]: the share of the human area that the model reaches.
+    """Return HMRI in [0, 1]: the fraction of the human area that the model reaches.
 
     HMRI = 1 − A(human > model) / A(human) (VCR paper); 1 if the model is nowhere behind.
 
@@ -79,7 +79,7 @@ def hmri(human_curve: Curve, model_curve: Curve) -> float:
 
 
 def mrsi(human_curve: Curve, model_curve: Curve) -> float:
-    """Return MRSI in [0, 1]: the share of the model's area in which it is ahead of humans.
+    """Return MRSI in [0, 1]: the fraction of the model's area in which it is ahead of humans.
 
     MRSI = A(model > human) / A(model) (VCR paper); 0 if the model is nowhere ahead.
 
@@ -111,8 +111,8 @@ def compared_areas(human_curve: Curve, model_curve: Curve) -> Areas:
 def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[FloatArray, FloatArray]:
     """Return HMRI and MRSI of each bootstrap replicate of the model, paired with a human replicate.
 
-    Both arrays are in the order of the model's replicates, so that they match those of other models
-    and corruptions.
+    Both arrays are in the order of the model's replicates, so that they match the replicates of
+    other models and corruptions.
     """
     check_comparable(human_curve, model_curve, ROLES)
     order, other = pair_orders(model_curve, human_curve, paired=False)

@@ -12,7 +12,7 @@ N_BINS = 15
 
 
 def top5_accuracy(predictions: Predictions) -> Statistic | None:
-    """Return the share of samples whose true label is among the five best; None without ranks.
+    """Return the fraction of samples with the true label among the five best; None without ranks.
 
     Rank 1 is the prediction itself. In the label space of the 16 categories the rank is among the
     category scores; rule "top1" has no category scores and therefore no ranks.

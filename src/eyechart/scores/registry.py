@@ -50,7 +50,7 @@ class Score:
         is_dark_when_high: Whether the report's tables shade high values dark; by default the worst
             values are dark.
         short: Title where space is scarce.
-        axis: Title of an axis.
+        axis: Title of a chart axis that shows the score.
         predicate: Predicate of a sentence about a model's mean over corruptions. Placeholders are
             {value}, {corruptions} (their number) and, for baseline-relative scores, {baseline}.
         latex: Title in LaTeX.
@@ -212,7 +212,10 @@ DECLARED = (
         can_gate=True,
     ),
     _area("a", "Rₐ", "accuracy averaged over visual changes from 0 to 1"),
-    _area("p", "Rₚ", "fraction of predictions equal to the clean image’s, averaged the same way"),
+    _area(
+        "p", "Rₚ",
+        "fraction of predictions equal to the clean prediction, averaged over visual changes",
+    ),
     _human_index(
         "hmri", "a", "HMRIₐ",
         "fraction of human accuracy that the model reaches; 1: never behind humans",
@@ -290,7 +293,7 @@ DECLARED = (
         needs=(BASELINE, CLEAN, LABELS),
         higher_is_better=False,
         unit="percent",
-        predicate="makes {value} as many added errors under corruption as {baseline} (relative mCE,"
+        predicate="adds {value} as many errors under corruption as {baseline} (relative mCE,"
         " mean over {corruptions})",
         of_test=True,
         short="Rel. mCE",
@@ -325,7 +328,7 @@ DECLARED = (
     _break_point(
         "a", "Δv₅₀", "smallest visual change at which accuracy is halfway between clean and chance"
     ),
-    _break_point("p", "Δv₅₀ₚ", "the same for predictions equal to the one for the clean image"),
+    _break_point("p", "Δv₅₀ₚ", "like Δv₅₀, for predictions equal to the one for the clean image"),
 )  # fmt: skip
 """All scores, in the order of model cards and the terminal's per-corruption tables."""
 
@@ -395,7 +398,7 @@ def values_of(record: object) -> dict[str, "Estimate"]:
 
 
 def computed_scores(predictions: Predictions, n_bootstrap: int, seed: int) -> dict[str, "Estimate"]:
-    """Return the scores that are computed from labeled predictions, where possible."""
+    """Return the scores computed from labeled predictions; scores that lack data are left out."""
     statistics = {
         score.name: statistic
         for score in DECLARED

@@ -29,10 +29,10 @@ PLACES = np.linspace(0, 1, 21)
 """Ends of the ranges of visual change over which leads are tested."""
 
 MIN_ERROR = 0.1
-"""Lower limit of the standard error of a mean difference, as a share of its maximum."""
+"""Lower limit of the standard error of a mean difference, as a fraction of its maximum."""
 
 MAX_FACTOR = 1000.0
-"""Maximum factor by which the number of images is suggested to grow; above it none is suggested."""
+"""Maximum suggested factor for the number of images; if more are needed, none is suggested."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scenario:
         p_model: P-value of the model being ahead over any range. Both p-values come from one
             two-sided test, so that together they have its error rate.
         human_lead: Upper confidence limit of the area by which humans are ahead over any range.
-        model_lead: The same for the model.
+        model_lead: Upper confidence limit of the area by which the model is ahead over any range.
         factor: How many times as many images would decide an inconclusive comparison; infinite if
             more images cannot, because of ranges that were not observed. 1 for other verdicts.
     """
@@ -172,7 +172,7 @@ def _leads(
 
 
 def _unseen_lead(first: Curve, second: Curve, is_seen: NDArray[np.bool_]) -> float:
-    """Return the largest area by which the first may be ahead where not both were observed."""
+    """Return the largest area by which the first curve may be ahead where one was not observed."""
     mass = first.density.between(np.zeros(1), PLACES[:-1], PLACES[1:])[0]
     highest, lowest = _cell_limits(first)[1], _cell_limits(second)[0]
     return float((np.maximum(highest - lowest, 0) * mass)[~is_seen].sum())
@@ -181,7 +181,8 @@ def _unseen_lead(first: Curve, second: Curve, is_seen: NDArray[np.bool_]) -> flo
 def _cell_limits(curve: Curve) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest mean of a curve between adjacent `PLACES`.
 
-    Where the curve was observed, both are its own mean; in a gap, its values at the gap's ends.
+    Where the curve was observed, both are its mean; in a gap, they are its values at the gap's
+    ends.
     """
     own = areas_between(curve.pieces, PLACES) * (len(PLACES) - 1)
     low, high = own.copy(), own.copy()

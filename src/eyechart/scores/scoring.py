@@ -86,7 +86,7 @@ def make_fit(settings: CurveSettings) -> Fit:
 def human_curve(
     reference: Reference, corruption: str, metric: str, fit: Fit
 ) -> tuple[Curve | None, str]:
-    """Return the human curve, fitted like a model's, or None and the reason."""
+    """Return the human curve, fitted like a model's; if there is none, None and the reason."""
     try:
         curve = reference.curve(corruption, metric, **fit.human_options())
     except UsageError as error:

@@ -22,8 +22,8 @@ class Statistic:
         columns: What each sample adds to the sums, (n_samples, n_columns).
         combine: Function from sums (…, n_columns) to the score (…,), NaN where no sample is left.
         is_biased: Whether resampling raises the score, as it raises any mean of absolute
-            differences. The replicates are then shifted so that their mean is the score: its own
-            bias stays and is not counted twice.
+            differences. The replicates are then shifted so that their mean is the score: the bias
+            of the score itself remains, and is not counted twice.
     """
 
     columns: FloatArray

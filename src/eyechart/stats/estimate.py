@@ -26,10 +26,10 @@ LEVELS = (CONFIDENCE, PUBLISHED_LEVEL)
 """The confidence levels of the two intervals that every estimate has."""
 
 ENOUGH = 40
-"""Minimum number of units to trust the replicates' variance, such as 5 images in 8 categories."""
+"""Minimum number of units to trust the replicates' variance: 5 images in each of 8 categories."""
 
 ROUNDING = 1e-9
-"""Tolerance by which the area of a curve may miss 0 or 1 if all predictions are equal."""
+"""Maximum rounding error of the area of a curve, 0 or 1, if all predictions are equal."""
 
 
 class Estimate(Record):

@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 Interval = tuple[float, float]
 
 CONFIDENCE = 0.95
-"""The confidence level of every interval shown beside a number.
+"""The confidence level of every interval shown next to a number.
 
 It is part of the file formats: fields such as `interval95` and `low95` of results.json, columns of
 results.csv, and the text "95 %". Changing it changes those formats.
@@ -31,7 +31,7 @@ It is part of the file formats too: `interval83`, `low83`.
 
 
 def check_level(level: float) -> float:
-    """Return the level of an interval as a float; raise unless it is in (0, 1).
+    """Return the level of an interval as a float; raise an error unless it is in (0, 1).
 
     Example:
         >>> check_level(0.95)
@@ -44,7 +44,7 @@ def check_level(level: float) -> float:
 
 
 def percentile_interval(values: FloatArray, level: float) -> Interval:
-    """Return the ends between which the middle share `level` of the values lies.
+    """Return the interval that contains the middle fraction `level` of the values.
 
     A NaN is undetermined and could be anything, so it counts as beyond both ends. If there are more
     NaN than values in one tail, the interval is undetermined: (NaN, NaN).
@@ -96,7 +96,7 @@ def hull(first: Interval, second: Interval) -> Interval:
 def wilson_interval(
     share: float, n_units: int, level: float, variance: float | None = None
 ) -> Interval:
-    """Return Wilson's score interval of a share over independent units, each 0 or 1.
+    """Return Wilson's score interval of a proportion over independent units, each 0 or 1.
 
     Args:
         share: The mean over the units.
@@ -121,7 +121,7 @@ def wilson_interval(
 
 
 def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) -> Interval:
-    """Return the interval of a share over clusters of unequal size, such as participants.
+    """Return the interval of a proportion over clusters of unequal size, such as participants.
 
     After Korn and Graubard: the exact binomial interval for the effective number of trials, which
     is smaller if there are few clusters or if they differ. A single cluster gives (0, 1).

@@ -9,7 +9,7 @@ from eyechart.core.arrays import FloatArray
 
 
 def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the observed and the expected share of agreement; NaN where there are no trials.
+    """Return the observed and the expected rate of agreement; NaN where there are no trials.
 
     Args:
         table: Along its first axis: the number of trials, the hits of the first observer, the hits

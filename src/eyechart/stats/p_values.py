@@ -21,7 +21,7 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """First minus second, its 95 % interval, and its two-sided p-value."""
+    """The difference first minus second, its 95 % interval, and its two-sided p-value."""
 
     difference: float
     interval: Interval
@@ -29,7 +29,7 @@ class PairedDifference:
 
 
 def bootstrap_p_value(as_extreme: NDArray[np.bool_]) -> float:
-    """Return the share of replicates that are as extreme as the observed score.
+    """Return the fraction of replicates that are as extreme as the observed score.
 
     Example:
         >>> bootstrap_p_value(np.array([True, False, False]))
@@ -94,11 +94,11 @@ def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
 def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     """Return the difference of two estimates with a two-sided paired bootstrap test.
 
-    The p-value is the share of replicates whose difference is at least as far from the observed
+    The p-value is the fraction of replicates whose difference is at least as far from the observed
     difference as the observed one is from 0. The observed data count as a replicate, and an
-    undetermined replicate (NaN) as extreme. If no replicate is that far, it is the tail of a normal
-    distribution with their standard deviation: otherwise a thousand replicates could not show
-    significance after correction over more than 50 pairs.
+    undetermined replicate (NaN) as extreme. If no replicate is that far, the p-value is the tail
+    probability of a normal distribution with the replicates' standard deviation: otherwise a
+    thousand replicates could not show significance after correction over more than 50 pairs.
 
     Example:
         >>> from eyechart.stats.estimate import make_estimate
@@ -134,7 +134,7 @@ def _check_pair(first: Estimate, second: Estimate) -> None:
 
 
 def check_comparable_value(value: float, name: str) -> None:
-    """Raise if a score is not a finite number.
+    """Raise a UsageError if a score is not a finite number.
 
     Example:
         >>> check_comparable_value(0.5, "resnet50")
