@@ -48,7 +48,7 @@ class Decider(Record):
     n_samples: int | None
     """Total number of samples of the same images that would decide it; null if no number would."""
     n_images: int | None
-    """Number of images that would decide it with as many samples per image; null if too many."""
+    """Number of images that would decide it at the current samples per image; null if too many."""
 
 
 class RuleResults(Record):
@@ -81,7 +81,7 @@ class RuleResults(Record):
     upper: float
     """Upper one-sided 95 % confidence bound of the estimate."""
     limit: float
-    """The floor, or minus the margin."""
+    """The limit that the estimate is compared with: the floor, or minus the margin."""
     p_pass: float
     """One-sided p-value for the requirement being met."""
     p_fail: float

@@ -12,11 +12,11 @@ from scipy.special import ndtri
 from eyechart.gates.bounds import ClusteredMean, Side, p_values
 
 PASS_POWER = 0.8
-"""Probability that a model equal to the old one passes the whole gate, for which sizes are planned.
+"""Planned probability that a model equal to the old one passes the whole gate.
 """
 
 FAIL_POWER = 0.9
-"""Probability that a model worse by `WORSE` margins fails, for which sizes are planned."""
+"""Planned probability that a model worse by `WORSE` margins fails."""
 
 WORSE = 3
 """Number of margins by which a model must be worse to fail with probability `FAIL_POWER`."""
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True)
 class PlannedSize:
-    """What would decide a rule.
+    """The numbers of samples and of images that would decide a rule.
 
     Attributes:
         n_samples: Samples of the available images that suffice; None if no number does.

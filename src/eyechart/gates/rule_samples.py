@@ -49,7 +49,7 @@ class RuleSamples:
 
 @dataclass(frozen=True, eq=False)
 class RunPair:
-    """The new run, and the old one if there is one.
+    """The new run, and the old run; None if there is no old run.
 
     `same` contains the corruptions whose samples are known to be the same in both.
     """
@@ -190,7 +190,7 @@ def _corruptions(rule: Rule, run: RecordedRun) -> tuple[tuple[str, ...], tuple[s
         raise rule.problem(
             "delta_v", f"Δv does not measure the strength of {', '.join(moved)}: use severity."
         )
-    note = f"Without {', '.join(moved)}, whose strength Δv does not measure." if moved else ""
+    note = f"Left out, because Δv is undefined for them:  {', '.join(moved)}." if moved else ""
     return kept, (note,) if note else ()
 
 

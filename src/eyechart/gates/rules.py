@@ -44,7 +44,7 @@ class Rule(Record):
     where: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """Only images that have one of these values in each of these columns of the list of images."""
     metric: Literal["accuracy", "consistency"] = "accuracy"
-    """What is measured: correct predictions, or predictions equal to the clean image's."""
+    """What is measured: correct predictions, or predictions that equal the clean prediction."""
     labels: str | None = None
     """Label space; null for the first one of the run."""
     model: str | None = None
@@ -54,7 +54,7 @@ class Rule(Record):
     at_least: float | None = None
     """Floor that the lower confidence bound must reach."""
     margin: float | None = None
-    """Accepted drop below the old model's rate; the lower confidence bound must exclude more."""
+    """Accepted drop below the old model's rate; the confidence bound must exclude a larger one."""
     file: str = Field("", exclude=True)
     """File that contains the rule; "" if it was given in Python."""
     lines: Mapping[str, int] = Field(default_factory=dict, exclude=True)
@@ -62,7 +62,7 @@ class Rule(Record):
 
     @property
     def limit(self) -> float:
-        """What the estimate is compared with: the floor, or minus the margin."""
+        """The limit that the estimate is compared with: the floor, or minus the margin."""
         if self.at_least is not None:
             return self.at_least
         assert self.margin is not None

@@ -33,9 +33,9 @@ TABLE = ".csv"
 
 @dataclass(frozen=True)
 class BaselineChoice:
-    """Baseline of CE: a `table`, or the `name` of a model or of humans; "" for none.
+    """The baseline of CE: a `table`, or the `name` of a model or "humans"; "" for no baseline.
 
-    `note` explains why there is none although a built-in table exists.
+    `note` explains why there is no baseline although a built-in table exists.
     """
 
     name: str = ""

@@ -127,7 +127,7 @@ class ByClass:
         )
 
     def _mistakes(self) -> dict[int, tuple[int, float]]:
-        """Return by class the most frequent incorrect prediction, and its share of all errors."""
+        """Return each class's most frequent incorrect prediction, and its fraction of errors."""
         pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
         mistakes = {}
         for label in np.unique(pairs[0]).tolist():

@@ -72,7 +72,7 @@ def caveats_of(
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
-        yield f"{count} samples show images too uniform for Δv and are excluded from curves."
+        yield f"{count} samples are excluded from curves: their images are too uniform for a Δv."
     yield from _unobserved(coverage)
 
 
@@ -133,7 +133,7 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
     if fit.right_anchor == "measured" and is_compared:
         yield (
             "Humans were not shown destroyed images: the human curve ends at chance, whereas the "
-            "model's ends at the rate measured on these."
+            "model's ends at the rate measured on destroyed images."
         )
     yield from _on_packaged(spaces, fit)
 

@@ -33,7 +33,7 @@ STEPS = 10
 """Number of ranges of Δv within which κ is computed if there are no severities."""
 
 MAX_BOOTSTRAP_OF_KAPPA = 200
-"""Maximum number of replicates: each one slowly recomputes κ of every pair within every range."""
+"""Maximum number of replicates, because recomputing κ of every pair in every range is slow."""
 
 SAME_CHANGE = 1e6
 """Steps per unit of Δv: values rounded to the same step belong to the same stimulus."""
@@ -82,8 +82,9 @@ def agreements(
 ) -> Iterator[ErrorAgreement]:
     """Yield κ of every pair of models, and of each model with humans who saw the same images.
 
-    κ is computed within each corruption and severity (or tenth of Δv) and averaged. Images that are
-    stimuli of a published experiment are used as they are, within the experiment's conditions.
+    κ is computed within each corruption and severity (or tenth of the range of Δv) and averaged.
+    Images that are stimuli of a published experiment are used as they are, within the experiment's
+    conditions.
 
     Args:
         recorded: Predictions by label space and model.
@@ -145,7 +146,10 @@ def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) ->
 
 
 def _strengths(outcomes: Predictions) -> IntArray:
-    """Return the severity of each sample, or its tenth of Δv; one more code for neither."""
+    """Return a code for the severity of each sample, or for its tenth of the range of Δv.
+
+    Samples with neither get one additional code.
+    """
     known = outcomes.severity[~np.isnan(outcomes.severity)]
     if len(known) and np.isin(known, SEVERITIES).all():
         return np.nan_to_num(outcomes.severity, nan=STEPS).astype(np.int64)

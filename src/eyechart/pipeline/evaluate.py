@@ -165,7 +165,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
 
 
 def _stimulus(settings: EvaluateSettings) -> str:
-    """Return the stimulus: as requested, or by default that of a given test set."""
+    """Return the requested stimulus, or by default the stimulus of a given test set."""
     if settings.stimulus == AUTO and settings.testset is not None:
         return read_testset(settings.testset).header.stimulus
     return settings.stimulus

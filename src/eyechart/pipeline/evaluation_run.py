@@ -42,7 +42,7 @@ class EvaluationRun:
 
     @cached_property
     def humans(self) -> tuple[References | None, str]:
-        """Human references to compare with, or None and the reason."""
+        """Human references to compare with; if there are none, None and the reason."""
         # A given test set has its own plan, which may differ from the settings.
         return find_humans(self.settings.with_plan(self.task.plan))
 
@@ -67,7 +67,7 @@ class EvaluationRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether images were sampled, not all used at published severities or read from files."""
+        """Whether images were sampled: not all at published severities, and not read from files."""
         return self.task.images.files is None and not self.task.plan.is_at_levels
 
     def spaces(self, model: Model) -> Iterator[LabelSpace]:

@@ -17,7 +17,7 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 
 def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
-    """Return the human references to compare with, or None and the reason.
+    """Return the human references to compare with; if there are none, None and the reason.
 
     References in which humans did not have 16 choices are rejected if the 16 categories were
     requested, and left out otherwise.
@@ -58,8 +58,8 @@ def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]
         if settings.plan.labels == ENTRY16:
             raise UsageError(
                 f"Humans had {reference.choices} choices in {reference.name}, not"
-                f" {len(CATEGORIES)}: give --chance-correct to correct both sides for chance, or"
-                " another --humans."
+                f" {len(CATEGORIES)}: give --chance-correct to correct humans and models"
+                " for chance, or another --humans."
             )
         return None, f"humans had {reference.choices} choices, not {len(CATEGORIES)}"
     if reference.label_space != ENTRY16:

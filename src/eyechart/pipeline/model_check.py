@@ -1,4 +1,4 @@
-"""Check a model's preprocessing: top-1 against its published accuracy, and alternatives.
+"""Check a model's preprocessing: compare top-1 with the published accuracy, and try alternatives.
 
 A wrong normalization lowers accuracy without any error, so others are tried on the same images.
 """
@@ -77,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """Result of a check: `right` of `n_images` correct, published accuracies, alternatives."""
+    """Result of a check: `right` of `n_images` correct predictions, and the alternatives tried."""
 
     model: Model
     n_images: int
@@ -102,7 +102,7 @@ class ModelCheck:
         return tuple(sorted(better, key=lambda trial: -trial.after))
 
     def breaks(self, published_accuracy: float) -> bool:
-        """Whether top-1 is significantly lower than a published accuracy, by more than a point."""
+        """Whether top-1 is significantly below a published accuracy, by over a percentage point."""
         return self.interval[1] < published_accuracy - TOLERANCE
 
 

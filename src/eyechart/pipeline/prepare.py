@@ -100,13 +100,13 @@ def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationIn
 
 
 def _check_same(plan: Plan, asked: Plan) -> None:
-    """Raise a UsageError if a requested setting differs from that of the given test set."""
+    """Raise a UsageError if a requested setting differs from the given test set's."""
     usual, settings = Plan(), plan.settings()
     for name in FIXED_BY_TESTSET:
         # A setting at its default counts as not requested.
         is_asked = getattr(asked, name) != getattr(usual, name)
         if is_asked and asked.settings()[name] != settings[name]:
-            raise UsageError(f"{name} must be as in the test set: omit it, or omit --testset.")
+            raise UsageError(f"{name} must match the test set: omit it, or omit --testset.")
 
 
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:

@@ -39,7 +39,7 @@ class SpaceScorer:
     space: LabelSpace
 
     def score(self, step: Advance) -> tuple[SpaceResults, dict[str, Divisor]]:
-        """Return the scores, and the expected human errors if these are the baseline.
+        """Return the scores, and the expected human errors if humans are the baseline, else empty.
 
         `step` is called for each corruption.
         """
@@ -114,7 +114,7 @@ class SpaceScorer:
         return self.run.humans
 
     def _counted(self, predictions: Predictions) -> Predictions:
-        """Return the predictions to score; in the 16 categories, only for images that have one."""
+        """Return the predictions to score; for 16 categories, only of images in a category."""
         if not self._is_in_categories:
             return predictions
         return predictions.take(predictions.label != NONE)

@@ -21,7 +21,7 @@ from eyechart.models.probabilities import are_probabilities, log_probabilities
 from eyechart.predictions.destroyed import COUNT, destroyed_images
 
 SECONDS = 1.0
-"""Time for the test of one model; slow models get fewer images, but at least two."""
+"""Maximum time in seconds to test a model; slow models get fewer images, but at least two."""
 
 N_IMAGES = 8
 N_REORDERED = 4
@@ -34,14 +34,14 @@ N_DESTROYED = 4
 """Number of images without content that are predicted if a model is certain of all other images."""
 
 MIN_LABELS, MIN_IMAGES = 4, 6
-"""With fewer labels or images, predicting one class for all of them may be correct."""
+"""Minimum numbers for a warning: with fewer, predicting one class for all images may be correct."""
 
 UNIFORM = 1.05
 """Classes are called equally likely if the largest probability is below this multiple of 1/K."""
 
 TOLERANCE = {torch.float32: 0.02}
 HALF_TOLERANCE = 0.1
-"""Accepted difference of scores between two calls, as a share of their standard deviation:
+"""Accepted difference of scores between two calls, as a fraction of their standard deviation:
 different batch sizes use different GPU kernels, which round differently.
 """
 

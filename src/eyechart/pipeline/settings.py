@@ -150,7 +150,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     n: Annotated[
         int | None,
         Option(
-            help=f"Samples per corruption, or {AUTO}: as many as precision and --minutes need.",
+            help=f"Samples per corruption, or {AUTO}: as many as needed, within --minutes.",
             group="Corruptions",
             python="None for auto.",
             metavar="NUMBER",
@@ -190,7 +190,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         Option(
             help="Run folder.",
             group="Output",
-            python="A stopped run resumes there; without it predictions are not stored.",
+            python="An interrupted run resumes there; if omitted, predictions are not stored.",
             metavar="FOLDER",
             path="folder",
             typed_default=Path("eyechart-results"),
@@ -216,7 +216,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     stimulus: Annotated[
         str,
         Option(
-            help="224 or another side (resize, then center crop), uncropped (shorter side 256),"
+            help="224 or another size (resize, then center crop), uncropped (shorter side 256),"
             " 224x224 or another WIDTHxHEIGHT (resize only), native, or auto: native if all images"
             " have the same small size, as in CIFAR, otherwise 224.",
             group="Data",
@@ -283,7 +283,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         Option(
             help="Regenerate 1 % of the samples afterwards and compare.",
             group="Output",
-            python="Raises CheckFailed where they differ.",
+            python="Raises CheckFailed if they differ.",
         ),
     ] = False
     strict: Annotated[
