@@ -134,7 +134,7 @@ def _subclasses(kinds: HoldoutImages, subclasses: NDArray[np.str_]) -> dict[str,
 
 def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list[tuple[str, ...]]:
     if per_class < 1:
-        raise UsageError(f"per class must be a whole number of at least 1, got {per_class}.")
+        raise UsageError(f"per_class must be a whole number of at least 1, got {per_class}.")
     for label, names in of_class.items():
         if len(names) <= per_class:
             subclasses = "1 subclass" if len(names) == 1 else f"{len(names)} subclasses"

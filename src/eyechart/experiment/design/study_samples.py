@@ -95,7 +95,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
             if first.category != row.category:
                 raise UsageError(
                     f"{first.name} and {row.name} are the same image with different labels, "
-                    f"{first.category or 'outside the 16'} and {row.category or 'outside the 16'}: "
+                    f"{first.category or 'no category'} and {row.category or 'no category'}: "
                     "keep one of them and regenerate the test set."
                 )
         elif row.delta_v is not None:

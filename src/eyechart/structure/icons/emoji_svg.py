@@ -60,7 +60,7 @@ def find_emoji(package: Package) -> list[Emoji]:
         if label is not None:
             emoji.append(Emoji(name, label, code_of(characters)))
     if not emoji:
-        raise package.changed("no name in it is known")
+        raise package.changed("no emoji in it belongs to a known class")
     return emoji
 
 
@@ -231,5 +231,5 @@ def rasterize(svg: str, side: int) -> NDArray[np.uint8]:
         raise ValueError(str(error)) from None
     # Nothing but white: the drawing is empty or could not be rendered.
     if pixels.min() == 255:
-        raise ValueError("it shows nothing")
+        raise ValueError("the drawing is blank")
     return pixels
