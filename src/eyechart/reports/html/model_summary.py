@@ -124,7 +124,9 @@ def _humans(main: MainScore, model: ModelEntry, numbers: Numbers, basis: Basis |
             few = too_few(model, main.space, numbers)
             return Markup("Insufficient data for a claim: {}.").format(few)
         asked = main.part.runs[0].config.human_names
-        why = "no human responses apply to these corruptions" if asked else "not requested"
+        why = "no comparison was requested"
+        if asked:
+            why = "no human responses apply to these corruptions"
         return Markup("Not compared with humans: {}.").format(why)
     if basis.tone == NO_CLAIM:
         few = too_few(model, basis.space, basis.numbers)

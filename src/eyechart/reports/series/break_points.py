@@ -37,7 +37,7 @@ def _first_break(model: ModelResults, points: dict[str, BreakPoint]) -> str:
             f"{model.name} does not break under any of {_count(len(points))} up to Δv {least:.2f}."
         )
     worst = min(reached, key=lambda name: reached[name].value)
-    others = f", the first of {_count(len(points))} to break it" if len(points) > 1 else ""
+    others = f", the earliest among {_count(len(points))}" if len(points) > 1 else ""
     return (
         f"{model.name} breaks at Δv {reached[worst].text} under {corruption_title(worst).lower()}"
         f"{others}."
