@@ -143,7 +143,7 @@ def test_settings_of_a_plan_are_those_of_the_plan():
             ("--humans", "geirhos", "--humans", "none"),
             "cannot be combined",
         ),
-        ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within 0 and 1"),
+        ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within [0, 1]"),
         ({"defenses": ["clahee"]}, ("--defense", "clahee"), "clahe"),
         ({"label_maps": ["no.txt"]}, ("--label-map", "no.txt"), "the file no.txt does not exist"),
         ({"rule": "least"}, ("--rule", "least"), "Unknown rule"),

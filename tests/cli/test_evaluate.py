@@ -713,7 +713,7 @@ def test_images_too_even_for_a_change_are_counted(evaluate, tmp_path):
     lacking = rows["delta_v"].null_count
     assert lacking > 0
     assert space["corruptions"]["vcr/gaussian_noise"]["unmeasurable"] == lacking
-    assert f"{lacking} samples show images too uniform" in result.out
+    assert f"{lacking} samples are excluded from curves: their images are too uniform" in result.out
 
 
 def test_names_that_are_no_text_are_evaluated_like_others(evaluate, tmp_path):

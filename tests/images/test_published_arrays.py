@@ -227,7 +227,7 @@ def test_a_broken_array_can_be_left_out(evaluate, root):
 
 def test_other_arrays_are_left_aside_with_a_note(evaluate, root):
     np.save(root / "mine.npy", np.zeros(3))
-    assert "ignored: mine.npy." in evaluate(root).out
+    assert "Ignored because they are not in imagenet-c: mine.npy." in evaluate(root).out
 
 
 def test_a_model_of_other_classes_is_rejected_though_numbers_would_fit(run, tmp_path):

@@ -163,7 +163,7 @@ def test_settings_are_never_mixed_but_a_second_suite_joins_the_first(run, val, t
 def test_a_folder_that_was_not_made_here_is_left_alone(run, val, tmp_path):
     mine = image_file(tmp_path / "out" / "brightness" / "mine.png")
     assert_rejected(
-        folders(run, val, tmp_path / "out", *ONE), "brightness", "not from this command"
+        folders(run, val, tmp_path / "out", *ONE), "brightness", "not written by this command"
     )
     assert mine.exists() and not (tmp_path / "out" / "eyechart.json").exists()
 

@@ -228,7 +228,7 @@ def test_other_folders_are_left_aside_with_a_note(evaluate, cheap):
     (cheap / "my_own" / "1").mkdir(parents=True)
     ran = evaluate(cheap, model="small_models:four_classes", out=cheap / "results")
     assert ran.status == 0
-    assert "ignored: my_own." in ran.out
+    assert "Ignored because they are not in imagenet-c: my_own." in ran.out
 
 
 def test_class_folders_named_like_corruptions_are_class_folders(tmp_path):
