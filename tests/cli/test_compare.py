@@ -207,7 +207,7 @@ def test_leaderboards_are_written_as_latex(run, runs, tmp_path):
 def test_the_command_prints_boards_and_writes_files(run, runs, tmp_path):
     found = run("compare", *(runs / suite for suite in ASKED), "--out", tmp_path / "out")
     assert found.status == 0
-    for text in ("by error", "by R_a", "Fixed severities", "ImageNet-NOC", "opposite orders"):
+    for text in ("by error", "by R_a", "Fixed severities", "ImageNet-NOC", "order differently"):
         assert text in found.out
     with (tmp_path / "out" / "leaderboard.csv").open() as file:
         lines = list(csv.DictReader(file))

@@ -65,7 +65,7 @@ def test_published_results_on_the_same_images_are_ranked_with_runs(run, small_ru
     own = as_robustbench(small_run, tmp_path / "own")
     told = run("compare", own, "--published", "imagenet-c", "--out", tmp_path / "out")
     assert told.status == 0, told.err
-    assert "published results on the same images (RobustBench's 5,000" in told.out
+    assert "published results on the same images (the 5,000" in told.out
     start = told.out.index("published results on the same images")
     block = told.out[start : told.out.index("robustbench-imagenet-c: RobustBench (")]
     rows = [line.split() for line in block.splitlines() if line.strip()[:1].isdigit()]
@@ -79,7 +79,7 @@ def test_published_results_on_the_same_images_are_ranked_with_runs(run, small_ru
     assert [row[-2:] == ["this", "run"] for row in rows] == [name in (GOOD, POOR) for name in order]
     # the papers' are of other images
     apart = told.out[told.out.index("Published, imagenet-c: Seven networks") :]
-    assert apart.count("so not ranked") == 6
+    assert apart.count("not ranked with the runs") == 6
     lines = list(csv.DictReader((tmp_path / "out" / "published.csv").read_text().splitlines()))
     ranked = {line["model"]: int(line["rank"]) for line in lines if line["rank"]}
     assert ranked == {name: place for place, name in enumerate(order, 1) if name[0].isupper()}
@@ -104,7 +104,7 @@ def test_other_images_or_another_baseline_are_never_ranked_together(
     told = run("compare", own, "--published", "imagenet-c")
     assert told.status == 0, told.err
     assert "on the same images" not in told.out
-    assert told.out.count("so not ranked") == 7
+    assert told.out.count("not ranked with the runs") == 7
 
 
 def test_a_model_called_as_the_table_is_no_table(small_run, tmp_path):

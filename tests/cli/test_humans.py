@@ -96,7 +96,9 @@ def test_plot_names_what_it_draws(run, tmp_path):
     assert run("humans", "import", table, "--format", "trials", "--out", out).status == 0
     for more in ((), ("--by-class",)):
         result = run("humans", "plot", out, "--out", tmp_path / "p.png", *more)
-        assert result.status == 0 and result.out.endswith("p.png: frost of p.\n"), result.err
+        assert result.status == 0 and result.out.endswith("p.png: curves of frost from p.\n"), (
+            result.err
+        )
 
 
 def test_counts_are_said_to_be_of_two_choices_unless_told(run, tmp_path):

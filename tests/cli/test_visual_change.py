@@ -120,7 +120,7 @@ def test_a_table_of_other_images_is_never_overwritten(run, folders, tmp_path):
     )
     assert target.read_bytes() == before
     target.write_text("my,notes\n1,2\n", encoding="utf-8")
-    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "not a table")
+    assert_rejected(run("visual-change", clean, noisy, "--csv", target), "not from this command")
     assert target.read_text("utf-8") == "my,notes\n1,2\n"
 
 
