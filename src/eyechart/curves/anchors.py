@@ -37,7 +37,7 @@ def right_end(
         weights: The weight of each value of `measured`.
 
     Returns:
-        A rate, one value per image, or None.
+        A rate, or one value per image; None if curves have no right anchor.
 
     Example:
         >>> right_end("chance", start=0.9, chance=0.0625)

@@ -66,7 +66,7 @@ class Bins:
 
 
 def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which bins are usable, or in a hole of at most `MAX_HOLE` between usable ones.
+    """Return which bins are usable, or lie in a gap of at most `MAX_HOLE` between usable bins.
 
     With few samples, bins may be empty by chance; a non-increasing curve hardly falls across them.
 

@@ -50,9 +50,9 @@ class Curve:
         bins: the samples it was fitted to.
         min_per_bin: the minimum count of a usable bin; 0 if every sample is used.
         smoothing: the smoothing parameter.
-        left: the anchor at Δv = 0, or None.
-        right: the anchor at Δv = 1, or None.
-        lefts: the left anchor of each replicate, or None.
+        left: the anchor at Δv = 0; None if there is none.
+        right: the anchor at Δv = 1; None if there is none.
+        lefts: the left anchor of each replicate; None without a left anchor.
         left_out: the number of samples whose visual change is undefined.
         replicates: the curves of the bootstrap replicates.
         replicate_bins: the bins of the bootstrap replicates.

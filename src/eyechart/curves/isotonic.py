@@ -28,8 +28,8 @@ def isotonic_curves(
     Args:
         bins: The samples, one set of counts per row.
         is_used: Bins that have samples in the data; in a replicate, some of them may be empty.
-        left: The anchor of each curve at Δv = 0, or None.
-        right: The anchor of each curve at Δv = 1, or None; rates are never below it.
+        left: The anchor of each curve at Δv = 0; None for no anchor.
+        right: The anchor of each curve at Δv = 1, below which rates never fall; None for no anchor.
     """
     weights, sums = bins.counts * is_used, bins.hits * is_used
     if left is not None:

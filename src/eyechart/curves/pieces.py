@@ -10,7 +10,7 @@ from eyechart.core.arrays import FloatArray
 
 
 def refined(pieces: PPoly, places: FloatArray) -> PPoly:
-    """Return the same function with breakpoints `places`, which must include its present ones."""
+    """Return the same function with breakpoints `places`, which must include its current ones."""
     # the piece that each new interval lies in
     piece = np.searchsorted(pieces.x, places[:-1], side="right") - 1
     piece = np.clip(piece, 0, len(pieces.x) - 2)

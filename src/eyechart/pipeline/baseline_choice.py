@@ -91,7 +91,7 @@ def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
 
     Args:
         path: The file.
-        tested: Names that are valid in addition to those of known suites.
+        tested: Names that are valid in addition to the corruptions of known suites.
     """
     rows = read_rows(path, ("corruption", "error"))
     errors: dict[str, float] = {}

@@ -29,7 +29,7 @@ FAR = 0.95
 
 
 OTHER_SIZE = 1.5
-"""Minimum ratio of a model's input to the stimulus for a note; 299 px for 224 px is common."""
+"""Minimum ratio of a model's input size to the stimulus for a note; 299 / 224 is common."""
 
 
 def caveats_of(

@@ -53,7 +53,7 @@ class EvaluationRun:
 
     @property
     def means_over(self) -> list[str]:
-        """Corruptions to average over: the suite's if all of them were tested, or all tested ones.
+        """Corruptions to average over: the suite's if all were tested, otherwise those tested.
 
         ImageNet-C's extra corruptions may be tested in addition.
         """

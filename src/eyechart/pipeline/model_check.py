@@ -122,7 +122,7 @@ def check_model(
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
     labeled = np.flatnonzero(labels != NONE)
     if not len(labeled):
-        raise UsageError(f"None of the images in {images.source} has a label: give labeled ones.")
+        raise UsageError(f"None of the images in {images.source} has a label: give labeled images.")
     predictions = _predictions(model, images, labeled, step)
     right = predictions == labels[labeled]
     published_accuracies = {

@@ -19,8 +19,9 @@ all be misses by chance."""
 class BreakPoint(Estimate):
     """Δv₅₀: the smallest visual change at which a curve has fallen halfway to chance.
 
-    Its value is null (in Python NaN) if the curve stays above that level as far as it was observed;
-    the break point is then above `limit`. The upper end of an interval is null for the same reason.
+    Its value is null (in Python NaN) if the curve stays above that level over the whole observed
+    range; the break point is then above `limit`. The upper end of an interval is null for the same
+    reason.
 
     Example:
         >>> import eyechart as ec

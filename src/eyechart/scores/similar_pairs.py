@@ -1,6 +1,6 @@
 """Find corruptions that look similar to humans by comparing all pairs of human curves.
 
-The VCR paper's rule (83 % intervals overlap everywhere) is reported beside a simultaneous test of
+The VCR paper's rule (83 % intervals overlap everywhere) is reported next to a simultaneous test of
 the largest difference along the curves, with Holm's correction.
 """
 

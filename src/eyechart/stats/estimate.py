@@ -115,22 +115,22 @@ class Estimate(Record):
 def make_estimate(
     value: float, replicates: FloatArray, n_units: int | None = None, variance: float | None = None
 ) -> Estimate:
-    """Return a score with percentile intervals, which for shares are at least as wide as Wilson's.
+    """Return a score with percentile intervals; for proportions, at least as wide as Wilson's.
 
-    Intervals of shares over few units are also widened by `small_sample_factor`.
+    Intervals of proportions over few units are also widened by `small_sample_factor`.
 
     The bootstrap cannot estimate the rate of errors that did not occur: if 271 of 271 images are
     correct, so is every replicate, and the percentile interval has width 0; Wilson's interval for
     271 images does not. It is computed with the variance of the score, because several samples per
     image, or several corruptions, make a mean over images vary less than a single 0 or 1 per image.
-    Below `ENOUGH` units that variance is not trusted, and the largest possible variance of a share
-    is used.
+    Below `ENOUGH` units that variance is not trusted, and the largest possible variance of a
+    proportion is used.
 
     Args:
-        value: The score; it is a share only if it is in [0, 1].
+        value: The score; it is treated as a proportion only if it is in [0, 1].
         replicates: The score in each bootstrap replicate.
-        n_units: The number of units that it is a mean over; None for scores that are not shares,
-            such as a ratio or κ, which have plain percentile intervals.
+        n_units: The number of units that it is a mean over; None for scores that are not
+            proportions, such as a ratio or κ, which have plain percentile intervals.
         variance: The variance of the score; by default the variance of its replicates.
 
     Example:
@@ -155,7 +155,7 @@ def make_estimate(
 
 
 def _widened(interval: Interval, share: float, factor: float) -> Interval:
-    """Return an interval whose ends are farther from the share by a factor."""
+    """Return the interval with its distances from the proportion multiplied by a factor."""
     low, high = interval
     # A percentile may lie beyond the share, on the other side of it.
     return (
@@ -179,7 +179,7 @@ def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> 
 
 
 def complement(estimate: Estimate) -> Estimate:
-    """Return 1 minus a share, such as the error rate for an accuracy.
+    """Return 1 minus a proportion, such as the error rate for an accuracy.
 
     Example:
         >>> float(complement(make_estimate(0.75, np.full(100, 0.75))))

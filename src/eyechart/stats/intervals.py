@@ -102,8 +102,9 @@ def wilson_interval(
         share: The mean over the units.
         n_units: The number of units.
         level: The confidence level, such as 0.95.
-        variance: The variance of the share, if it is not p(1 − p)/n, as for a mean of units in
-            [0, 1]. With variance 0 a share of 0 or 1 still has the width for `n_units` units.
+        variance: The variance of the proportion, if it is not p(1 − p)/n, as for a mean of units in
+            [0, 1]. With variance 0, a proportion of 0 or 1 still gets the interval width for
+            `n_units` units.
 
     Example:
         >>> tuple(round(end, 4) for end in wilson_interval(1.0, 271, 0.95))
@@ -161,8 +162,8 @@ def sum_interval(terms: Iterable[tuple[float, float, Interval]]) -> Interval:
     """Return the interval of a weighted sum of independent scores, such as a difference.
 
     The distances from each score to the ends of its interval are added in quadrature (Zou and
-    Donner 2008; for two shares Newcombe 1998), so that shares of 0 or 1 do not give an interval of
-    width 0.
+    Donner 2008; for two proportions Newcombe 1998), so that proportions of 0 or 1 do not give an
+    interval of width 0.
 
     Args:
         terms: For each score its weight, its value and its interval.

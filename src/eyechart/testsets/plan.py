@@ -46,7 +46,7 @@ MOST = 10_000_000
 
 @dataclass(frozen=True)
 class Plan(TestsetSettings):
-    """Everything that determines a test set, apart from the images.
+    """Everything that determines a test set, except for the images.
 
     `n`: number of samples per corruption. `sampling`: parameters uniform over the published domain
     ("paper"), or strengths chosen such that Δv is uniform ("uniform"). `labels`: the label space

@@ -164,7 +164,7 @@ def describe_clean_images(
     seed: int,
     jpeg: int | None,
 ) -> CleanImages:
-    """Return the images at `places` (increasing) with their part of the visual change computed."""
+    """Return the images at `places` (increasing), described for measuring visual change."""
     description = None if clean is None else ruler.describe(clean)
     return CleanImages(places, clean, images.keys(places), ruler, description, device, seed, jpeg)
 

@@ -349,7 +349,7 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
-    """Return the folder beside `out` for part files; a folder of a different plan is rejected."""
+    """Return the folder next to `out` for part files; a folder of a different plan is rejected."""
     folder = out.with_name(f"{out.name}.parts")
     record = folder / PLAN
     settings = {
