@@ -1,4 +1,4 @@
-"""The steerable pyramid, limited to what VIF needs: two bands per scale, cropped to whole blocks."""
+"""The steerable pyramid, as needed for VIF: two bands per scale, cropped to whole blocks."""
 
 from functools import lru_cache
 
