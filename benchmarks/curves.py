@@ -20,7 +20,7 @@ from eyechart.curves.spline import COEFFICIENTS, HEAVY, bin_rows, falling, secon
 RIVALS = {
     "lsq_linear": "the same fit by scipy.optimize.lsq_linear with bounds",
     "cobs": "the quantile spline that the study cites, as a linear program (HiGHS)",
-    "pava": "pooled rates and straight lines (scipy.optimize.isotonic_regression)",
+    "isotonic": "isotonic regression over all bins, the default estimator",
 }
 
 
@@ -55,7 +55,14 @@ def measure(plan: CurvesPlan) -> CurvesSpeed:
     sets = [_predictions(plan, number) for number in range(plan.corruptions * plan.properties)]
     start = time.perf_counter()
     for change, hits, clean, images in sets:
-        curve = fit_curve(change, hits, anchor=clean, clusters=images, n_bootstrap=plan.n_bootstrap)
+        curve = fit_curve(
+            change,
+            hits,
+            anchor=clean,
+            clusters=images,
+            n_bootstrap=plan.n_bootstrap,
+            estimator="paper",
+        )
         _ = curve.interval(0.95), curve.interval(0.83), curve.bounds
     whole = time.perf_counter() - start
     some = min(plan.rival_refits, plan.n_bootstrap)

@@ -244,7 +244,8 @@ def test_scores_by_two_definitions_are_never_put_together(sheikh, first, evaluat
     runs = sheikh[0], first[0]
     assert_rejected(run("compare", *runs), "definitions", "sheikh2006", "--ruler")
     assert_rejected(run("report", *runs), "definitions", "sheikh2006")
-    _, other = evaluate("--suite", "imagenet-c")
+    told, other = evaluate("--suite", "imagenet-c")
+    assert told.status == 0, told.err
     assert_rejected(run("compare", sheikh[0], other), "sheikh2006")
 
 

@@ -53,7 +53,8 @@ def test_beyond_the_observed_range_a_curve_is_the_middle_of_its_bounds():
     curve = ec.fit_curve(change, np.ones(500), anchor=1.0, n_bootstrap=20)
     end = curve.observed[-1][1]
     assert curve.area == pytest.approx(end + (1 - end) / 2, abs=1e-9)
-    assert curve.bounds == pytest.approx((end, 1.0), abs=1e-9)
+    # the bounds include sampling error
+    assert curve.bounds == pytest.approx((end, 1.0), abs=0.01) and curve.bounds[0] <= end
     with_anchor = ec.fit_curve(change, np.ones(500), right_anchor=0.2, n_bootstrap=20)
     assert with_anchor(1.0) == pytest.approx(0.2)
     assert with_anchor.area == pytest.approx(end + (1 - end) * 0.6, abs=1e-9)

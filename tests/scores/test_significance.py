@@ -196,3 +196,10 @@ def test_verdicts_on_simulated_truths(model, name):
     ]
     print({each: names.count(each) for each in set(names)})
     assert names.count(name) >= 85
+
+
+def test_curves_without_any_variation_are_inconclusive():
+    delta_v = np.linspace(0, 1, 200)
+    perfect = ec.fit_curve(delta_v, np.ones(200), anchor=1.0, n_bootstrap=20)
+    found = scenario(perfect, perfect)
+    assert found.name == "inconclusive" and found.leads == ()

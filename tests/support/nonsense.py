@@ -79,6 +79,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     asked |= {"n_bootstrap": 3, "bins": 3, "min_per_bin": 1}
     evaluation = ec.evaluate(**asked)
     evaluation.save(home / "saved")
+    ec.write_results(evaluation, home / "run")
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
     resampled = {"errors": {"fog": np.array([0.4, 0.5])}, "baseline": {"fog": 0.8}}
     (home / "rules.yaml").write_text("rules:\n- name: floor\n  corruptions: all\n  at_least: 0.1\n")

@@ -115,7 +115,8 @@ def scenario(
     # by.
     error = widths * np.maximum(error, max(MIN_ERROR * float(error.max()), TOUCHING))
     largest = np.abs(deviations / error[:, None]).max(axis=0)
-    noise = error * float(np.quantile(largest, level))
+    # Above 0 even if no replicate deviates, as for two curves that are 1 everywhere.
+    noise = np.maximum(error * float(np.quantile(largest, level)), TOUCHING)
     leads = _leads(gaps, noise, PLACES[:-1][is_seen], start, stop)
     p_human, p_model = (
         # The 1 counts the observed data as one replicate, so that p is never 0.

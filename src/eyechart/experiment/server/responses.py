@@ -70,7 +70,7 @@ def store(
         if trial.body_hash is None:
             _store(db, study.config, session, trial, response=response, now=now)
         elif trial.body_hash != response.digest:
-            raise Rejection(409, "responded", "This trial already has a different response.")
+            raise Rejection(409, "responded", "This trial already has another response.")
         feedback = None
         if trial.role == "practice":
             feedback = Feedback(correct=response.choice == trial.truth, truth=trial.truth)
