@@ -544,8 +544,8 @@ def test_what_contradicts_the_given_test_set_is_not_silently_dropped(
     run("testset", "make", "--images", folder, "--out", tmp_path / "t.parquet", "--n", 40,
         "--stimulus", "native", *TWO)  # fmt: skip
     given = ("--testset", tmp_path / "t.parquet")
-    assert_rejected(evaluate(*given, "--corruption", "gaussian_noise"), "corruptions must be as in")
-    assert_rejected(evaluate(*given, "--seed", 5), "seed must be as in")
+    assert_rejected(evaluate(*given, "--corruption", "gaussian_noise"), "corruptions must match")
+    assert_rejected(evaluate(*given, "--seed", 5), "seed must match")
     result = evaluate(*given, "--labels", "none", out=tmp_path / "two")
     assert result.status == 0
     assert {line["property"] for line in lines(tmp_path / "two")} == {"consistency"}
@@ -670,7 +670,7 @@ def test_a_number_of_rows_that_cannot_be_is_rejected_at_once(evaluate, count):
 
 
 def test_a_corruption_of_another_suite_is_said_to_be_there(evaluate):
-    assert_rejected(evaluate("--corruption", "fog"), "imagenet-c has")
+    assert_rejected(evaluate("--corruption", "fog"), "imagenet-c does")
 
 
 @pytest.mark.parametrize(

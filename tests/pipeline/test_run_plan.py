@@ -97,7 +97,7 @@ def test_the_study_is_one_word():
     usual = EvaluateSettings(images="images")
     assert usual.plan.sampling == "pilot" and usual.fit.estimator == "isotonic"
     with pytest.raises(ec.UsageError, match="Did you mean 'study'"):
-        ec.evaluate(mean_color, preset="studdy")
+        ec.evaluate(mean_color, preset="stdy")
 
 
 def test_numbers_are_read_from_the_command_line():

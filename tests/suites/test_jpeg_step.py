@@ -126,7 +126,7 @@ def test_a_test_set_of_another_quality_is_rejected(run, folder, tmp_path):
     given = ("evaluate", MODEL, "--images", folder, "--out", tmp_path / "out", "--stimulus",
              "native", "--testset", made, "--bins", 9, "--min-per-bin", 3, "--n-bootstrap",
              5)  # fmt: skip
-    assert_rejected(run(*given, "--jpeg", 90), "jpeg must be as in")
+    assert_rejected(run(*given, "--jpeg", 90), "jpeg must match")
     assert run(*given).status == 0
     found = ec.read_testset(made)
     images = ec.load_images(folder, "native")
