@@ -215,7 +215,7 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     few = replace(plan, n=PROBED.get(device.type, 2), sampling=PAPER, delta_v=(0.0, 1.0))
     groups = plan_samples(images, few)
     corrupted = [_first(samples, few.n) for samples in groups if samples.entry is not None]
-    clean = [samples.take(np.arange(min(len(samples), few.n))) for samples in groups[:1]]
+    clean = [_first(samples, few.n) for samples in groups[:1]]
     # Twice: the first time includes what is done only once, such as loading of kernels.
     per_image = min(_timed(clean, few, settings, inputs) for _ in range(2)) / len(clean[0])
     n_probed = sum(map(len, corrupted))
