@@ -38,6 +38,9 @@ def stacked(
             side = "left" if index in left else "right"
             table.add_column(head[index], justify=side, overflow="fold")  # type: ignore[arg-type]
         for number, row in enumerate(rows, start=1):
+            # A summary may have no value in any of these columns.
+            if not any(row[index] for index in group):
+                continue
             if last_apart and number == len(rows):
                 table.add_section()
             table.add_row(*(row[index] for index in columns))

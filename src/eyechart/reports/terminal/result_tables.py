@@ -74,10 +74,7 @@ def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> 
     if has_mean:
         # The mean of CE is the mCE.
         paths = [(SCORES[score.mean] if score.mean else score).overall_path for score in scores]
-        means = (
-            _cell(find(space, path), score, "" if score.has_mean else MISSING)
-            for path, score in zip(paths, scores, strict=True)
-        )
+        means = (_cell(find(space, path), score) for path, score in zip(paths, scores, strict=True))
         rows.append([mean, *means, *([""] if has_verdict else [])])
     head = ["corruption", *(score.title for score in scores), *(["verdict"] * has_verdict)]
     left = [0, len(scores) + 1] if has_verdict else [0]
