@@ -1,7 +1,7 @@
-"""Style transfer by adaptive instance normalization (Huang, Belongie. ICCV 2017).
+"""Style transfer by adaptive instance normalization (Huang and Belongie, ICCV 2017).
 
-A network encodes an image as features, gives every channel the mean and standard deviation that it
-has in an image with a different style, and decodes the features to an image.
+A network encodes an image as features, rescales each channel to the mean and standard deviation of
+the same channel in a style image, and decodes the result to an image.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ STRIDE = 4
 """Downsampling factor of the features relative to the image."""
 
 MIN_SIDE = 64
-"""Smaller images are enlarged first, because a style needs a minimum size to be visible."""
+"""Smaller images are enlarged first, because a style is not visible in very small images."""
 
 FULL = 0.2
 """Minimum amount at which only the decoded image is used; below it, the original is mixed in."""
@@ -47,7 +47,7 @@ class _Residual(nn.Module):
 
 
 class StyleTransfer(nn.Module):
-    """The network: an encoder from images to features, and a decoder back."""
+    """A network that encodes images as features and decodes features to images."""
 
     def __init__(self, channels: int = CHANNELS) -> None:
         super().__init__()
@@ -85,13 +85,13 @@ class StyleTransfer(nn.Module):
 
 
 def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and standard deviation of each channel, (B, C) each."""
+    """Return the mean and the standard deviation of each channel, both with shape (B, C)."""
     deviation, mean = torch.std_mean(features.flatten(2), dim=2, correction=0)
     return mean, deviation
 
 
 def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
-    """Return features (B, C, H, W) normalized to these channel means and deviations, (B, C)."""
+    """Return features (B, C, H, W) rescaled to the given mean and deviation of each channel."""
     mean, deviation = (moments[:, :, None, None] for moments in statistics(features))
     # the constant avoids a division by zero in constant channels
     plain = (features - mean) / (deviation + 1e-5)
@@ -100,7 +100,7 @@ def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tens
 
 @dataclass(frozen=True, eq=False)
 class Styles:
-    """A trained network, and the feature statistics of each style, (S, C) each."""
+    """A trained network, and the mean and deviation of each channel for S styles, (S, C)."""
 
     network: StyleTransfer
     means: Tensor

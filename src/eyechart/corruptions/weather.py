@@ -143,7 +143,7 @@ def _number(share: float, count: int) -> int:
 
 
 def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
-    """Return uint8 color textures as float32 in [0, 1], gray if the images are gray."""
+    """Return uint8 color textures as float32 in [0, 1], or in gray if the images are gray."""
     pane = to_unit(levels)
     return pane if images.shape[1] == 3 else luma(pane)
 
@@ -153,7 +153,7 @@ LARGEST_PANE = 1 << 22
 
 
 def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
-    """Return the size of the texture at `scale`, or larger if the image is larger."""
+    """Return the texture's size at `scale`, or a larger size if needed to cover the image."""
     rows, columns = texture.shape[1:]
     # a pane is always larger than the image, so that a crop exists
     factor = max(scale, (height + 1) / rows, (width + 1) / columns)
@@ -163,7 +163,7 @@ def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[
 def _piece(
     texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int], device: torch.device
 ) -> Tensor:
-    """Return the region `box` (top, left, bottom, right) of the texture enlarged to `size`."""
+    """Resize the texture to `size` and return its region `box` (top, left, bottom, right)."""
     top, left, bottom, right = box
     if size[0] * size[1] <= LARGEST_PANE:
         return _pane(texture, size, device)[:, top:bottom, left:right]
@@ -218,14 +218,14 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
 
 
 def _from_grid(levels: Tensor) -> Tensor:
-    """Round gray levels, float64 in units of 1 / GRID, to uint8; modifies its argument."""
+    """Return gray levels, given in units of 1 / GRID, rounded to uint8; changes its argument."""
     # round to the grid first: the last bits depend on torch's threads, and ties are common
     levels.round_().add_(GRID / 2).mul_(1 / GRID)
     return levels.to(torch.uint8)  # truncates
 
 
 VALUES_AT_ONCE = 1 << 15
-"""Number of texture values that are interpolated at once, so that they stay in the cache."""
+"""Number of texture values that are interpolated at once, so that they fit into the CPU cache."""
 
 
 def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int]) -> Tensor:
@@ -248,7 +248,7 @@ def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, i
 
 
 def _neighbors(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the two `old` pixels around each `new` pixel, and the weight of the second one."""
+    """Return the two `old` pixels that each `new` pixel interpolates, and the weight of the second."""
     position = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
     position.clamp_(min=0)
     nearer = position.floor().to(torch.int64)
@@ -263,7 +263,7 @@ def _neighbors(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tenso
     random=True,
 )
 def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values) -> Tensor:
-    """Add a cloud of fractal fog and rescale to the image's maximum."""
+    """Add a fractal cloud of fog, then rescale so that the image's maximum brightness is kept."""
     height, width = images.shape[2:]
     cloud = plasma(random, decay, height, width)
     brightest = images.amax(dim=(1, 2, 3), keepdim=True)
@@ -279,8 +279,8 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
 
     The algorithm is diamond-square on a torus: each round doubles the grid, and a new point is the
     mean of its four neighbors plus a random shift within ±w²; w starts at 100 and is divided by
-    `decay` every round. The torus is a square with the image's longer side; for elongated images it
-    is a row of squares.
+    `decay` every round. The torus is a square as long as the image's longer side; for elongated
+    images it is a row of squares.
     """
     rounds, tiles = cloud_grid(height, width)
     # a point of the first grid becomes 4^rounds points, of which all but itself are new
@@ -321,7 +321,7 @@ LONGEST_SHAPE = 2
 def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
     """Return how often the grid is doubled to cover an image, and the size of the first grid.
 
-    One square with the image's longer side would be too expensive for narrow images.
+    For narrow images, one square as long as the longer side would be too expensive.
     """
     longer, shorter = max(height, width), min(height, width)
     side = longer if longer <= LONGEST_SHAPE * shorter else shorter

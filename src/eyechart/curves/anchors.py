@@ -1,4 +1,4 @@
-"""The right anchor, where curves end at Δv = 1: the same rule for models and for humans."""
+"""The right anchor: the value of a curve at Δv = 1, set by one rule for models and humans."""
 
 import numpy as np
 
@@ -26,13 +26,13 @@ def right_end(
     measured: FloatArray | None = None,
     weights: FloatArray | None = None,
 ) -> float | FloatArray | None:
-    """Return the right anchor for `fit_curve`, or None if there is none.
+    """Return the right anchor for `fit_curve`, or None if `anchor` is "none".
 
     Args:
         anchor: One of RIGHT_ANCHORS, or a rate in [0, 1].
         start: The rate at Δv = 0, which a falling curve cannot exceed; None if unknown.
-        chance: The rate of guessing.
-        measured: Whether the prediction for each destroyed image is a hit. Without it "measured"
+        chance: The hit rate of random guessing.
+        measured: Whether the prediction for each destroyed image is a hit. If None, "measured"
             means chance.
         weights: The weight of each value of `measured`.
 

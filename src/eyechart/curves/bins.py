@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINNINGS
 
 MAX_BINS = 1000
-"""Maximum number of bins: even 50,000 samples are only 50 per bin."""
+"""Maximum number of bins: with more, even 50,000 samples would leave fewer than 50 per bin."""
 
 
 TRUSTED = 10
@@ -24,10 +24,10 @@ MAX_HOLE = 0.06
 
 @dataclass(frozen=True)
 class Bins:
-    """Numbers of samples and of hits in the M bins between M + 1 `edges`.
+    """The number of samples and the number of hits in each bin; M bins have M + 1 `edges`.
 
-    Counts are floats, because samples can be weighted. One object can have many sets of counts with
-    the same edges, one per row.
+    Counts are floats, because samples can be weighted. `counts` and `hits` can have
+    several rows, such as one per bootstrap replicate, with the same edges.
     """
 
     edges: FloatArray
@@ -52,12 +52,12 @@ class Bins:
         return self.counts >= max(min_per_bin, np.finfo(float).tiny)
 
     def rows(self) -> "tuple[Bins, ...]":
-        """Return each set of counts as separate bins."""
+        """Return one `Bins` object for each row of counts."""
         both = zip(self.counts, self.hits, strict=True)
         return tuple(Bins(self.edges, counts, hits) for counts, hits in both)
 
     def only(self, kept: NDArray[np.bool_]) -> "Bins":
-        """Return the same bins with all bins except `kept` emptied."""
+        """Return a copy in which all bins except `kept` are empty."""
         return Bins(self.edges, self.counts * kept, self.hits * kept)
 
     def coverage(self, min_per_bin: float) -> float:
@@ -84,10 +84,10 @@ def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def trusted_edges(counts: FloatArray) -> IntArray:
-    """Return the edges whose rates bound a gap before and a gap after each bin, (2, n_bins).
+    """Return, for a gap before and after each bin, the edge whose rate bounds the gap, (2, n_bins).
 
-    At the end of an observed range isotonic rates are extreme if few samples support them. The rate
-    beyond the first `TRUSTED` samples is a bound too, because curves do not rise.
+    Isotonic rates next to a gap are extreme if they are based on few samples. The rate at the edge
+    `TRUSTED` samples away from the gap is used instead; it is also a bound, as curves do not rise.
 
     Example:
         >>> trusted_edges(np.array([4.0, 4, 4, 20])).tolist()
@@ -103,8 +103,8 @@ def trusted_edges(counts: FloatArray) -> IntArray:
 def bin_edges(binning: str, bins: int) -> FloatArray:
     """Return the edges of the bins over [0, 1].
 
-    With "equal" there are `bins` bins. With "paper" there is one fewer: with the published index
-    ⌊v (M − 1)⌋ the last of M bins contains only v = 1, which no image reaches.
+    With "equal" there are `bins` bins. With "paper" there are `bins` − 1: the paper puts v into
+    bin ⌊v (M − 1)⌋, so that the last of its M bins contains only v = 1, which no image reaches.
 
     Example:
         >>> bin_edges("equal", 4)
@@ -117,7 +117,7 @@ def bin_edges(binning: str, bins: int) -> FloatArray:
 
 
 def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
-    """Return the bin of each Δv in [0, 1]; bins include their lower edge, the last one also 1."""
+    """Return the bin of each Δv. Bins include their lower edge; the last bin also includes 1."""
     bins = len(edges) - 1
     # Δv = 1 belongs to the last bin
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
@@ -126,7 +126,7 @@ def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
 def count_bins(
     delta_v: FloatArray, hits: FloatArray, edges: FloatArray, weights: FloatArray | None = None
 ) -> Bins:
-    """Return the (weighted) counts of samples with Δv in [0, 1] and hits in [0, 1]."""
+    """Count the samples and the hits in each bin; `weights` are the weights of the samples."""
     counted = np.ones(len(delta_v)) if weights is None else weights
     bin_of, n_bins = bin_index(delta_v, edges), len(edges) - 1
     counts = np.bincount(bin_of, counted, minlength=n_bins).astype(np.float64)

@@ -10,15 +10,15 @@ from eyechart.curves.density import Density, areas_under
 from eyechart.curves.pieces import refined
 
 NARROWEST, SMALLEST = 1e-6, 1e-9
-"""Ranges narrower than the first value and differences below the second are rounding errors."""
+"""Narrower ranges and smaller differences between curves are treated as rounding errors."""
 
 
 def four_areas(
     first: PPoly, second: PPoly, density: Density
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return ∫ s q of both curves, and the areas by which the first and the second one lead.
+    """Return the area under each curve, and the areas by which the first and the second leads.
 
-    Each is one value, or one for each pair of many curves.
+    Each area is one number, or an array with one number per pair if many curves are stacked.
     """
     places, gap = _gap(first, second)
     ends = _crossings(gap, np.diff(places))
@@ -53,7 +53,7 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
 
 
 def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
-    """Return all breakpoints and the difference of the curves, c₂ t² + c₁ t + c₀ in each piece."""
+    """Return the breakpoints of both curves, and c₂, c₁, c₀ of their difference in each piece."""
     places = np.union1d(first.x, second.x)
     gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
     for sign, pieces in ((1, first), (-1, second)):
@@ -63,7 +63,7 @@ def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
 
 
 def _crossings(gap: FloatArray, widths: FloatArray) -> FloatArray:
-    """Return for each piece 0, up to two roots within it and its width, in ascending order."""
+    """Return four points of each piece in order: its start (0), two roots, and its end (width)."""
     c2, c1, c0 = gap
     wide = np.broadcast_to(widths.reshape(-1, *[1] * (gap.ndim - 2)), c0.shape)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

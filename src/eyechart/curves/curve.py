@@ -1,7 +1,6 @@
 """`fit_curve`: fit a non-increasing function of visual change to samples, with intervals.
 
-The model or humans that a curve describes, and its comparison with others, are not part of this
-module.
+Curves do not record which model or humans they describe; other modules compare curves.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -35,10 +34,10 @@ ROUNDING = 1e-9
 """Tolerance when comparing two anchors, whose sums may differ by rounding."""
 
 MAX_SMOOTHING = 1e12
-"""Maximum smoothing: far below it a curve is already a straight line."""
+"""Maximum smoothing; curves become straight lines at much smaller values."""
 
 SEEN = 1e-6
-"""Minimum count per bin in a replicate: close to 0, because bins are chosen beforehand."""
+"""Minimum count per bin in a replicate; close to 0, because the bins in use are already chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class Curve:
     estimator: str
 
     def __call__(self, delta_v: ArrayLike) -> FloatArray:
-        """Return s at these visual changes."""
+        """Return the value of the curve at each of these visual changes."""
         return np.asarray(self.pieces(visual_changes(delta_v)))
 
     def __repr__(self) -> str:
@@ -94,7 +93,7 @@ class Curve:
 
     @cached_property
     def area(self) -> float:
-        """∫ s q over 0…1, with q the density: the robustness R̂."""
+        """The robustness R̂: the integral of s(v) q(v) over 0…1, where q is the density."""
         return float(areas_under(self.pieces, self.density))
 
     @cached_property
@@ -122,7 +121,7 @@ class Curve:
 
     @cached_property
     def observed(self) -> list[tuple[float, float]]:
-        """The ranges of visual change with usable bins; adjacent bins are one range."""
+        """The ranges of visual change with usable bins; adjacent bins are merged into one range."""
         # starts and ends of runs of usable bins
         turns = np.flatnonzero(np.diff(np.r_[False, self.usable, False].astype(int)))
         edges = self.bins.edges[turns].tolist()
@@ -136,7 +135,7 @@ class Curve:
         return within
 
     def smoothed(self, smoothing: float) -> "Curve":
-        """Return the curve refitted to the same samples and replicates with a new smoothing."""
+        """Return a curve fitted to the same samples and replicates with a different smoothing."""
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
         # Isotonic curves have no smoothing that could be changed.
         if smoothing == self.smoothing or ESTIMATORS[self.estimator].choose_smoothing is None:
@@ -159,7 +158,7 @@ class Curve:
         )
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval of the area; unobserved ranges do not widen it."""
+        """Return the percentile interval of the area; it ignores what is unknown in unobserved ranges."""
         return percentile_interval(self.areas, level)
 
     def band(self, delta_v: ArrayLike, level: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
@@ -218,7 +217,8 @@ class CurveFit(CurveSettings):
     anchor: Annotated[
         Anchor,
         Option(
-            help="Value of the curve at Δv 0: a number, or whether each clean image is a hit.",
+            help="Value of the curve at Δv 0: a number, or for each sample whether its clean"
+            " image is a hit.",
             group=GROUP,
         ),
     ] = None
@@ -226,7 +226,9 @@ class CurveFit(CurveSettings):
     right_anchor: Annotated[
         Anchor,
         Option(
-            help="Value of the curve at Δv 1: a number, or one per destroyed image.", group=GROUP
+            help="Value of the curve at Δv 1: a number, or for each sample whether its destroyed"
+            " image is a hit.",
+            group=GROUP,
         ),
     ] = None  # type: ignore[assignment]
     clusters: Annotated[
@@ -238,7 +240,7 @@ class CurveFit(CurveSettings):
     ] = None
     all_clusters: Annotated[
         ArrayLike | None,
-        Option(help="All clusters, if some of them have no sample here.", group=GROUP),
+        Option(help="Names of all clusters, including clusters without samples.", group=GROUP),
     ] = None
     weights: Annotated[
         ArrayLike | None,
@@ -274,7 +276,7 @@ def fit_curve(fit: CurveFit) -> Curve:
     """Fit a non-increasing curve to the fraction of hits as a function of visual change.
 
     Curves with the same seed, number of replicates and set of all clusters are resampled
-    identically: replicate i of each has the same weight for each cluster.
+    identically: a cluster has the same weight in replicate i of every curve.
 
     Returns:
         The curve, with its area (R̂), intervals and bounds.
@@ -345,7 +347,7 @@ def fit_curve(fit: CurveFit) -> Curve:
 
 
 def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None, float | None]:
-    """Return where the curve starts and ends: a given number, or the mean over the samples."""
+    """Return the left and right anchors: each is a given number, or a mean over the samples."""
     start, end = (
         mean if fixed is None else fixed
         for fixed, mean in zip(samples.fixed, drawn.anchors, strict=True)
@@ -364,7 +366,7 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
 def _replicate_anchors(
     samples: CurveSamples, drawn: ReplicateBins, n_bootstrap: int
 ) -> tuple[FloatArray | None, FloatArray | None]:
-    """Return where the curves of the replicates start and end."""
+    """Return the left and right anchors of each replicate."""
     starts, ends = (
         means if fixed is None else np.full(n_bootstrap, fixed)
         for fixed, means in zip(samples.fixed, drawn.replicate_anchors, strict=True)
@@ -380,5 +382,7 @@ def visual_changes(values: ArrayLike) -> FloatArray:
     try:
         numbers: FloatArray = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise UsageError(f"delta_v must be a number or numbers, got {brief(values)}.") from None
+        raise UsageError(
+            f"delta_v must be a number or a list of numbers, got {brief(values)}."
+        ) from None
     return numbers

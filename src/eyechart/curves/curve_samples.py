@@ -1,6 +1,6 @@
 """The samples of `fit_curve`, validated, without samples whose visual change is undefined.
 
-They are counted in `bins` and resampled in `replicates`.
+The module `bins` counts the samples, and `replicates` resamples them.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def read_samples(
     all_clusters: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> CurveSamples:
-    """Return the samples with a defined visual change; raise an error if any are invalid."""
+    """Return the samples with a defined visual change; raise a UsageError for invalid values."""
     change, is_hit = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchors[0]), _anchor("right_anchor", anchors[1])
     groups = None if clusters is None else _labels("clusters", clusters)
@@ -88,7 +88,7 @@ def read_samples(
 
 
 def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | None:
-    """Return the names of all clusters; by default only of clusters that have samples."""
+    """Return the sorted names of all clusters, by default the names in `clusters`."""
     if clusters is None:
         return None
     present = np.unique(clusters)
@@ -100,7 +100,7 @@ def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | No
     if len(kinds) > 1 and kinds - set("iuf"):
         raise UsageError("all_clusters must have the same type as clusters.")
     if not np.isin(present, names).all():
-        raise UsageError("all_clusters must contain all of clusters.")
+        raise UsageError("all_clusters must contain every cluster in clusters.")
     return names
 
 
@@ -120,7 +120,7 @@ def _anchor(name: str, anchor: Anchor) -> FloatArray | None:
     try:
         values = np.asarray(anchor, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise UsageError(f"{name} must be a number, or one per sample.") from None
+        raise UsageError(f"{name} must be a number or a list with one number per sample.") from None
     _check_range(name, values)
     return values
 

@@ -1,6 +1,6 @@
 """The options for fitting curves, each declared once; `fit_curve` uses them.
 
-Nothing slow is imported here, because the command line is built from these.
+Nothing slow is imported here, because the command line is built from these options.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ BINS, N_BOOTSTRAP = 40, 1000
 """Default numbers of bins and of bootstrap replicates."""
 
 BINNINGS = ("paper", "equal")
-"""How the edges of bins are placed; the first is the default."""
+"""Ways to place the edges of bins; the first one is the default."""
 
 RIGHT_ANCHORS = ("none", "chance", "measured")
-"""Where curves end at Δv = 1, if not at a number; the first is the default."""
+"""Named choices for the value of curves at Δv = 1; the first one is the default."""
 
 GROUP = "Curves and statistics"
 
@@ -42,15 +42,16 @@ def read_right_anchor(text: str) -> str | float:
 class CurveSettings:
     """How curves of models and of humans are fitted; see `fit_curve`.
 
-    `bins`: None for 40, or fewer for humans with too few responses for 40; a number applies to
-    both. `right_anchor`: "none", "chance", "measured" (predictions for destroyed images; chance for
-    humans, who saw none) or a number.
+    `bins`: None means 40, or fewer for humans with few responses; a number applies to models and
+    humans. `right_anchor`: "none", "chance", "measured" (predictions for destroyed images; chance
+    for humans, who saw no destroyed images) or a number.
     """
 
     bins: Annotated[
         int | None,
         Option(
-            help=f"Bins of visual change; by default {BINS}, or fewer if human responses are few.",
+            help=f"Number of bins of visual change; default: {BINS}, or fewer for humans with few"
+            " responses.",
             group=GROUP,
             is_advanced=True,
         ),
@@ -90,8 +91,8 @@ class CurveSettings:
     density: Annotated[
         "AnyDensity",
         Option(
-            help="Weighting of visual change for areas: uniform, beta:A,B, or weights of equal bins"
-            " such as 0,1,1.",
+            help="Weights of visual changes in areas under curves: uniform, beta:A,B, or one weight"
+            " per equal bin such as 0,1,1.",
             group=GROUP,
             metavar="WEIGHTS",
             is_advanced=True,

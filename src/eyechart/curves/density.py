@@ -1,4 +1,4 @@
-"""Densities q over visual change 0…1, and areas ∫ s q that are weighted by them."""
+"""Densities q(v) over visual change v in 0…1, and areas ∫ s(v) q(v) dv under curves s(v)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ POWERS = 3
 class Density:
     """A density over visual change 0…1: a non-negative piecewise polynomial with integral 1.
 
-    Two densities are equal if they have the same pieces. `name` is its value on the command line,
-    or "" if it has none.
+    Two densities are equal if they have the same pieces. `name` is the value of --density that
+    selects this density, or "" if there is no short one.
 
     Example:
         >>> Density.beta(2, 2).name
@@ -54,7 +54,7 @@ class Density:
             raise UsageError(f"A density must integrate to 1, got {integral:g}.")
 
     def __call__(self, delta_v: ArrayLike) -> FloatArray:
-        """Return q at these visual changes."""
+        """Return the density at each of these visual changes."""
         return np.asarray(self.pieces(delta_v))
 
     def __eq__(self, other: object) -> bool:
@@ -68,7 +68,7 @@ class Density:
 
     @cached_property
     def identity(self) -> str:
-        """Its identifier in files: its name, or a digest of its pieces."""
+        """The density's identifier in files: its name, or a digest if it has no name."""
         if self.name:
             return self.name
         pieces = self.pieces.x.tobytes() + self.pieces.c.tobytes()
@@ -76,7 +76,7 @@ class Density:
 
     @classmethod
     def of_weights(cls, weights: Sequence[float] | FloatArray) -> "Density":
-        """Return a step function over equal bins, normalized, from the weight of each bin."""
+        """Return a normalized step function over equal bins, from the weight of each bin."""
         try:
             heights = np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -128,7 +128,7 @@ class Density:
 
     @cached_property
     def _moments(self) -> list[PPoly]:
-        """The running integrals ∫ v^p q from 0, for p = 0, 1, 2."""
+        """The integrals of v^p q(v) from 0 to any visual change, for p = 0, 1, 2."""
         power, places = self.pieces, self.pieces.x
         moments = []
         for _ in range(POWERS):
@@ -188,13 +188,13 @@ def _from_text(text: str) -> Density:
     if kind in ("", "weights") and numbers:
         return to_density(numbers)
     raise UsageError(
-        "density must be uniform, beta:A,B, or weights of equal bins such as 0,1,1, a list of them"
+        "density must be uniform, beta:A,B, weights of equal bins such as 0,1,1, a list of weights"
         f" or a function, got {brief(text)}."
     )
 
 
 def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
-    """Return ∫ s q over each piece of one or many curves."""
+    """Return the weighted area under each piece of one or many curves."""
     start, end = pieces.x[:-1], pieces.x[1:]
     moments = density.between(start, start, end)
     total = np.zeros_like(pieces.c[0])
@@ -204,12 +204,12 @@ def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 
 
 def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
-    """Return the area ∫ s q over 0…1: one number, or one for each of many curves."""
+    """Return the weighted area over 0…1: one number, or an array for stacked curves."""
     return np.asarray(piece_areas(pieces, density).sum(axis=0))
 
 
 def areas_between(pieces: PPoly, places: FloatArray, density: Density = UNIFORM) -> FloatArray:
-    """Return ∫ s q between adjacent `places`, (n_places − 1, …), of one or many curves."""
+    """Return the weighted areas under one or many curves between consecutive `places`."""
     all_places = np.union1d(pieces.x, places)
     # areas between any two places are differences of running sums
     running = np.cumsum(piece_areas(refined(pieces, all_places), density), axis=0)
@@ -227,16 +227,16 @@ def area_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest possible area of each curve, for any values in its gaps.
 
-    Over usable bins a curve is unchanged; in a gap it lies between its values at the gap's ends.
+    A curve is fixed over usable bins. In a gap, it lies between its values at the gap's two edges.
 
     Args:
         pieces: The curves.
-        edges: The edges of the bins that they were fitted to.
-        usable: Which bins are usable, one row for each curve or one for all.
-        anchored: Whether the curves have an anchor at 0, and at 1.
+        edges: The edges of the bins that the curves were fitted to.
+        usable: Which bins are usable: one row per curve, or one row for all curves.
+        anchored: Whether the curves have an anchor at 0, and whether they have one at 1.
         density: The density by which areas are weighted.
-        trusted: For a gap before each bin and after each bin, the edge whose value bounds it,
-            (2, n_bins); by default the edge of the gap itself.
+        trusted: For a gap before each bin and a gap after each bin, the index of the edge at which
+            the curve bounds the gap, (2, n_bins); by default the nearest edge of the bin.
     """
     areas = areas_between(pieces, edges, density)
     values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]

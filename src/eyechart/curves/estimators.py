@@ -32,12 +32,13 @@ Anchors = FloatArray | None
 class CurveEstimator:
     """The functions of an estimator, which fits a curve to bins.
 
-    Their arguments are the bins, the minimum count per bin, the smoothing (where it is not the
-    result) and the left and right anchors.
+    All functions take the bins, the minimum count per bin and the left and right anchors; `fit` and
+    `fit_many` also take the smoothing.
 
     Attributes:
         fit: Returns the curve for one set of bins.
-        choose_smoothing: Returns the smoothing for one set of bins; None without smoothing.
+        choose_smoothing: Returns the best smoothing for one set of bins; None if the estimator has
+            no smoothing.
         fit_many: Returns the curves for many sets at once; if None, they are fitted one by one.
     """
 
@@ -47,7 +48,7 @@ class CurveEstimator:
 
 
 SIC_GRID = np.logspace(-4, 3, 25)
-"""Candidate strengths, for bins with mean weight 1 and a Δv with variance 1."""
+"""Candidate smoothing strengths if bins have a mean weight of 1 and Δv has a variance of 1."""
 
 ON_CURVE, SAME_CRITERION = 1e-6, 1e-6
 """A bin whose distance from the curve, relative to the spread of the rates, is below the first
@@ -77,8 +78,8 @@ def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: flo
     SIC = log(F / n) + k log(n) / 2n over 25 strengths, where F is half the sum of the weighted
     absolute deviations, n the number of usable bins and k the number of bins that the curve passes
     through exactly (at least 3). Among equally good strengths the middle one is chosen.
-    Interpolating fits have no criterion, and fits with k above √n are used only if there are no
-    others.
+    The criterion is undefined for fits that pass through every bin. Fits with k above √n are used
+    only if there are no others.
     """
     usable = bins.usable(min_per_bin)
     weights, centers = np.sqrt(bins.counts[usable]), bins.centers[usable]
@@ -146,7 +147,7 @@ def _quantile_spline(
 def by_isotonic_regression(
     bins: Bins, min_per_bin: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
-    """Return straight lines between the bins' rates after isotonic regression (PAVA)."""
+    """Return the isotonic regression of the bins' rates (PAVA), joined by straight lines."""
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
     return _many_isotonic(one, min_per_bin, smoothing, ends[0], ends[1])[0]
@@ -178,7 +179,7 @@ def refit(
     smoothing: float,
     anchors: tuple[Anchors, Anchors],
 ) -> tuple[PPoly, ...]:
-    """Return the curves of many sets of bins; `anchors`: their left and right anchors."""
+    """Return the curves fitted to many sets of bins with these left and right `anchors`."""
     left, right = anchors
     how = ESTIMATORS[estimator]
     if how.fit_many is not None:

@@ -1,6 +1,6 @@
 """Isotonic curves: the non-increasing rates closest to the bins' rates, joined by straight lines.
 
-Every sample counts with its weight, even in bins with few samples. Flipping one sample from a miss
+Samples in sparsely filled bins are used too. Flipping one sample from a miss
 to a hit never lowers the curve anywhere, because isotonic regression preserves the order of its
 inputs.
 """
@@ -22,8 +22,9 @@ def isotonic_curves(
     """Return the isotonic curves of many sets of bins, stacked along the last axis.
 
     The left anchor counts as much as an average bin: a curve starts there unless the first bins
-    have higher rates. Between bins curves are straight lines. Beyond the last bin in use they fall
-    in a straight line to the right anchor, or to 0 without one: midway between the possible limits.
+    have higher rates. Curves are straight lines between the centers of bins, and from the last bin
+    in use to the right anchor (to 0 without a right anchor). The area under this last line is midway
+    between the smallest and the largest possible area.
 
     Args:
         bins: The samples, one set of counts per row.
@@ -61,7 +62,7 @@ def isotonic_curves(
 
 
 def _blocks(weights: FloatArray, sums: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Return the rows in blocks whose tables of averages fit into memory."""
+    """Split the rows into blocks that are small enough for `_regress` to fit into memory."""
     rows = max(1, MAX_CELLS // weights.shape[1] ** 2)
     starts = range(0, len(weights), rows)
     return [(weights[start : start + rows], sums[start : start + rows]) for start in starts]
@@ -70,8 +71,8 @@ def _blocks(weights: FloatArray, sums: FloatArray) -> list[tuple[FloatArray, Flo
 def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
     """Return the non-increasing weighted least-squares rates of each row (min–max formula).
 
-    The rate of cell j is the smallest over i ≤ j of the largest over k ≥ j of the mean of the cells
-    i to k. Cells without weight lie on the line between their neighbors.
+    The rate of cell j is the minimum over i ≤ j of the maximum over k ≥ j of the mean of the cells
+    i to k. The rates of cells without weight are interpolated between their neighbors.
     """
     n_cells = weights.shape[1]
     ends = [np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0))) for values in (weights, sums)]
@@ -87,7 +88,7 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
 
 
 def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
-    """Return the rates with unknown ones interpolated, and constant beyond the known ones."""
+    """Interpolate unknown rates linearly; beyond the outermost known rates, repeat these."""
     if is_known.all():
         return rates
     n_cells = rates.shape[1]

@@ -10,7 +10,7 @@ from eyechart.core.arrays import FloatArray
 
 
 def refined(pieces: PPoly, places: FloatArray) -> PPoly:
-    """Return the same function with breakpoints `places`, which must include its current ones."""
+    """Return the same function with more breakpoints; `places` must include the existing ones."""
     # the piece that each new interval lies in
     piece = np.searchsorted(pieces.x, places[:-1], side="right") - 1
     piece = np.clip(piece, 0, len(pieces.x) - 2)
@@ -33,7 +33,7 @@ def have_same_breaks(curves: Sequence[PPoly]) -> bool:
 
 
 def stacked(curves: Sequence[PPoly]) -> PPoly:
-    """Return curves of the same degree as one object, with the breakpoints of all of them."""
+    """Stack curves of the same degree into one object that has the breakpoints of all curves."""
     if have_same_breaks(curves):
         return PPoly(np.stack([pieces.c for pieces in curves], axis=-1), curves[0].x)
     places = np.unique(np.concatenate([pieces.x for pieces in curves]))
@@ -41,7 +41,7 @@ def stacked(curves: Sequence[PPoly]) -> PPoly:
 
 
 def unstacked(pieces: PPoly) -> tuple[PPoly, ...]:
-    """Return the individual curves of a stacked one."""
+    """Return the individual curves of a stack of curves."""
     curves = np.ascontiguousarray(np.moveaxis(pieces.c, -1, 0))
     # The stacked object was checked when it was made, so that its curves need no checks.
     return tuple(PPoly.construct_fast(curve, pieces.x, extrapolate=True) for curve in curves)

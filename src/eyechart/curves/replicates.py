@@ -28,7 +28,7 @@ class Draws:
     clusters: str | None
 
     def pairs_with(self, other: "Draws") -> bool:
-        """Return whether both were resampled with the same weights."""
+        """Return whether two curves with these keys were resampled with the same weights."""
         # Without clusters, a weight belongs to a sample, and two curves have different samples.
         return self.clusters is not None and self == other
 
@@ -37,7 +37,7 @@ class Draws:
 class ReplicateBins:
     """The counts of the replicates, one row each, and the anchors of the samples and replicates.
 
-    An anchor is the mean of its values over the samples; None if no values were given for it.
+    Each anchor is the mean of the anchor's values over the samples; None if no values were given.
     """
 
     bins: Bins
@@ -107,7 +107,7 @@ def resample_bins(
 def _by_cells(
     samples: CurveSamples, edges: FloatArray, n_bootstrap: int, seed: int
 ) -> ReplicateBins:
-    """Return the result of `resample_bins` from counts per cell (bin, hit, anchors), faster."""
+    """Do the same as `resample_bins`, but faster, by counting samples per bin, hit and anchors."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     left, right = samples.anchors
     cell = bin_index(samples.delta_v, edges) * 4 + 2 * samples.hits + (0 if left is None else left)

@@ -1,7 +1,8 @@
 """Non-increasing quadratic splines over 0…1, fitted to bins by non-negative least squares.
 
-A quadratic spline is non-increasing if and only if its coefficients c are. With c_k the sum of d_k,
-d_{k+1}, … and d ≥ 0 it is non-increasing and non-negative, so that a fit is one NNLS problem in d.
+A quadratic spline is non-increasing if and only if its coefficients c_k are non-increasing. If each
+c_k is a sum d_k + d_{k+1} + … with all d_k ≥ 0, the spline is non-increasing and non-negative, so
+that fitting it is a non-negative least-squares (NNLS) problem in d.
 """
 
 from functools import cache
@@ -17,7 +18,7 @@ INTERVALS, DEGREE = 20, 2
 COEFFICIENTS = INTERVALS + DEGREE
 
 HEAVY = 1e4
-"""Square root of an anchor's weight relative to all samples together."""
+"""Square root of the ratio of an anchor's weight to the total weight of all samples."""
 
 MOST_STEPS = 30
 """Maximum number of solver iterations per coefficient."""
@@ -85,7 +86,7 @@ def choose_smoothing(
 ) -> float:
     """Return the smoothing with the smallest generalized cross-validation error.
 
-    The effective number of parameters is computed for the unconstrained fit, as an upper bound.
+    The effective number of parameters of the unconstrained fit is used as an upper bound.
     """
     errors = []
     rows, target = bin_rows(bins, min_per_bin)
@@ -104,7 +105,7 @@ def choose_smoothing(
 
 
 def to_polynomials(coefficients: FloatArray) -> PPoly:
-    """Return a spline, or one for each row, as a piecewise polynomial over 0…1."""
+    """Return the spline with these coefficients as a piecewise polynomial; rows are stacked."""
     return PPoly(_basis_pieces() @ coefficients.T, _knots())
 
 
