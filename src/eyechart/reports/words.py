@@ -31,7 +31,7 @@ NO_REFERENCE = "no human reference"
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """Return names that fit into a table: files without folder and suffix, if still unique.
+    """Return names that fit into a table: without folder and file suffix if they remain unique.
 
     Example:
         >>> short_names(["models/resnet50.pt", "efficientnet_lite0"])

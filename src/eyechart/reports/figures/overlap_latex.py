@@ -90,5 +90,5 @@ def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def _file(parts: Sequence[str]) -> str:
-    needed = r"% They need \usepackage{booktabs} and \usepackage{graphicx}."
+    needed = r"% The tables need \usepackage{booktabs} and \usepackage{graphicx}."
     return "\n\n".join([f"{MADE_BY} Tables of an overlap study.\n{needed}", *parts]) + "\n"

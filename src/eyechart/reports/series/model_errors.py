@@ -1,6 +1,6 @@
 """Errors of models: relative to a baseline (CE, mCE), against clean errors, and by severity.
 
-This module selects models, corruptions and label spaces; charts, figures and tables draw them.
+This module selects models, corruptions and label spaces; other modules draw the charts and tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ MEANS: Mapping[Mean, str] = {"mce": "mCE", "relative_mce": "relative mCE"}
 
 @dataclass(frozen=True, eq=False)
 class ErrorScores:
-    """A model's errors divided by a baseline's, in one label space."""
+    """A model's errors divided by a baseline's errors, in one label space."""
 
     model: ModelEntry
     space: str
@@ -69,7 +69,7 @@ def errors_of(part: Part) -> list[ErrorScores]:
     """Return the models that have corruption errors, in the label space used for ranking.
 
     A model without corruption errors in that label space is returned in the first label space in
-    which it has some.
+    which it has them.
     """
     spaces = dict.fromkeys((part.standings.space, *part.spaces))
     collected: dict[str, ErrorScores] = {}
@@ -81,7 +81,7 @@ def errors_of(part: Part) -> list[ErrorScores]:
 
 
 def why_no_mce(part: Part) -> str:
-    """Return why there is no mCE."""
+    """Return the reason why there is no mCE."""
     notes = [row.errors.note for space in part.spaces for row in errors_in(part, space)]
     usual = "No mCE: there is no baseline."
     return next(filter(None, notes), usual)
@@ -122,7 +122,7 @@ class MeanErrorPoint:
 
 
 def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanErrorPoint]:
-    """Return the models for which both the clean error and the mean are known."""
+    """Return the models whose clean error and mean corruption error are both known."""
     points = []
     for row in rows:
         score, clean = row.mean(mean == "relative_mce"), row.clean_error
@@ -133,7 +133,7 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
 
 
 def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> str:
-    """Return which models have the lowest means and the lowest clean error."""
+    """Return a sentence that names the models with the lowest mean errors and clean error."""
     points = next(iter(panels.values()))
     if len(points) == 1:
         means = [f"{MEANS[name]} {own[0].text}" for name, own in panels.items()]
@@ -169,7 +169,7 @@ class ErrorColumn:
 
 
 def error_columns(suite: str, rows: Sequence[ErrorScores], relative: bool) -> list[ErrorColumn]:
-    """Return the corruptions with a CE (or relative CE), grouped noise, blur, weather, digital."""
+    """Return the corruptions that have a CE (or relative CE), in the order of their groups."""
     names = list(dict.fromkeys(name for row in rows for name in row.by_corruption(relative)))
     return [
         ErrorColumn(name, group, title_below(group, name))
@@ -192,7 +192,7 @@ class SeverityLine:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The errors as text, in percent like the axis of the chart."""
+        """The errors as text, in percent as on the chart's axis."""
         return tuple(percent_text(error, 1) for error in self.errors)
 
 
@@ -205,7 +205,7 @@ class SeverityPanel(OfCorruption):
     lines: tuple[SeverityLine, ...]
 
     def in_words(self) -> str:
-        """Return which models have the lowest and highest error at the highest severity."""
+        """Return a sentence with the lowest and highest error at the highest severity."""
         level = max(severity for line in self.lines for severity in line.severities)
         known = [
             (line.errors[place], line.model.short, line.texts[place])

@@ -1,4 +1,4 @@
-"""Overall scores of a test, the corruptions that they average, and marks for training on these."""
+"""Overall scores of a test, the corruptions that they average, and marks for training on them."""
 
 from collections.abc import Iterable
 
@@ -31,5 +31,5 @@ def is_mean_marked(run: Run, model: ModelResults, space: str, score: str) -> boo
 
 
 def mark_note(models: Iterable[ModelResults]) -> str:
-    """Return the meaning of the mark if any of the models has it, else ""."""
+    """Return the footnote that explains the mark; "" if no model is marked."""
     return f"{MARK} {MEANING}." if any(model.marked for model in models) else ""

@@ -33,7 +33,7 @@ class OverlapPanel:
 
     @property
     def has_undetermined(self) -> bool:
-        """Whether there are cells without a score."""
+        """Whether any score is undetermined."""
         return any(math.isnan(score) for row in self.scores for score in row)
 
 
@@ -74,7 +74,7 @@ def in_order(overlap: OverlapPanel, names: Sequence[str]) -> OverlapPanel:
 
 
 def overlap_titles(names: Sequence[str]) -> list[str]:
-    """Return the titles of corruptions; ambiguous ones include their suite."""
+    """Return the titles of corruptions; ambiguous titles include the suite."""
     titles = [corruption_title(name) for name in names]
     return [
         f"{title} ({name.rpartition('/')[0].upper()})"
@@ -85,7 +85,7 @@ def overlap_titles(names: Sequence[str]) -> list[str]:
 
 
 def overlap_labels(names: Sequence[str]) -> list[str]:
-    """Return names of corruptions for sentences; full names if shorter ones are not unique."""
+    """Return names of corruptions for use in sentences; full names if short names are ambiguous."""
     # The shortest form in which all names differ is used.
     labels = [corruption_words(name) for name in names]
     if len(set(labels)) < len(labels):
@@ -94,7 +94,7 @@ def overlap_labels(names: Sequence[str]) -> list[str]:
 
 
 def overlap_in_words(overlap: OverlapPanel) -> str:
-    """Return which corruptions overlap most, and how much the selected ones overlap."""
+    """Return a sentence on which corruptions overlap most and how much selected ones overlap."""
     highest = _highest(overlap, overlap.names)
     if highest is None:
         text = "all scores are undetermined"

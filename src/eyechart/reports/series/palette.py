@@ -1,4 +1,4 @@
-"""Colors, dash patterns and hatches of data in charts and figures, safe for all color vision.
+"""Colorblind-safe colors, dash patterns and hatches of data in charts and figures.
 
 Ink, grids and paper are in `reports/figures/paper_style.py` and `reports/html/templates`.
 """
@@ -47,7 +47,7 @@ CATEGORY_PATTERNS: Mapping[str, str] = {
     "humans": "", "ViT": "/", "supervised": "", "SWSL": ".", "adversarial": "x", "CLIP": "\\",
     "": "-",
 }  # fmt: skip
-"""Hatches of a category's bars, so that it can be recognized without color."""
+"""Hatches of each category's bars, so that categories can be told apart without color."""
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """Dash patterns of curves, named as in plotly; with ten colors, they distinguish 30 models."""
@@ -60,7 +60,7 @@ AREAS: Mapping[str, tuple[str, str]] = {
 """Colors as in Fig. 2 of the VCR study: yellow for humans, blue for the model, green for both."""
 
 AREA_TINTS: Mapping[str, str] = {"humans": "#fbe9c6", "model": "#cfe4f1", "both": "#e4e4e4"}
-"""Light fill colors of the same areas between two curves."""
+"""Light fill colors of the areas between a human curve and a model's curve."""
 
 
 SUITE_COLORS: Mapping[str, tuple[str, str]] = {
@@ -68,7 +68,7 @@ SUITE_COLORS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(WITH_LEVELS, (VERMILION, "/")),
     "": ("#7F7F7F", ""),
 }
-"""Color and hatch of a suite's bars where two suites are side by side."""
+"""Color and hatch of each suite's bars in charts that show two suites side by side."""
 
 WAYS = ((VERMILION, "/"), (BLUE, ""), (ORANGE, "."))
 """Color and hatch of three ranking methods: ImageNet-C's accuracy, R_a, R_p."""

@@ -52,7 +52,7 @@ class RankPanel:
         return self.rankings.scores[way][model.name]
 
     def score_text(self, way: str, model: ModelEntry) -> str:
-        """Return the score by which a model is ranked as text; accuracy is formatted like error."""
+        """Return a model's ranking score as text; accuracies are formatted like error rates."""
         return estimate_text(self.score(way, model), DECLARED.get(way, SCORES["error"]))
 
     def rank(self, way: str, model: ModelEntry) -> float:
@@ -87,8 +87,8 @@ def swap_sentences(
 ) -> Iterator[str]:
     """Yield a sentence for each pair of models whose order significantly differs between methods.
 
-    `short` has short names of models. `title` and `way_title` return the names of a ranking's
-    subject and of a method.
+    `short` maps each model to its short name. `title` and `way_title` return the names of a
+    ranking's subject and of a method.
     """
     for comparison in rankings:
         for one, two, swap in comparison.swaps:

@@ -41,7 +41,7 @@ class ModelEntry:
     results: ModelResults
 
     def space(self, name: str) -> SpaceResults | None:
-        """Return the model's scores in a label space; None if it has none there."""
+        """Return the model's scores in a label space; None if it was not scored there."""
         return self.results.spaces.get(name)
 
     def path(self, space: str, *steps: str | int) -> Steps:
@@ -84,7 +84,7 @@ class Part:
 
     @property
     def spaces(self) -> tuple[str, ...]:
-        """The label spaces that all models have, the human one last."""
+        """The label spaces in which all models were scored; the 16 human categories are last."""
         return self.standings.board.spaces
 
     @property
@@ -135,7 +135,7 @@ def models_of(results: Results) -> tuple[ModelEntry, ...]:
 
 
 def pointer(run: int, *steps: object) -> str:
-    """Return the location of a value: the run's index in the report, then a path as in RFC 6901."""
+    """Return a value's location: the run's index in the report, then a JSON Pointer (RFC 6901)."""
     # In this order: the "~" of "~1" must not be escaped again.
     escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
     return "/".join((str(run), *escaped))

@@ -1,4 +1,4 @@
-"""Distributions of test sets over visual change, and which are shown together.
+"""Distributions of visual change in test sets, and which test sets are shown together.
 
 ImageNet-C's fixed severities are shown next to VCR's continuous ones if a report has both.
 """
@@ -43,7 +43,7 @@ class Spread(OfCorruption):
         return pointer(self.run, "coverage", self.corruption, name)
 
     def in_words(self) -> str:
-        """Return the range of the samples' visual change, and where most of them are."""
+        """Return the range of the samples' visual change and its most frequent value, in words."""
         counts = self.coverage.histogram
         filled = [index for index, count in enumerate(counts) if count]
         if not filled:
@@ -80,7 +80,7 @@ def covered_in(report: Report, index: int) -> list[list[Spread]]:
 
 
 def covered_in_words(spreads: list[Spread]) -> str:
-    """Return which corruptions of a test set cover the least and the most of visual change."""
+    """Return which corruptions cover the least and the most of the range of Δv, in words."""
     most = max(spreads, key=lambda spread: spread.coverage.paper)
     fewest = min(spreads, key=lambda spread: spread.coverage.paper)
     return (
@@ -99,7 +99,7 @@ def _spread(report: Report, part: Part, corruption: str) -> Spread | None:
 
 
 def _partner(report: Report, spread: Spread) -> list[Spread]:
-    """Return the same corruption in ImageNet-C if this is VCR's, or vice versa."""
+    """Return the counterpart in ImageNet-C of a corruption in VCR, or vice versa."""
     name = bare_name(spread.corruption)
     wanted = CONTINUOUS if spread.suite in FIXED else FIXED if spread.suite in CONTINUOUS else ()
     for part in report.parts:
@@ -124,14 +124,14 @@ class SpreadGrid:
 
     @property
     def min_counts(self) -> str:
-        """The minimum count of a covered bin, as text."""
+        """The minimum number of samples in a covered bin, as text."""
         # A minimum count of 0 means that every sample is used: one sample covers a bin.
         counts = (max(1, part.runs[0].config.fit.min_per_bin) for part in self.parts)
         return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
 
 
 def spread_grids(report: Report) -> list[SpreadGrid]:
-    """Return ImageNet-C next to VCR if there are both, then each test set alone."""
+    """Return the pair of ImageNet-C and VCR if the report has both, then each test set alone."""
     fixed = [part for part in report.parts if part.suite in FIXED]
     continuous = [part for part in report.parts if part.suite in CONTINUOUS]
     grids = [_grid(report, (part,)) for part in report.parts]

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PADDING = 3
-"""Extra width of a column in addition to its text."""
+"""Number of characters that a column is wider than its text."""
 
 Rows = Sequence[Sequence[str]]
 
@@ -25,8 +25,8 @@ def stacked(
     """Yield tables with all columns, each no wider than `width` if possible.
 
     The first `kept` columns are in every table, the others in as few tables as possible. `left`:
-    left-aligned columns. `last_apart`: the last row is a summary, separated by a line. Cells may
-    contain markup.
+    indices of the left-aligned columns. `last_apart`: the last row is a summary, separated by a
+    line. Cells may contain markup.
     """
     from rich import box
     from rich.table import Table
@@ -48,7 +48,7 @@ def stacked(
 
 
 def _groups(head: Sequence[str], rows: Rows, kept: int, width: int) -> list[list[int]]:
-    """Return which columns after the first `kept` are in the same table."""
+    """Return the columns after the first `kept`, grouped by the table that they are in."""
     from rich.text import Text
 
     # Cells may contain markup, which takes no width on the terminal.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 HEADS = ("rule", "condition", "images/samples", "estimate", "bound", "required", "outcome")
 
 MAX_COUNT = 11
-"""Maximum length of the counts of images and samples on one line; longer ones take two lines."""
+"""Maximum length of image and sample counts that share a line; longer counts take two lines."""
 
 SIGNS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -144,6 +144,6 @@ LEGEND = (
 
 
 def runs_sentence(results: GateResults) -> str:
-    """Return which runs were compared."""
+    """Return a sentence that names the compared runs."""
     old = "" if results.old is None else f", old: {results.old.folder}"
     return f"New: {results.new.folder}{old}; rules: {results.rules_file or 'given in Python'}."

@@ -17,12 +17,14 @@ def comparison_latex(boards: Sequence[Standings], benchmarks: Sequence[Rankings]
 
     Args:
         boards: Ranked models of each test set.
-        benchmarks: Rankings of two benchmarks, one per metric. If empty, their table is omitted.
+        benchmarks: Rankings of two benchmarks, one per metric. If empty, the table of
+            both benchmarks is omitted.
     """
     parts = [_board(standings) for standings in boards]
     if benchmarks:
         parts.append(_both_benchmarks(benchmarks))
-    head = [f"{MADE_BY} Leaderboards of eyechart compare.", r"% They need \usepackage{booktabs}."]
+    needed = r"% The tables need \usepackage{booktabs}."
+    head = [f"{MADE_BY} Leaderboards of eyechart compare.", needed]
     if any(standings.board.marked(name) for standings in boards for name in standings.order):
         head.append(rf"% $^\dagger$: {MEANING}.")
     return "\n\n".join(["\n".join(head), *parts]) + "\n"

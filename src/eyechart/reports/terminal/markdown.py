@@ -20,7 +20,7 @@ LINE_START = re.compile(r"^(\d*)([-+.)])")
 
 
 def one_line(text: str) -> str:
-    """Return text without unprintable characters (such as line breaks) and double spaces."""
+    """Return text without unprintable characters (such as line breaks) or double spaces."""
     return " ".join(
         "".join(character if character.isprintable() else " " for character in text).split()
     )

@@ -39,7 +39,7 @@ def nearest_table(
     intervals: OverlapIntervals | None = None,
     seed_deviation: FloatArray | None = None,
 ) -> Table:
-    """Return each corruption's gain from training on it, and the corruption it overlaps most with.
+    """Return a table: the gain from training on each corruption, and what it overlaps most with.
 
     `intervals` and `seed_deviation`, if given, are printed with the overlap.
     """
@@ -108,7 +108,7 @@ def up(threshold: float) -> str:
 
 
 def balance_table(balance: "Balance") -> Table:
-    """Return a table of all corruption errors in percent; rows: trained on, columns: tested on."""
+    """Return a table of corruption errors in percent: a row per model, a column per corruption."""
     mce = _mce()
     rows: Rows = []
     for model, errors in balance.errors.items():
@@ -134,7 +134,7 @@ BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "cor
 
 
 def coverage_table(coverage: "BenchmarkCoverage") -> Table:
-    """Return each corruption of one benchmark and what covers it in the other benchmark."""
+    """Return a table of one benchmark's corruptions and what covers each in the other benchmark."""
     rows: Rows = []
     for test in coverage.covers:
         verdict = "yes" if test.corruption in coverage.covered else "no"
@@ -170,7 +170,7 @@ def percent_range(ends: tuple[float, float]) -> str:
 
 
 def _mce() -> "Score":
-    """Return the score whose format all corruption errors use, including relative ones."""
+    """Return the score whose number format is used for all plain and relative corruption errors."""
     from eyechart.scores.registry import SCORES
 
     return SCORES["mce"]

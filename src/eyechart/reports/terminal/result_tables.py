@@ -82,7 +82,7 @@ def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> 
 
 
 def _columns(space: SpaceResults) -> list[Score]:
-    """Return the main scores that any corruption has, in the order of their columns."""
+    """Return the main scores that at least one corruption has, in the order of their columns."""
     records = space.corruptions.values()
     present = {name for record in records for name in record.scores}
     if space.corruption_error is not None:

@@ -1,4 +1,4 @@
-"""Effects of retraining, with tests: for the terminal, as CSV, and as Table 3 of the VCR paper.
+"""Tables of the effects of retraining: on the terminal, as CSV, and as in the VCR paper's Table 3.
 
 Each retraining writes retraining.csv; several such files can be combined into one table or LaTeX.
 """
@@ -103,7 +103,7 @@ def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
 class BeforeAfter:
     """One score before and after retraining.
 
-    `is_better`: whether it improved significantly, with Holm's correction.
+    `is_better`: whether the score improved significantly, with Holm's correction.
     """
 
     before: float
@@ -172,7 +172,7 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
-    """Return the scores of Table 3 that any row has; without human data, these are only two."""
+    """Return the scores of Table 3 that at least one row has; only two do not need human data."""
     return [score for score in CURVE_SCORES if any(score.name in row.scores for row in rows)]
 
 
