@@ -35,8 +35,8 @@ DOUBTFUL = {
     "sigmoids": "between 0 and 1 that do not sum to 1",
     "sometimes_normalized": "sum to 1 for 4 of 8 images",
     "without_scale": "nearly the same probability",
-    "one_hot": "even without content",
-    "saturated": "even without content",
+    "one_hot": "even for images without content",
+    "saturated": "even for images without content",
 }
 
 

@@ -21,7 +21,7 @@ MEANING = "trained on this corruption: not a test of unforeseen corruption"
 
 
 Spaces = Sequence[tuple[str, SpaceResults]]
-"""Scores of all models with the name of the label space."""
+"""Pairs of a label space's name and a model's scores in it, for all models."""
 
 
 FAR = 0.95
@@ -29,7 +29,7 @@ FAR = 0.95
 
 
 OTHER_SIZE = 1.5
-"""Minimum ratio of a model's input size to the stimulus for a note; 299 / 224 is common."""
+"""Ratio of input size to stimulus size from which a note is written; 299 / 224 is common."""
 
 
 def caveats_of(
@@ -53,8 +53,8 @@ def caveats_of(
     full_side = find_ruler(task.plan.ruler).full_side
     if min(min(size) for size in task.images.sizes) < full_side and task.images.has_clean:
         yield (
-            f"Images under {full_side} px have fewer scales: their Δv is not comparable with that"
-            " of larger images."
+            f"Images smaller than {full_side} px have fewer scales: their Δv is not comparable with"
+            " the Δv of larger images."
         )
     if task.plan.labels == "native" and any(label is None for label in task.images.labels):
         count = sum(label is None for label in task.images.labels)
@@ -90,7 +90,7 @@ def _other_sizes(task: PredictionTask) -> Iterator[str]:
 
 
 def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:
-    """Yield one sentence for each setting that makes scores not comparable with default ones."""
+    """Yield a sentence for each setting whose value makes scores not comparable with others."""
     if plan.ruler != Plan().ruler:
         yield f"Visual change is measured by {plan.ruler}, not by {Plan().ruler}."
     density = to_density(fit.density)
@@ -113,7 +113,7 @@ def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
 
 
 def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
-    """Yield why there are no human curves, or where they end."""
+    """Yield sentences on why there are no human curves, or on where human curves end."""
     scores = [
         score
         for _, space in spaces
@@ -155,7 +155,7 @@ def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
 
 
 def _on_baseline(spaces: Spaces, choice: BaselineChoice) -> Iterator[str]:
-    """Yield why there is no CE or no mCE."""
+    """Yield sentences that say why there is no CE or no mCE."""
     if choice.note:
         yield choice.note
     errors = [(name, space.corruption_error) for name, space in spaces]
@@ -231,12 +231,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the entries that count as trained on, in their order.
+    """Return the names of the tested corruptions that a model was trained on, in the given order.
 
-    An entry counts if a corruption of the same name was trained on in any suite (`frost` and
-    `vcr/frost`), or one that is made by the same function (`impulse_noise` and `noc/salt_pepper`),
-    at any strength. The function of a corruption outside the published suites is known only if the
-    test contains that corruption.
+    This includes corruptions that have the same name in another suite (`frost` and `vcr/frost`) or
+    are made by the same function (`impulse_noise` and `noc/salt_pepper`), at any strength. The
+    function of a corruption outside the published suites is known only if the test contains that
+    corruption.
     """
     tested = list(entries)
     known = {**all_entries(), **{entry.name: entry for entry in tested}}

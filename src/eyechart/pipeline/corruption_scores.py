@@ -176,7 +176,7 @@ class CorruptionScorer:
     def _compare(
         self, metric: str, curve: Curve, n_images: int
     ) -> tuple[HumanComparison | None, str]:
-        """Compare a model's curve with the human curve; if impossible, return None and why."""
+        """Compare a model's curve with the human curve; return None and why if this fails."""
         if self.reference is None:
             return None, self.why_no_reference
         source = self.reference.source(self.corruption, metric)
@@ -229,8 +229,8 @@ class CorruptionScorer:
 def correct_for_number(scores: Sequence[CorruptionResults]) -> list[CorruptionResults]:
     """Return the scores with p-values corrected for the number of corruptions (Holm).
 
-    Accuracy and consistency are corrected separately. So are the p-values for humans and for the
-    model, because they are the two sides of one test.
+    Accuracy and consistency are corrected separately. The p-values for humans being ahead and for
+    the model being ahead are also corrected separately, because they belong to one two-sided test.
     """
     accuracy = _corrected([score.accuracy for score in scores])
     consistency = _corrected([score.consistency for score in scores])
@@ -264,7 +264,7 @@ def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults
 
 
 def without_claim(score: CorruptionResults, verdict: str) -> CorruptionResults:
-    """Return the scores with `verdict` in place of the scenario, if data are insufficient."""
+    """Return the scores with each scenario replaced by `verdict`, for insufficient data."""
     changes = {}
     for letter, results in score.properties.items():
         if results.humans is not None:

@@ -59,10 +59,10 @@ class Trials:
 
 
 Key = tuple[str, str, str]
-"""A stimulus: corruption, image and Δv; or `STIMULUS` + experiment, image and condition."""
+"""Key of a stimulus: corruption, image, Δv; or `STIMULUS` + experiment, image, condition."""
 
 STIMULUS = "stimulus of "
-"""Prefix in place of a corruption, for an image that was evaluated unchanged."""
+"""Prefix that replaces the corruption's name for an image that was evaluated unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,8 @@ def _with_humans(
     Args:
         trials: The model's trials.
         indices: Index of each stimulus in the trials.
-        responses: Human responses. Those without Δv are matched by experiment, condition and image.
+        responses: Human responses. Responses without Δv are matched by experiment, condition and
+            image.
         fit: Settings with replicates and seed.
     """
     if not (responses.image != "").any():

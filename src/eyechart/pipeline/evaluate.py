@@ -71,7 +71,7 @@ class Finished:
 
 
 class PlanOnly(Exception):
-    """Ends a run after planning, for `--dry-run`."""
+    """Raised to end a run after planning, for `--dry-run`."""
 
 
 @takes_fields_of(EvaluateSettings)
@@ -85,7 +85,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
     Raises:
         UsageError: If an argument is invalid.
-        CheckFailed: If `check` or `fail_under` fails; it has the run's `results`.
+        CheckFailed: If `check` or `fail_under` fails; its attribute `results` has the results.
 
     Example:
         >>> import tempfile

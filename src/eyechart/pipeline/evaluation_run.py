@@ -53,7 +53,7 @@ class EvaluationRun:
 
     @property
     def means_over(self) -> list[str]:
-        """Corruptions to average over: the suite's if all were tested, otherwise those tested.
+        """Corruptions to average over: the suite if it was tested completely, else all tested.
 
         ImageNet-C's extra corruptions may be tested in addition.
         """
@@ -67,7 +67,7 @@ class EvaluationRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether images were sampled: not all at published severities, and not read from files."""
+        """Whether strengths were sampled, instead of using published severities or files."""
         return self.task.images.files is None and not self.task.plan.is_at_levels
 
     def spaces(self, model: Model) -> Iterator[LabelSpace]:

@@ -24,7 +24,7 @@ def floor_outcomes(results: Results, floors: Sequence[Floor]) -> list[FloorOutco
     """Return the outcome for each required score and model.
 
     The confidence bound must reach the limit: the lower end of the 95 % interval, or the upper end
-    for errors. With ":point" the score itself must reach it.
+    for errors. With ":point", the score itself must reach the limit.
 
     Raises:
         UsageError: If a model lacks a required score.
@@ -42,8 +42,8 @@ def _outcomes(results: Results, floor: Floor) -> Iterator[FloorOutcome]:
         }
         if not known:
             raise UsageError(
-                f"--fail-under {floor.name}: {model.name} has no {floor.name}, see the notes above;"
-                " results were written."
+                f"--fail-under {floor.name}: {model.name} has no {floor.name}; see the notes"
+                " above. Results were written."
             )
         # The primary label space comes first.
         space, estimate = next(iter(known.items()))

@@ -24,14 +24,14 @@ from eyechart.testsets.testset_settings import PAPER
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Images to be corrupted, or published corrupted images with optional clean ones.
+    """Images to be corrupted, or published corrupted images and optionally their clean images.
 
     Attributes:
         images: Class folders, a manifest, a published folder or loaded images; None for the demo.
         stimulus: Size of the stimulus.
         clean: Clean versions of published corrupted images.
-        leave_out: Folder of results, which contains no input images.
-        published: The published dataset, if `images` is one.
+        leave_out: Results folder, which is skipped when input images are listed.
+        published: The published dataset; None if `images` is not a published folder.
     """
 
     images: Path | ImageSet | None
@@ -51,7 +51,7 @@ class ImageSource:
         if suite is not None and not (suite in WITH_LEVELS or is_read(suite)):
             raise UsageError(
                 f"{self.published.root} contains {self.published.titles}, but --suite is {suite}: "
-                "omit it, or give the clean images as --images."
+                "omit --suite, or give the clean images as --images."
             )
         if settings.testset is not None:
             raise UsageError(

@@ -1,6 +1,7 @@
 """Check a model's preprocessing: compare top-1 with the published accuracy, and try alternatives.
 
-A wrong normalization lowers accuracy without any error, so others are tried on the same images.
+A wrong normalization lowers accuracy without raising an error, so alternatives are tried on the
+same images.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,11 +55,12 @@ class Trial:
 
     Attributes:
         name: Description.
-        advice: What to write into a model card.
+        advice: Line to add to the model card.
         n_images: Number of images.
         before: Number of correct predictions without the change.
         after: Number of correct predictions with the change.
-        p_value: P-value of the exact McNemar test, times the number of trials (Bonferroni).
+        p_value: P-value of the exact McNemar test, multiplied by the number of alternatives tried
+            (Bonferroni).
     """
 
     name: str
@@ -77,7 +79,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """Result of a check: `right` of `n_images` correct predictions, and the alternatives tried."""
+    """Result of a check: `right` of `n_images` predictions are correct.
+
+    `trials` has the alternatives that were tried.
+    """
 
     model: Model
     n_images: int
@@ -102,7 +107,7 @@ class ModelCheck:
         return tuple(sorted(better, key=lambda trial: -trial.after))
 
     def breaks(self, published_accuracy: float) -> bool:
-        """Whether top-1 is significantly below a published accuracy, by over a percentage point."""
+        """Whether top-1 is significantly below a published accuracy, by more than a point."""
         return self.interval[1] < published_accuracy - TOLERANCE
 
 
@@ -112,7 +117,7 @@ def check_model(
     settings: ModelCheckSettings = USUAL,
     step: Advance = no_advance,
 ) -> ModelCheck:
-    """Return a model's accuracy on labeled images, and on up to `n` of them with alternatives.
+    """Return a model's accuracy on labeled images, and try alternatives on up to `n` images.
 
     `step` is called for each image predicted.
     """

@@ -27,7 +27,7 @@ from eyechart.testsets.plan import Plan
 
 @dataclass(frozen=True)
 class Divisor:
-    """Error of a baseline under one corruption and on clean images; constant for tables."""
+    """Error of a baseline under one corruption and on clean images; exact if taken from a table."""
 
     error: Estimate
     clean: Estimate | None
@@ -109,7 +109,7 @@ def _constant(value: float) -> Estimate:
 def _normalize(
     space: SpaceResults, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
 ) -> NormalizedErrors | None:
-    """Return the errors of one model divided by the baseline's; None without common corruptions."""
+    """Return a model's errors divided by the baseline's; None if they share no corruption."""
     ratios: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
     reasons: dict[bool, dict[str, None]] = {False: {}, True: {}}
     both = [
@@ -195,7 +195,7 @@ def _note(
 ) -> str:
     """Return why there is no mCE, or no relative mCE, in one sentence."""
     if _are_extras(suite):
-        return "No mCE: it does not include the extra corruptions."
+        return "No mCE: mCE does not include the extra corruptions."
     for relative, title in ((False, "mCE"), (True, "relative mCE")):
         if not set(suite) <= set(ratios[relative]):
             why = next(iter(reasons[relative]), "").rstrip(".")

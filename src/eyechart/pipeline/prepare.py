@@ -42,7 +42,7 @@ RUN_FILES = (
     *("results.json", "results.csv", "scores.parquet"),
     *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
 )
-"""Other files of a run; in a folder without a run record they are taken for unrelated files."""
+"""Other files of a run; in a folder without a run record, they count as unrelated files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def check_models(models: Sequence[Model], images: ImageSet, device: torch.device
 
 
 def check_names(models: Sequence[Model]) -> None:
-    """Raise a UsageError if there is no model, or the same one twice."""
+    """Raise a UsageError if there is no model, or if a model is given twice."""
     names = [model.name for model in models]
     if not names:
         raise UsageError("Give at least one model.")
@@ -177,7 +177,7 @@ def _uniform(
             if kept.plan.settings() == plan.settings() and kept.header.images == images.digest:
                 return kept
             raise UsageError(
-                f"{target} is a different test set: choose another --out, or delete it."
+                f"{target} is a different test set: choose another --out, or delete that file."
             )
         try:
             parts.mkdir(parents=True, exist_ok=True)
@@ -197,13 +197,13 @@ def open_run(out: Path, settings: Settings) -> Path:
 
 
 def _check_models(out: Path, before: Settings, now: Settings) -> None:
-    """Raise a UsageError if the first difference is a changed model of the same name."""
+    """Raise a UsageError if a model changed but kept its name, and all settings before it agree."""
     old, new = before.get("models"), now["models"]
     if not isinstance(old, dict) or not isinstance(new, dict) or list(old) != list(new):
         return
     changed = next((name for name in new if old[name] != new[name]), None)
     if changed is not None and str(first_change(before, now)).startswith("models:"):
         raise UsageError(
-            f"{out} contains a run of a different {changed}: its weights, card or precision have "
-            "changed; choose another --out, or delete it."
+            f"{out} contains a run of a different version of {changed}: its weights, card or "
+            "precision have changed; choose another --out, or delete this folder."
         )

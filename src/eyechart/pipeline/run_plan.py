@@ -1,4 +1,4 @@
-"""The plan of a run: number of samples, expected run time and precision, written before the work.
+"""The plan of a run: number of samples, expected run time and precision, written before the run.
 
 A run that resumes reads its plan, so that a faster or slower machine does not change its samples.
 """
@@ -65,7 +65,7 @@ class RunPlan(Record):
     n: int
     """Number of samples per corruption."""
     limit: Limit
-    """What determined it: a given number, the target precision, time, or the number of images."""
+    """What determined `n`: a given number, the target precision, time, or the number of images."""
     n_images: int
     """Number of images."""
     n_corruptions: int
@@ -88,9 +88,9 @@ class RunPlan(Record):
         ]
         reasons = {
             "given": "",
-            "precision": f"This number of samples suffices for ±{AIM:g}.",
+            "precision": f"This number of samples suffices for a precision of ±{AIM:g}.",
             "time": f"Time limits the number of samples (--minutes); ±{AIM:g} would need about"
-            f" {_needed_n(self.n_images, self.n_corruptions):,} per corruption.",
+            f" {_needed_n(self.n_images, self.n_corruptions):,} samples per corruption.",
             "images": "The number of images limits the precision: more samples of the same images"
             f" would add little; about {images_needed:,} images give ±{AIM:g}.",
         }
@@ -115,8 +115,8 @@ def plan_run(
 ) -> tuple[EvaluateSettings, RunPlan | None]:
     """Return the settings with their number of samples, and the plan.
 
-    There is no plan for a given test set and for corrupted images that are read from files, whose
-    samples are fixed.
+    The plan is None for a given test set, and for corrupted images that are read from files,
+    because their samples are fixed.
     """
     if settings.testset is not None or inputs.images.files is not None:
         return settings, None
@@ -153,7 +153,7 @@ def plan_run(
 
 
 def with_pilot(run: EvaluationRun, plan: RunPlan, out: Path, progress: Progress) -> EvaluationRun:
-    """Return the run with the strengths that its pilot found; its maps are kept with the plan."""
+    """Return the run with strengths from its pilot, whose maps are stored with the plan."""
     task = run.task
     if not plan.maps and (count := count_pilots(task.images, task.plan)):
         step = progress.begin("pilot", count)
@@ -263,7 +263,7 @@ def _fit_seconds(n_bootstrap: int, n_images: int) -> float:
 
 
 def _read_plan(out: Path) -> RunPlan | None:
-    """Return the plan of a run that was started in this folder; None if there is none."""
+    """Return the plan of the run in this folder; None if the folder contains no plan."""
     if not (out / PLAN_FILE).is_file():
         return None
     values = read_settings(out / PLAN_FILE)

@@ -39,7 +39,7 @@ class SpaceScorer:
     space: LabelSpace
 
     def score(self, step: Advance) -> tuple[SpaceResults, dict[str, Divisor]]:
-        """Return the scores, and the expected human errors if humans are the baseline, else empty.
+        """Return the scores and, if humans are the baseline, the expected human errors.
 
         `step` is called for each corruption.
         """
@@ -114,7 +114,7 @@ class SpaceScorer:
         return self.run.humans
 
     def _counted(self, predictions: Predictions) -> Predictions:
-        """Return the predictions to score; for 16 categories, only of images in a category."""
+        """Return the predictions to score; in `entry16`, only for images that have a category."""
         if not self._is_in_categories:
             return predictions
         return predictions.take(predictions.label != NONE)

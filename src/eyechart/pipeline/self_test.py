@@ -1,8 +1,8 @@
 """Short test of every model before a run: predictions must depend on the image alone.
 
 A few dozen predictions show whether a model is deterministic, whether an image's scores depend on
-the rest of its batch or on its position in it, whether they depend on the image at all, and whether
-they make sensible probabilities.
+the other images or on its position in the batch, whether they depend on the image at all, and
+whether they give sensible probabilities.
 """
 
 import time
@@ -25,19 +25,19 @@ SECONDS = 1.0
 
 N_IMAGES = 8
 N_REORDERED = 4
-"""Number of images that are predicted once more in another order."""
+"""Number of images for which predictions are repeated in reverse order."""
 
 N_ALONE = 2
-"""Number of images that are predicted once more in a batch of one."""
+"""Number of images for which predictions are repeated in a batch of one image."""
 
 N_DESTROYED = 4
-"""Number of images without content that are predicted if a model is certain of all other images."""
+"""Number of images without content to test, if a model is certain of all other images."""
 
 MIN_LABELS, MIN_IMAGES = 4, 6
-"""Minimum numbers for a warning: with fewer, predicting one class for all images may be correct."""
+"""Minimum numbers of labels and images for a warning that all predictions are one class."""
 
 UNIFORM = 1.05
-"""Classes are called equally likely if the largest probability is below this multiple of 1/K."""
+"""Classes count as equally likely if the largest probability is below this multiple of 1/K."""
 
 TOLERANCE = {torch.float32: 0.02}
 HALF_TOLERANCE = 0.1
@@ -52,8 +52,8 @@ class Doubt:
 
     Attributes:
         model: Name of the model.
-        sentence: The sentence for the reader of the results.
-        is_unstable: Whether the same image may get different scores the next time.
+        sentence: The warning shown to readers of the results.
+        is_unstable: Whether repeated predictions may give the same image different scores.
     """
 
     model: str
@@ -64,9 +64,9 @@ class Doubt:
 def self_test(
     models: Sequence[Model], images: ImageSet, progress: Progress, is_strict: bool = False
 ) -> list[Doubt]:
-    """Return everything that makes a model's scores doubtful.
+    """Return everything that makes the models' scores doubtful.
 
-    `progress` receives each sentence at once, before the long part of a run begins.
+    `progress` receives each sentence immediately, before the long part of a run begins.
 
     Raises:
         UsageError: If `is_strict` is set and a model is doubtful.
@@ -129,7 +129,7 @@ def _doubts_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Ite
 
 
 def _first_scores(model: Model, batch: Tensor, start: float) -> tuple[Tensor, Tensor]:
-    """Return the images that the model can predict in time, with their scores.
+    """Return the images that the time limit allows for, with their scores.
 
     `start`: when the test of this model began.
     """
@@ -146,12 +146,12 @@ def _first_scores(model: Model, batch: Tensor, start: float) -> tuple[Tensor, Te
 
 
 def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | None) -> str:
-    """Return how an image's scores depend on something other than the image, "" if they do not."""
+    """Return what else an image's scores depend on; "" if they depend only on the image."""
     # A random model would fail the other checks as well, so the first failure is reported alone.
     if _differ(scores, model(batch), model):
         return (
             f"is not deterministic: the same {_count(batch)} got different scores the second time,"
-            " so its results change from run to run; turn off dropout and other random parts."
+            " so its results change from run to run; turn off dropout and other random operations."
         )
     if len(batch) < 2:
         return ""
@@ -159,22 +159,22 @@ def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | No
     for index, one in enumerate((alone, *later)):
         if one is None or _differ(scores[index : index + 1], one, model, scores):
             return (
-                f"predicts differently for an image alone than in a batch of {len(batch)}: its"
+                f"gives an image other scores alone than in a batch of {len(batch)}: its"
                 " results depend on the batch size; put it into evaluation mode (batch"
                 " normalization in training mode does this)."
             )
     some = batch[:N_REORDERED]
     if _differ(scores[: len(some)], model(some.flip(0)).flip(0), model, scores):
         return (
-            f"predicts differently for the same {_count(some)} in another order: its results"
-            " depend on an image's position in the batch; each row of scores must be computed"
-            " from the image of this row."
+            f"gives the same {_count(some)} other scores in another order: its results depend on"
+            " an image's position in the batch; each row of scores must be computed only from"
+            " the image in that row."
         )
     return ""
 
 
 def _ignorance(model: Model, scores: Tensor, labels: Sequence[str | None]) -> str:
-    """Return in what way scores ignore the image, "" if they do not."""
+    """Return how scores ignore the image; "" if they depend on it."""
     n_images, n_labels = len(scores), len({*labels} - {None})
     if not _differ(scores, scores[:1].expand_as(scores), model):
         return (
@@ -192,16 +192,16 @@ def _ignorance(model: Model, scores: Tensor, labels: Sequence[str | None]) -> st
 
 
 def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
-    """Return why scores do not make sensible probabilities, "" if they do.
+    """Return why scores do not give sensible probabilities; "" if they do.
 
-    Scores that are not finite never come here: calling the model raises an error.
+    All scores are finite here, because calling the model raises an error otherwise.
     """
     each = [bool(are_probabilities(row[None])) for row in scores]
     if any(each) and not all(each):
         return (
             f"returns scores that sum to 1 for {sum(each)} of {_count(batch)}: rows are taken as"
-            " probabilities if all of a batch sum to 1, otherwise as logits, so its confidences"
-            " depend on the batch; return one or the other."
+            " probabilities if all rows of a batch sum to 1, otherwise as logits, so its"
+            " confidences depend on the batch; return only probabilities or only logits."
         )
     logs = log_probabilities(scores)
     largest, n_classes = logs.amax(dim=1), scores.shape[1]
@@ -220,9 +220,9 @@ def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
     # Many networks are certain of easy images, but none should be of images without content.
     if bool((largest == 0).all()) and _is_certain_of_nothing(model, batch):
         return (
-            "gives one class the probability 1 for every image, even without content, so its"
-            " confidences and its calibration error are not meaningful; return logits or"
-            " probabilities, not the predicted class."
+            "gives one class the probability 1 for every image, even for images without"
+            " content, so its confidences and its calibration error are not meaningful; return"
+            " logits or probabilities, not the predicted class."
         )
     return ""
 
@@ -234,7 +234,7 @@ def _is_certain_of_nothing(model: Model, batch: Tensor) -> bool:
 
 
 def _alone(model: Model, batch: Tensor, index: int) -> Tensor | None:
-    """Return the scores of an image in a batch of one, None if this is an error."""
+    """Return an image's scores in a batch of one; None if the model cannot run such a batch."""
     try:
         return model(batch[index : index + 1])
     except UsageError:

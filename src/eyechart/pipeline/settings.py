@@ -56,7 +56,7 @@ DEMO_SAMPLES = 150
 """Number of samples per corruption of the demo."""
 
 AUTO, STUDY, POINT = "auto", "study", "point"
-"""Special values of --n, of --preset and, after the number, of --fail-under."""
+"""Special values: auto for --n, study for --preset, and :point after a --fail-under number."""
 
 MAX_BATCH = 100_000
 """Maximum batch size."""
@@ -101,7 +101,7 @@ class ModelCheckSettings:
         Option(help="Expected top-1 accuracy of the models, such as 0.75.", group="Models"),
     ] = None
     n: Annotated[
-        int, Option(help="Number of images for trying other preprocessing.", group="Data")
+        int, Option(help="Number of images on which other preprocessing is tried.", group="Data")
     ] = 500
 
     def check(self) -> None:
@@ -122,7 +122,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card; see eyechart"
             " list models. EfficientNet-Lite0, 1 and 2 if omitted.",
             group="Models",
-            python="Also a torch module, a function of images in 0…1, or a list of models.",
+            python="Also a torch module, a function that takes images in 0…1, or a list of models.",
             metavar="[MODEL]...",
             typed=list[str],
             is_argument=True,
@@ -162,7 +162,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     _: KW_ONLY
     minutes: Annotated[
         float,
-        Option(help=f"Time that --n {AUTO} may use.", group="Corruptions", metavar="NUMBER"),
+        Option(help=f"Time limit of --n {AUTO} in minutes.", group="Corruptions", metavar="NUMBER"),
     ] = 10.0
     preset: Annotated[
         str | None,
@@ -183,7 +183,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     ] = None  # type: ignore[assignment]
     dry_run: Annotated[
         bool,
-        Option(help="Print the plan only.", group="Output", python="Only on the command line."),
+        Option(help="Print the plan only.", group="Output", python="Only for the command line."),
     ] = False
     out: Annotated[
         FilePath | None,
@@ -227,8 +227,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     clean: Annotated[
         FilePath | None,
         Option(
-            help="Clean images of corrupted --images, as class folders or a .npy file; only error"
-            " rates if omitted.",
+            help="Clean images of corrupted --images, as class folders or a .npy file; if"
+            " omitted, only error rates are computed.",
             group="Data",
             is_advanced=True,
             metavar="PATH",
@@ -270,7 +270,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         "Sequence[str | Defense]",
         Option(
             help=f"Defense applied before the models: {one_of(DEFENSES)}, such as clahe:clip=3;"
-            " repeatable, applied in order, not to a baseline.",
+            " repeatable; applied in the given order, but not to a baseline.",
             group="Models",
             is_advanced=True,
             flags=("--defense",),
@@ -281,7 +281,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     check: Annotated[
         bool,
         Option(
-            help="Regenerate 1 % of the samples afterwards and compare.",
+            help="After the run, regenerate 1 % of the samples and compare them.",
             group="Output",
             python="Raises CheckFailed if they differ.",
         ),
@@ -289,7 +289,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     strict: Annotated[
         bool,
         Option(
-            help="Stop if a model fails the self-test before the run, instead of noting it.",
+            help="Stop if a model fails the self-test before the run, instead of writing a note.",
             group="Models",
             is_advanced=True,
         ),
@@ -297,10 +297,10 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float | str],
         Option(
-            help="Exit with status 1 unless the confidence bound of a mean score reaches this, such"
-            " as r_a=0.5; r_a=0.5:point for the score itself; repeatable.",
+            help="Exit with status 1 unless the confidence bound of a mean score reaches a limit,"
+            " such as r_a=0.5; with r_a=0.5:point, the score itself; repeatable.",
             group="Output",
-            python="Raises CheckFailed instead; also a dictionary.",
+            python="Raises CheckFailed instead of exiting. Also accepts a dictionary.",
             metavar="NAME=NUMBER",
             typed=list[str],
         ),

@@ -18,8 +18,8 @@ from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_man
 class Engine(Protocol):
     """Runs all work items, each once, in any order and in any process.
 
-    Tasks and items can be pickled and mean the same in every process. Each writer of part files
-    needs its own number: `part_files(task, folder, writer)`.
+    Tasks and items can be pickled and mean the same in every process. Each process that writes
+    part files needs a different `writer` number: `part_files(task, folder, writer)`.
     """
 
     def run(
@@ -50,7 +50,7 @@ IN_PROCESS_ENGINE = InProcess()
 
 
 def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
-    """Predict every sample that is not yet in `folder`; `advance` counts the samples on disk."""
+    """Predict every sample that is not in `folder` yet; `advance` receives each stored sample."""
     runner = ENGINES[engine]
     # Two runs in one folder would predict the same samples and merge each other's part files.
     with lock_folder(folder):

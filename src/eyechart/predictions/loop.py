@@ -128,7 +128,7 @@ class PredictionTask:
     def items(self, done: IntArray) -> list[WorkItem]:
         """Return the remaining work items; `done`: row numbers of samples that have predictions.
 
-        Samples of the same images stay together, so that each image is read and described once.
+        Samples of the same images stay together, so that each image is read and analyzed once.
         """
         left = [
             samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in self.groups

@@ -35,9 +35,9 @@ class Predictions:
     `weights`: weight of each sample, None if all are equal. `universe`: all images that the
     bootstrap resamples, sorted, including images without a sample here, so that every corruption
     has the same replicates. `row`: row in the test set. `prediction`: predicted class in the label
-    space, −1 for none. `confidence`: its probability.
+    space, −1 for none. `confidence`: probability of that class.
     `rank`: rank of the label by score, 1 if it is the prediction, NaN without a label. For the 16
-    categories, the rank is by the rule's scores, NaN if the rule has no scores.
+    categories, ranks follow from the rule's scores, and are NaN if the rule has no scores.
     """
 
     delta_v: FloatArray

@@ -36,7 +36,7 @@ N_REPEATED = 16
 """Number of recorded samples that are predicted again before a run resumes."""
 
 MARGIN_CHANGE = 0.05
-"""Tolerance between two margins of the same pixels, as a fraction of 1 + the margin."""
+"""Tolerance between two margins for the same pixels, as a fraction of 1 + the margin."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
 def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) -> None:
     """Predict a few recorded samples again with these models, and compare.
 
-    This is done before a run resumes if the identity of a model does not reflect every change to
-    it, as for functions.
+    Called before a run resumes, for models whose recorded identity may miss a change, such as
+    functions.
 
     Raises:
         UsageError: If a model no longer gives its recorded predictions.
@@ -130,9 +130,9 @@ def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) 
                 n_compared, n_other = n_compared + len(other), n_other + int(other.sum())
             if n_other > MOST_CLOSE * n_compared:
                 raise UsageError(
-                    f"{folder.parent} contains a run of a different {model.name}: {n_other} of"
-                    f" {n_compared} recorded samples are predicted differently now; choose another"
-                    " --out, or delete it."
+                    f"{folder.parent} contains a run of a different version of {model.name}:"
+                    f" {n_other} of {n_compared} recorded samples are predicted differently now;"
+                    " choose another --out, or delete this folder."
                 )
 
 
@@ -145,7 +145,7 @@ def _of_model(table: pa.Table, model: str, rows: pa.ChunkedArray) -> pa.Table:
 
 
 def _are_other(old: pa.Table, new: pa.Table) -> NDArray[np.bool_]:
-    """Return which predictions of the same pixels differ by more than rounding."""
+    """Return, for samples with equal pixels, whether predictions differ by more than rounding."""
     # Another type of device may give other pixels, which say nothing about the model.
     same = old["pixels"].to_numpy() == new["pixels"].to_numpy()
     before, after = (table["margin"].to_numpy()[same] for table in (old, new))

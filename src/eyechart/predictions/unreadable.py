@@ -52,13 +52,13 @@ def reject_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
     if len(damaged) > MOST_DAMAGED * len(images):
         raise UsageError(
             f"At least {len(damaged)} of {len(images)} images cannot be used, which is more than"
-            f" 1 %; the last error is: {damaged[-1].why} Fix them, and run the same command to"
+            f" 1 %; the last error is: {damaged[-1].why} Fix the files, and run the same command to"
             " resume."
         )
 
 
 def left_out(folder: Path) -> list[Damaged]:
-    """Return the images of a run that are left out, each with the first reason."""
+    """Return the images that a run leaves out, each with the first recorded error."""
     if UNREADABLE not in Parts(folder).names():
         return []
     table = Parts(folder).read(UNREADABLE)

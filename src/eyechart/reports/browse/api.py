@@ -209,7 +209,7 @@ def _line(curve: SampledCurve) -> Json:
 
 
 def _last(values: FloatArray) -> FloatArray:
-    """Return the values with missing values replaced, so that they sort last."""
+    """Return the values with NaN replaced by infinity, so that missing values sort last."""
     return np.where(np.isnan(values), np.inf, values)
 
 

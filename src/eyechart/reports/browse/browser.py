@@ -1,4 +1,4 @@
-"""Return the reply of the server to each URL path, without any networking."""
+"""Replies of the server to requests for URL paths; networking is in `server`."""
 
 import json
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def plain_reply(value: object, status: int = 200) -> Reply:
 
 
 class Browser:
-    """The report and its images; `images` is where clean images are now, if they were moved."""
+    """The report and its images; `images` is the new location of moved clean images."""
 
     def __init__(self, report: Report, images: Path | None = None) -> None:
         self.report = report
@@ -184,7 +184,7 @@ class Browser:
 
 
 class _Query:
-    """The parameters of a request; unknown and repeated ones are rejected."""
+    """The parameters of a request; unknown or repeated parameters are rejected."""
 
     def __init__(self, query: str, known: tuple[str, ...]) -> None:
         self.parameters: dict[str, str] = {}

@@ -28,7 +28,7 @@ from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
 
 KEPT = 4
-"""Number of corruptions of a run kept in memory."""
+"""Number of corruptions per run whose tables are kept in memory."""
 
 COLUMNS = ("row", "image", "delta_v", "severity", "model", "prediction", "confidence", "rank")
 OF_CATEGORIES = ("category_max", "category_sum")
@@ -79,7 +79,7 @@ class NamedPredictions:
 
 
 class RecordedPredictions:
-    """The recorded predictions of a run. Tables are read on demand; recent ones are cached.
+    """The recorded predictions of a run. Tables are read on demand; recent tables are cached.
 
     `samples` has the test set's columns by corruption, ordered by sample number.
     """
@@ -106,7 +106,7 @@ class RecordedPredictions:
         return CLEAN in self.parts.names()
 
     def model(self, name: str) -> ModelResults:
-        """Return the scores of a model; raise if the run does not have it."""
+        """Return the scores of a model, which the run must contain."""
         results = self.run.results.model(name)
         assert results is not None
         return results
@@ -136,7 +136,7 @@ class RecordedPredictions:
         return self.samples[corruption].slice(self.index(corruption, row), 1)
 
     def clean_sample(self, image: str) -> pa.Table | None:
-        """Return the clean sample of an image; None if the run has none."""
+        """Return the clean sample of an image; None if the run has no such sample."""
         if not self.has_clean:
             return None
         clean = self.samples[CLEAN]
@@ -184,7 +184,7 @@ class RecordedPredictions:
         return table.drop_columns(["model"]).combine_chunks()
 
     def _read(self, corruption: str) -> Tables:
-        """Return the rows of all models, which share one file, by model."""
+        """Return the rows of each model; all models share one file."""
         columns = list(COLUMNS)
         if any(ENTRY16 in model.spaces for model in self.run.results.models):
             columns += OF_CATEGORIES
@@ -205,7 +205,7 @@ class RecordedPredictions:
         return NamedPredictions(space, reader.outcomes(name, corruption), names)
 
     def _labels(self, model: ModelResults, space: str) -> IntArray:
-        """Return the label of each image among a model's classes, −1 for none."""
+        """Return each image's label as an index into a model's classes, −1 for none."""
         if self.run.config.labels == "none":
             return np.full(len(self._true_labels), NONE)
         labels, categories = zip(*self._true_labels.values(), strict=True)

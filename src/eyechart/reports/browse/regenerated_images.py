@@ -86,7 +86,7 @@ class RegeneratedImages:
         return self.corrupted(row)
 
     def _find(self, name: str, digest: str) -> ListedImage:
-        """Return the clean image of that name; raise if the file has changed."""
+        """Return the clean image with this name; raise a UsageError if its file has changed."""
         problems = []
         for source in self.sources:
             try:

@@ -33,7 +33,7 @@ OWN_POLICY = (
     f" connect-src 'self'; {NOBODY_ELSE}"
 )
 REPORT_POLICY = f"connect-src 'none'; {NOBODY_ELSE}"
-"""Applies in addition to the policy inside the report, which lists the digests of its scripts."""
+"""Policy in addition to the one inside the report, which lists the digests of its scripts."""
 
 
 class Server(ThreadingHTTPServer):
