@@ -33,7 +33,8 @@ HoldoutStimulus = Annotated[
     Option(
         help="How --images are resized: 224 (shorter side 256, center crop 224) or another size,"
         " 32x32 (without cropping) or another WIDTHxHEIGHT, or native; by default"
-        f" {PUBLISHED_STIMULUS} for the original ICONS-50 and its published hold-out, else native.",
+        f" {PUBLISHED_STIMULUS} for the original ICONS-50 and for the subclasses held out in its"
+        " paper, otherwise native.",
         group="Data",
         metavar="SIZE",
         is_advanced=True,
@@ -102,7 +103,7 @@ class SubclassSettings(HoldoutSettings):
     cifar100: Annotated[
         Path | None,
         Option(
-            help="CIFAR-100's python version (train, test, meta), instead of --images.",
+            help="CIFAR-100's Python version (files train, test and meta), instead of --images.",
             group="Data",
             metavar="FOLDER",
             path="folder",
@@ -123,8 +124,8 @@ class SubclassSettings(HoldoutSettings):
     folds: Annotated[
         int | None,
         Option(
-            help="Number of folds, with different subclasses as long as there are enough; by "
-            "default 3, or 1 if the subclasses are named or published.",
+            help="Number of folds; each fold holds out different subclasses while enough are left;"
+            " by default 3, or 1 with --hold or --order published.",
             group="Data",
         ),
     ] = None
@@ -183,7 +184,7 @@ class SubclassSettings(HoldoutSettings):
 
     @property
     def is_published(self) -> bool:
-        """Whether the published hold-out is used."""
+        """Whether the subclasses held out in the paper are held out."""
         return self.order == "published"
 
     @property
@@ -197,7 +198,7 @@ class SubclassSettings(HoldoutSettings):
         return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
 
     def complete(self, recipe: Recipe) -> Recipe:
-        """Return a recipe with the values set here, and the defaults for these images otherwise."""
+        """Return a recipe with the values set here; other values are defaults for these images."""
         usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
         for name in ("epochs", "weight_decay", "mixup"):
             typed = getattr(self, name)
@@ -245,7 +246,7 @@ class SuperclassSettings:
     hypernyms: Annotated[
         Path,
         Option(
-            help="WordNet's hypernyms, with 'parent child' on each line: wordnet.is_a.txt.",
+            help="WordNet's file wordnet.is_a.txt, with the ids 'parent child' on each line.",
             group="Data",
             metavar="FILE",
             path="folder or file",
@@ -255,7 +256,8 @@ class SuperclassSettings:
         Path | None,
         images_option(
             "Test images of seen subclasses, labeled with WordNet ids, such as ImageNet-1K's"
-            " validation set; by default a fifth of --images, which may be training images."
+            " validation set; by default a fifth of --images, on which models may have been"
+            " trained."
         ),
     ] = None
     imagenet_1k: Annotated[

@@ -26,7 +26,7 @@ class AccuracyEstimate(Record):
     """An accuracy, or a difference between two accuracies, with its intervals."""
 
     value: float
-    """Value as a fraction."""
+    """The accuracy or the difference, as a fraction."""
     interval: Interval
     """95 % interval."""
     narrow_interval: Interval
@@ -80,7 +80,7 @@ class FoldScore(Record):
     confusions: tuple[Confusion, ...]
     examples: tuple[HeldOutExample, ...] = ()
     guessing: float = 0.0
-    """Accuracy on the familiar images if their most frequent class is always predicted."""
+    """Accuracy on the familiar images of always predicting their most frequent class."""
 
 
 class HoldoutResults(Record):
@@ -98,7 +98,7 @@ class HoldoutResults(Record):
     resampled: str = "subclasses"
     """What the bootstrap resamples: subclasses, or images if subclasses are unknown."""
     notes: tuple[str, ...] = ()
-    """Sentences about what was held out."""
+    """Sentences that tell the reader what was held out."""
     schema_version: Literal[2] = Field(default=SCHEMA, alias="schema")
 
 
@@ -106,7 +106,7 @@ class SuperclassScore(Record):
     """Accuracy on the seen and unseen subclasses of one superclass.
 
     `unseen` and `gap` are null if there are no unseen subclasses. If there is only one subclass,
-    the interval is over its images.
+    the bootstrap resamples its images.
     """
 
     name: str
@@ -139,14 +139,14 @@ class SuperclassModelScore(Record):
     mean_gap: AccuracyEstimate
     superclasses: tuple[SuperclassScore, ...]
     confusions: tuple[Confusion, ...]
-    """Confusions on images of unseen subclasses."""
+    """Confusions between superclasses, on images of unseen subclasses."""
 
 
 class SuperclassResults(Record):
     """Results of all models in a superclass study."""
 
     tune: str
-    """Which parameters were trained."""
+    """Which layers were trained: "last" or "all"."""
     epochs: int
     lr: float
     n_images: tuple[int, int, int]
@@ -163,7 +163,7 @@ StudyResults = TypeVar("StudyResults", HoldoutResults, SuperclassResults)
 
 
 def open_study_folder(settings: Settings, out: Path) -> None:
-    """Create the folder of a study, or check that it contains the same study."""
+    """Create a study's folder; if it exists, check that it belongs to the same study."""
     open_run_folder(out, settings, work="study", folders=(MODELS, TESTS))
 
 
@@ -213,7 +213,7 @@ def _read(record: type[StudyResults], folder: Path) -> StudyResults:
 
 
 def _version_of(text: str) -> int:
-    """Return the schema of a study's results; if it is missing, the current one is assumed."""
+    """Return the schema version of a study's results; the current version if none is stored."""
     content = json.loads(text)
     # The results of an evaluation have a schema too, but no kind.
     is_study = isinstance(content, dict) and "kind" in content

@@ -44,7 +44,7 @@ def load_split(
         chosen: Images sorted by superclass.
         source: Data source of the images.
         stimulus: How images are resized.
-        progress: Receives the progress.
+        progress: Where progress is reported.
         seen_source: Data source of `chosen.seen_test`.
     """
     listed = (*chosen.seen, *chosen.unseen)
@@ -83,7 +83,7 @@ def load_split(
     unseen, copies = _without(unseen, seen, tested)
     if copies:
         notes.append(
-            f"Removed from the test, because the same files are among the seen subclasses: "
+            f"Removed from the test images, because the same files are in seen subclasses: "
             f"{_counted(copies)} of unseen subclasses."
         )
     names = tuple(item.name for item in chosen.superclasses)

@@ -30,7 +30,7 @@ from eyechart.training.training_loop import Start, Training, train
 
 PREDICTIONS = "predictions"
 AT_ONCE = 8192
-"""Number of images predicted between writes."""
+"""Number of images whose predictions are written to one file."""
 
 
 def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
@@ -60,8 +60,8 @@ def check_specs(specs: Sequence[str]) -> None:
     alike = [spec for spec, name in zip(specs, names, strict=True) if names.count(name) > 1]
     if alike:
         raise UsageError(
-            f"Models must have different names, got {alike[0]!r} and {alike[1]!r}: pass each only "
-            "once, or use another --out for one of them."
+            f"Models must have different names, got {alike[0]!r} and {alike[1]!r}: pass each "
+            "model only once, or use another --out for one of them."
         )
 
 

@@ -118,12 +118,13 @@ def read_synsets(path: Path | None) -> frozenset[str]:
 def superclass_of(
     hypernyms: Hypernyms, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
-    """Return each synset's nearest superclass, and the superclass names of synsets with a tie."""
+    """Return each synset's nearest superclass; for ties, the names of all nearest superclasses."""
     for superclass in superclasses:
         if superclass.wnid not in hypernyms:
             raise UsageError(
                 f"The superclass {superclass.name!r} ({superclass.wnid}) is not in"
-                f" {hypernyms.source}: use all of WordNet's pairs, or --superclasses without it."
+                f" {hypernyms.source}: use WordNet's complete file, or remove the superclass from"
+                " --superclasses."
             )
     by_wnid = {superclass.wnid: superclass for superclass in superclasses}
     # A synset may be below several superclasses; the nearest one is used.
@@ -167,7 +168,7 @@ def sort_images(
         kind = "in ImageNet-1K" if not seen else "outside ImageNet-1K"
         raise UsageError(
             f"{source} has no images of subclasses {kind} of the {len(superclasses)} superclasses:"
-            " both kinds are needed, as in ImageNet-22K."
+            " images of both seen and unseen subclasses are needed, as in ImageNet-22K."
         )
     taught = {item.subclass for item in seen}
     # The network's classes are the superclasses that have training images.
@@ -195,7 +196,7 @@ def with_seen_test(
     hypernyms: Hypernyms,
     imagenet: Collection[str] | None = None,
 ) -> Sorted:
-    """Return the sorted images with separate test images of seen subclasses.
+    """Return the sorted images, with separate test images of seen subclasses added.
 
     `images` are labeled with WordNet ids, such as ImageNet-1K's validation images; images
     outside the seen subclasses are left out. Every superclass needs at least one test image.
@@ -209,7 +210,7 @@ def with_seen_test(
         if superclass.name not in present:
             raise UsageError(
                 f"{source} must have images of seen subclasses of every superclass, but has none "
-                f"of {superclass.name!r}: add some, or remove it from --superclasses."
+                f"of {superclass.name!r}: add some, or remove the superclass from --superclasses."
             )
     return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
 
@@ -224,7 +225,11 @@ def _below(images: Sequence[ListedImage], above: Mapping[str, Superclass]) -> li
 
 
 def _strangers(images: Sequence[ListedImage], source: str) -> list[str]:
-    """Return a note on folders not named after WordNet ids; raise a UsageError if none is."""
+    """Return a note on folders not named after WordNet ids.
+
+    Raises:
+        UsageError: If no folder is named after a WordNet id.
+    """
     # Images next to the class folders have no label and count as the folder itself.
     names = {"." if image.label is None else image.label for image in images}
     bad = sorted(name for name in names if not ID.fullmatch(name))

@@ -69,8 +69,8 @@ def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> S
     if len(sizes) > 1:
         first, second = (f"{width} × {height}" for height, width in sizes[:2])
         raise UsageError(
-            f"--layout {ARRAYS} needs images of equal size, but {source} has some with {first} and "
-            f"some with {second} px: give --stimulus 32x32, or another size."
+            f"--layout {ARRAYS} needs images of equal size, but {source} has images of {first} and "
+            f"of {second} px: give --stimulus 32x32, or another size."
         )
     return Stack(images, *_numbers(source, images.labels))
 
@@ -107,7 +107,7 @@ def _numbers(
 
 
 def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advance) -> int:
-    """Write the arrays for these settings that do not exist yet; return how many were written.
+    """Write all arrays that do not exist yet, with these settings; return their number.
 
     `step` is called with the number of finished images, including images of an earlier run.
     """
@@ -174,7 +174,7 @@ def _begun(path: Path) -> Path | None:
 
 
 def _corrupted(stack: Stack, cell: Settings, step: Advance) -> NDArray[np.uint8]:
-    """Return all images under one corruption at one severity."""
+    """Return all images, corrupted by one corruption at one severity."""
     array = np.empty((len(stack.images), *stack.size, 3), dtype=np.uint8)
     for start in range(0, len(array), AT_ONCE):
         indices = range(start, min(start + AT_ONCE, len(array)))

@@ -1,4 +1,4 @@
-"""Data that some corruptions need in addition to the image: frost textures, style transfer."""
+"""Data that some corruptions need besides the image: frost textures, style transfer networks."""
 
 import os
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ MARK, VERSION = "eyechart_style_transfer", 1
 
 
 def assets_of(entry: Entry, frost: str | None = None) -> Assets:
-    """Return the assets of an entry; `frost`: a folder of textures, instead of generated ones."""
+    """Return an entry's assets; `frost`: a texture folder to use instead of generated textures."""
     needs = entry.corruption.needs
     if needs == "textures":
         return Assets(textures=frost_textures(frost))
@@ -42,7 +42,7 @@ def ready_entries(suite: Suite) -> list[Entry]:
 
 
 def assets_mark(entry: Entry) -> str:
-    """Return the identifier of an entry's assets; "" if its assets cannot vary."""
+    """Return the identifier of an entry's assets; "" if they do not depend on the user's files."""
     return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
 
 

@@ -24,7 +24,7 @@ from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 READ_AT_ONCE = 8
 HELD_IMAGES = 32
 HELD_PIXELS = 32 * 512 * 512
-"""Maximum numbers of decoded images and of their pixels in memory at once."""
+"""Maximum number of decoded images in memory, and of pixels in all of them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tally:
 
 
 class Sources:
-    """Reads the files to corrupt, and caches the digests and gray levels of the last ones.
+    """Reads the files to corrupt, and caches the digests and pixels of the latest files.
 
     `stimulus`: how images are resized and cropped; None keeps the original size.
     """

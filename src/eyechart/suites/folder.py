@@ -44,8 +44,8 @@ class Settings:
         style_transfer: the digest of the trained network, if one is used.
         stimulus: how images are first resized and cropped; None keeps the original size.
         layout: the published layout of the folder; None keeps the layout of the input images.
-        images: a digest of all images together, if they are in one file.
-        corruption_versions: the version of each corruption whose output has changed, by name.
+        images: a digest of all images, if they are written to one file.
+        corruption_versions: the version, by name, of each corruption that is no longer version 1.
     """
 
     corruption: str
@@ -138,8 +138,8 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
             left_out[folder] = left_out.get(folder, 0) + 1
     if not kept:
         raise UsageError(
-            f"All images in {images[0]} were written by eyechart: give the folder that contains "
-            "them directly to corrupt them again."
+            f"All images in {images[0]} were written by eyechart: to corrupt them again, "
+            "give the folder that directly contains them."
         )
     return kept, left_out
 
@@ -176,8 +176,8 @@ def plan(images: Sequence[ImageFile], out: Path, format: str = "png") -> list[Jo
 def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = False) -> bool:
     """Prepare the folder `out` for images with these settings; raise an error if it cannot be used.
 
-    Returns whether this run, or an interrupted earlier one, replaces images from other settings in
-    the folder; the record says so until `complete` is called.
+    Returns whether images made with other settings are being replaced, by this run or by an
+    interrupted earlier run; the folder's record says so until `complete` is called.
     """
     # an interrupted run with --overwrite is resumed even without the option
     replacing = overwrite or _reject_others(out, settings, jobs)
@@ -196,7 +196,7 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
 
 
 def complete(out: Path, settings: Settings) -> None:
-    """Record that all images in the folder have these settings."""
+    """Record that all images in the folder were made with these settings."""
     try:
         _write_record(out, settings, replacing=False)
     except OSError as error:
@@ -222,7 +222,7 @@ def is_of_other_settings(note: str | None, settings: Settings) -> bool:
 
 
 def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
-    """Raise an error if results from other settings would remain next to the new ones."""
+    """Raise an error if results from other settings would remain next to the new results."""
     targets = {job.target for job in jobs}
     remains = [
         image.path
@@ -277,7 +277,7 @@ def _show(value: object) -> str:
 
 
 def _instead(settings: Settings) -> str:
-    """Return the advice for a folder that has other content."""
+    """Return what the user can do if the folder contains other files, for error messages."""
     if settings.layout is None:
         return "choose another folder or give --overwrite"
     return "choose another folder or delete it"

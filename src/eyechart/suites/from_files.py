@@ -37,7 +37,7 @@ class FileEntry(Entry):
 
     @property
     def corruption(self) -> Corruption:
-        """A function without parameters that rejects every image."""
+        """A corruption without parameters, which raises an error for every image."""
 
         def reject(images: Tensor, random: ImageRandom, **_: Values) -> Tensor:
             raise UsageError(f"{self.name} is read from files and cannot be applied to images.")
@@ -51,7 +51,7 @@ def is_read(suite: str) -> bool:
 
 
 def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
-    """Return entries for corruptions read from files; known ones keep their declaration."""
+    """Return entries for corruptions read from files; known corruptions keep their entry."""
     known = {entry.name: entry for suite_name in WITH_LEVELS for entry in load_suite(suite_name)}
     # an empty table of levels: files are used at severities 1 to 5
     return [

@@ -1,7 +1,7 @@
 """Write whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
 
 This module determines output paths and settings; `file_corruption.py` corrupts and writes images,
-and `array_layout.py` arrays.
+and `array_layout.py` does so for arrays.
 """
 
 import os
@@ -87,7 +87,7 @@ def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Pa
         if before.get(name, 1) != now.get(name, 1):
             raise UsageError(
                 f"{path} has version {before.get(name, 1)} of {name}, not {now.get(name, 1)}: "
-                "choose another folder, or delete it to regenerate it."
+                "choose another folder for --out, or delete this one to regenerate it."
             )
     return replace(
         parts[0],
@@ -158,7 +158,7 @@ def corrupt_folders(
 
 
 def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
-    """Read the images and yield why each cannot be used; "" if it can."""
+    """Read the images and yield, for each, why it cannot be used, or "" if it can be used."""
 
     def read(image: ImageFile) -> str:
         try:

@@ -1,4 +1,7 @@
-"""The names of the packaged suites, each a YAML file in `data`; imports nothing slow."""
+"""The names of the packaged suites, which are YAML files in `data`.
+
+This module imports nothing slow.
+"""
 
 TITLES = {
     "imagenet-c": "ImageNet-C",

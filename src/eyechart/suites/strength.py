@@ -1,7 +1,8 @@
 """Map a severity in [0, 5] to parameter values, for one corruption at one image size.
 
-Severity 0 is the clean image. Published levels are at 1…5. Without published levels, 1…5 covers the
-range from its mild to its strong end, and 0…1 interpolates from the clean image to the mild end.
+Severity 0 is the clean image. Published levels are at 1…5. For corruptions
+without published levels, severities 1…5 cover their range from mild to strong, and 0…1 interpolates
+from the clean image to the mild end of the range.
 """
 
 import math
@@ -28,7 +29,7 @@ class Strengths(NamedTuple):
     """The strength of the corruption for each image of a batch.
 
     Attributes:
-        severity: one per image; NaN if `parameters` determine everything.
+        severity: one per image; NaN if the strength is given by `parameters` alone.
         parameters: given parameter values, one per image; all other parameters follow from the
             severity or are drawn for each image.
     """
@@ -96,7 +97,7 @@ def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
 
 
 def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
-    """Return a severity for each image, one of `DRAWN_LEVELS` evenly spaced in low … high.
+    """Return a severity per image, drawn from `DRAWN_LEVELS` evenly spaced values in low … high.
 
     Many corruptions process all images with the same strength at once; a different strength for
     every image would leave a GPU idle.

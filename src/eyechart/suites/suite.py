@@ -74,7 +74,7 @@ class Entry:
 
     @property
     def at_levels(self) -> bool:
-        """Whether images are shown at each published level, so that no strength is drawn."""
+        """Whether the corruption is applied at each published level, not at random strengths."""
         return bool(self.levels) and self.severity is None
 
     @property
@@ -251,7 +251,7 @@ def _entry(item: object, suite: str, shared: Fields) -> Entry:
 
 
 def _same_as(item: Fields, suite: str) -> Entry:
-    """Return an entry from another suite, in a variant or with a range of severities if given."""
+    """Return an entry from another suite, with the variant and the severity range in `item`."""
     for key in item:
         if key not in BESIDE_SAME_AS:
             raise ValueError(

@@ -37,7 +37,7 @@ def choose_entries(
 
 
 def _find(suites: Sequence[Suite], name: str) -> Entry:
-    """Return the corruption with this name; if two suites share it, it counts once."""
+    """Return the corruption with this name, which several suites may contain."""
     every = [entry for suite in suites for entry in suite]
     matches = [entry for entry in every if entry.name == name]
     if not matches and "/" not in name:
@@ -49,7 +49,7 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
     if other is None:
         return first
     if other.name != first.name:
-        raise UsageError(f"'{name}' can be '{first.name}' or '{other.name}': write it in full.")
+        raise UsageError(f"'{name}' can be '{first.name}' or '{other.name}': write the full name.")
     raise UsageError(
         f"{first.suite} and {other.suite} define different corruptions named {other.name}: omit "
         "one of the suites."
@@ -103,7 +103,7 @@ def suite_text(suite: Suite) -> str:
 
 
 def _item(entry: Entry) -> dict[str, object]:
-    """Return an entry for YAML: a reference to a published one, or all its non-default fields."""
+    """Return an entry for YAML: a reference to a published entry, or all non-default fields."""
     published = _published_as(entry)
     if published is not None:
         item: dict[str, object] = {"same_as": f"{published.suite}:{published.name}"}

@@ -37,9 +37,9 @@ class FrostStatistics:
         gray: percentiles 1, 25, 50, 75 and 99 of the gray levels.
         octaves: strength of the detail between adjacent WIDTHS, from fine to coarse, relative to
             slow changes with strength 1.
-        unevenness: standard deviation of the logarithm of the local contrast. It was fitted
-            together with `octaves`, so that the contrast of every octave, its unevenness and the
-            visual change Δv of frosted images match the original.
+        unevenness: standard deviation of the logarithm of the local contrast. `unevenness` and
+            `octaves` were fitted together, so that the contrast of every octave, its unevenness and
+            the visual change Δv of frosted images match the original.
     """
 
     size: tuple[int, int]
