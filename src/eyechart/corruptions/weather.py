@@ -248,7 +248,7 @@ def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, i
 
 
 def _neighbors(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the two `old` pixels that each `new` pixel interpolates, and the weight of the second."""
+    """Return the two old pixels that surround each new pixel, and the weight of the second."""
     position = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
     position.clamp_(min=0)
     nearer = position.floor().to(torch.int64)

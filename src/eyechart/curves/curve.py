@@ -158,7 +158,7 @@ class Curve:
         )
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval of the area; it ignores what is unknown in unobserved ranges."""
+        """Return the percentile interval of the area, as if all ranges had been observed."""
         return percentile_interval(self.areas, level)
 
     def band(self, delta_v: ArrayLike, level: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:

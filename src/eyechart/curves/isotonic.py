@@ -23,8 +23,8 @@ def isotonic_curves(
 
     The left anchor counts as much as an average bin: a curve starts there unless the first bins
     have higher rates. Curves are straight lines between the centers of bins, and from the last bin
-    in use to the right anchor (to 0 without a right anchor). The area under this last line is midway
-    between the smallest and the largest possible area.
+    in use to the right anchor (to 0 without a right anchor). The area under this last line is
+    midway between the smallest and the largest possible area.
 
     Args:
         bins: The samples, one set of counts per row.
