@@ -48,10 +48,11 @@ def test_an_answer_goes_from_clean_images_to_the_worst_corruption(any_page):
         for model, text in answers_on(report, place):
             home = shelf.space(place, model.name, main_score(part).space)
             expected = shelf.estimate(f"{home}/clean_accuracy")
-            assert text.places[: len(expected)] == expected
-            means = text.places[len(expected) :]
+            places = [own for own in text.places if "break_point" not in own]
+            assert places[: len(expected)] == expected
+            means = places[len(expected) :]
             assert re.fullmatch(rf"{home}/(means|corruption_error)/\w+/value", means[0])
-            worst = [own for own in text.places if re.search(r"/(corruptions|ce)/", own)]
+            worst = [own for own in places if re.search(r"/(corruptions|ce)/", own)]
             named = [own.text for own in text.all("b")]
             assert len(named) == bool(worst) == (len(shelf.get(f"{home}/corruptions")) > 1)
 
@@ -62,7 +63,9 @@ def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
     files = files_of(report)
     for model, text in at_least_one(answers_on(report)):
         (name,) = [own.text for own in text.all("b")]
-        place = next(own for own in text.places if "/corruptions/" in own)
+        place = next(
+            own for own in text.places if "/corruptions/" in own and "break_point" not in own
+        )
         home, _, rest = place.partition("/corruptions/")
         record = rest.split("/", 1)[1].removesuffix("/value")
         assert record in (UNDER["Rₐ"], UNDER["Rₚ"], UNDER["Error"])
@@ -72,6 +75,43 @@ def test_the_worst_corruption_is_that_with_the_worst_score(made, kind):
         }
         worst = (max if record == "error" else min)(values.values())
         assert values[name.lower()] == worst == at(files, place), model.name
+
+
+@pytest.mark.parametrize("kind", ["humans", "two runs", "unlabeled", "own suite"])
+def test_an_answer_begins_with_the_corruption_under_which_the_model_breaks_first(made, kind):
+    report, _ = made(kind)
+    files = files_of(report)
+    for model, text in at_least_one(answers_on(report)):
+        first = text.places[0]
+        home, _, rest = first.partition("/corruptions/")
+        letter, record, end = rest.split("/")[-3:]
+        assert record == "break_point", model.name
+        points = {key: own[letter][record] for key, own in at(files, f"{home}/corruptions").items()}
+        reached = [own["value"] for own in points.values() if own["value"] is not None]
+        shown = at(files, first)
+        if reached:
+            assert end == "value" and shown == min(reached)
+            (named,) = [own.text.lower() for own in text.all("strong")]
+            assert named in [called(key) for key, own in points.items() if own["value"] == shown]
+        else:
+            assert end == "limit" and shown == min(own["limit"] for own in points.values())
+            assert "does not break under any of" in text.text
+        humans = at(files, first.removesuffix(f"/{record}/{end}")).get("humans")
+        assert ("; humans at" in text.text) == bool(reached and humans)
+
+
+def test_a_summary_names_the_corruption_with_the_lowest_hmri(made):
+    report, _ = made("humans")
+    files = files_of(report)
+    for _, text in at_least_one(answers_on(report)):
+        (place,) = [own for own in text.places if own.endswith("humans/hmri/value")]
+        home = place.partition("/corruptions/")[0]
+        values = [
+            own["accuracy"]["humans"]["hmri"]["value"]
+            for own in at(files, f"{home}/corruptions").values()
+            if own["accuracy"]["humans"]
+        ]
+        assert at(files, place) == min(values) and len(values) > 1
 
 
 def test_a_summary_says_who_is_ahead_as_the_verdict_does(made):

@@ -16,6 +16,7 @@ from eyechart.reports.number_text import (
 )
 from eyechart.reports.series.report import ModelEntry, Report, pointer
 from eyechart.results.schema import Results
+from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import Score
 
 SPACE = "\u00a0"
@@ -141,6 +142,17 @@ class Numbers:
         """Return the score at a location with its 95 % interval."""
         ends = [self.cell(style, *path, "interval95", end) for end in (0, 1)]
         return Estimated(self.cell(style, *path, "value"), *ends)
+
+    def break_point(self, style: Style, *path: str | int) -> Estimated | Markup:
+        """Return the break point at a location; "> 0.83" if it was not reached."""
+        point: BreakPoint = self.get(*path)
+        if not point.is_known:
+            return Markup("&gt; {}").format(self.cell(style, *path, "limit"))
+        if point.has_interval:
+            return self.estimate(style, *path)
+        # The upper limit is beyond the observed range.
+        value, low = self.cell(style, *path, "value"), self.cell(style, *path, "interval95", 0)
+        return Markup('{} <span class="interval">{}–</span>').format(value, low)
 
     def span(self, style: Style, *path: str | int) -> Span:
         """Return the two numbers at a location as a range."""

@@ -16,11 +16,12 @@ from eyechart.reports.html.verdict import (
     basis_of,
     too_few,
 )
+from eyechart.reports.series.break_points import break_points, first_break
 from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_words, plural, short_names
-from eyechart.scores.registry import BASELINE, RANKED_ELSEWHERE, SCORES, Score, find
+from eyechart.scores.registry import BASELINE, PROPERTIES, RANKED_ELSEWHERE, SCORES, Score, find
 
 CLAIMS = {
     "ahead": "At some visual changes, it is ahead of humans under {model} of {all}; it is behind"
@@ -50,7 +51,36 @@ def summarize(report: Report, part: Part, model: ModelEntry) -> ModelSummary:
     basis = basis_of(report, part, model)
     tone, badge = NO_HUMANS if basis is None else basis.tone
     text = _accuracy(report, main, model, numbers) + _worst(main, model, numbers)
+    breaks = _breaks(main, model, numbers)
+    if breaks:
+        text = breaks + " It " + text
     return ModelSummary(model, tone, badge, text + ". " + _humans(main, model, numbers, basis))
+
+
+def _breaks(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
+    """Return under which corruption the model breaks first, and where humans do; "" without Δv."""
+    space = model.space(main.space)
+    points = {} if space is None else break_points(space)
+    if space is None or not points:
+        return Markup("")
+    n_tested = Markup("{} {}").format(counted(len(points)), plural(len(points), "corruption"))
+    name = first_break(points)
+    letter = "a" if space.corruptions[name].accuracy is not None else "p"
+    path = model.path(main.space, "corruptions", name, PROPERTIES[letter])
+    style = style_of(SCORES[f"dv50_{letter}"], is_short=True)
+    point = numbers.break_point(style, *path, "break_point")
+    if not points[name].is_known:
+        return Markup("does not break under any of {} (Δv₅₀ {}).").format(n_tested, point)
+    text = Markup("breaks at a visual change (Δv) of {} under <strong>{}</strong>").format(
+        point, corruption_words(name)
+    )
+    if len(points) > 1:
+        text += Markup(", first of {}").format(n_tested)
+    humans = numbers.get(*path, "humans")
+    if humans is not None and humans.human_break_point is not None:
+        human = numbers.break_point(style, *path, "humans", "human_break_point")
+        text += Markup("; humans at {}").format(human)
+    return text + "."
 
 
 def _accuracy(report: Report, main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
@@ -143,4 +173,14 @@ def _humans(main: MainScore, model: ModelEntry, numbers: Numbers, basis: Basis |
         model=counted(basis.n_ahead("model")),
         all=Markup("{} {}").format(counted(n_compared), plural(n_compared, "corruption")),
     )
-    return claim + Markup(" (HMRI {}).").format(hmri)
+    return claim + Markup(" (HMRI {}{}).").format(hmri, _lowest(basis))
+
+
+def _lowest(basis: Basis) -> Markup:
+    """Return the corruption with the lowest HMRI; "" if there is only one."""
+    known = [scores for scores in basis.compared if scores.humans.hmri.is_known]
+    if len(known) < 2:
+        return Markup("")
+    lowest = min(known, key=lambda scores: scores.humans.hmri.value)
+    value = lowest.cell(style_of(SCORES[f"hmri_{basis.letter}"], is_short=True), "hmri", "value")
+    return Markup("; lowest under {}, {}").format(corruption_words(lowest.corruption), value)

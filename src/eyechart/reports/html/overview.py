@@ -1,6 +1,6 @@
 """Tables of each score by corruption and model, shaded by distance from the best value."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from markupsafe import Markup
 
@@ -9,8 +9,6 @@ from eyechart.reports.html.cells import (
     CellContent,
     Estimated,
     NumberCell,
-    Numbers,
-    Style,
     marked,
     numbers_of,
     style_of,
@@ -27,7 +25,6 @@ from eyechart.reports.html.html_table import (
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, space_title
-from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import BY_RELEVANCE, HUMANS, Score, find
 
 
@@ -100,22 +97,10 @@ def _cell(
         return None
     numbers, at = numbers_of(report, model), model.path(space, *path)
     if score.group == "break":
-        return _break_cell(numbers, style_of(score), estimate, at)
+        return numbers.break_point(style_of(score), *at)
     if len(part.models) > MANY:
         return numbers.cell(style_of(score), *at, "value")
     return numbers.estimate(style_of(score), *at)
-
-
-def _break_cell(
-    numbers: Numbers, style: Style, point: BreakPoint, at: Sequence[str | int]
-) -> Estimated | Markup:
-    """Return a break point; it, or its upper limit, may be beyond the observed range."""
-    if not point.is_known:
-        return Markup("&gt; {}").format(numbers.cell(style, *at, "limit"))
-    if point.has_interval:
-        return numbers.estimate(style, *at)
-    value, low = numbers.cell(style, *at, "value"), numbers.cell(style, *at, "interval95", 0)
-    return Markup('{} <span class="interval">{}–</span>').format(value, low)
 
 
 def _shaded(

@@ -29,18 +29,29 @@ def break_points(space: SpaceResults) -> dict[str, BreakPoint]:
     return points
 
 
+def first_break(points: dict[str, BreakPoint]) -> str:
+    """Return the corruption with the lowest break point; if none is reached, the lowest limit."""
+    reached = {name: point.value for name, point in points.items() if point.is_known}
+    limits = reached or {name: point.limit for name, point in points.items()}
+    return min(limits, key=lambda name: limits[name])
+
+
 def _first_break(model: ModelResults, points: dict[str, BreakPoint]) -> str:
-    reached = {name: point for name, point in points.items() if point.is_known}
-    if not reached:
-        least = min(point.limit for point in points.values())
+    worst = first_break(points)
+    point = points[worst]
+    if not point.is_known:
         return (
-            f"{model.name} does not break under any of {_count(len(points))} up to Δv {least:.2f}."
+            f"{model.name} does not break under any of {_count(len(points))} up to Δv"
+            f" {point.limit:.2f}."
         )
-    worst = min(reached, key=lambda name: reached[name].value)
-    others = f", the earliest among {_count(len(points))}" if len(points) > 1 else ""
+    others = f", first of {_count(len(points))}" if len(points) > 1 else ""
+    scores = model.primary.corruptions[worst]
+    results = scores.accuracy or scores.consistency
+    humans = results.humans if results is not None else None
+    human = humans.human_break_point if humans is not None else None
     return (
-        f"{model.name} breaks at Δv {reached[worst].text} under {corruption_title(worst).lower()}"
-        f"{others}."
+        f"{model.name} breaks at Δv {point.text} under {corruption_title(worst).lower()}{others}"
+        f"{f'; humans at {human.short_text}' if human is not None else ''}."
     )
 
 
