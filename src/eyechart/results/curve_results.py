@@ -111,7 +111,7 @@ class HumanComparison(Record):
     """A model's curve compared with the human curve of the same corruption."""
 
     about: str
-    """Description of the human reference: who responded, how many, direct or transferred."""
+    """Human reference in words: who responded, how many, and whether it is direct or transferred."""
     kind: str
     """Whether humans saw this corruption ("direct") or a similar one ("transferred")."""
     hmri: Estimate
@@ -125,7 +125,7 @@ class HumanComparison(Record):
     needed: str = ""
     """What would decide an inconclusive comparison, such as a number of images; "" if decided."""
     lead_limits: Ends
-    """Upper 95 % limits of two areas: where humans are ahead, and where the model is ahead."""
+    """Upper 95 % limits of the areas by which humans are ahead and by which the model is ahead."""
     corrected_for_chance: bool
     """Whether both curves are corrected for chance."""
     areas: Areas
@@ -164,7 +164,7 @@ class HumanPoint(Record):
     """Human responses in one condition or bin."""
 
     delta_v: tuple[float, float, float]
-    """The 5th, 50th and 95th percentile of visual change."""
+    """The 5th, 50th and 95th percentiles of visual change."""
     n_responses: int
     """Number of responses."""
     rate: float

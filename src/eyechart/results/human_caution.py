@@ -44,7 +44,7 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
 
 @cache
 def packaged_areas() -> dict[str, float]:
-    """Return the packaged reference's areas under the paper's corruptions, by its estimator."""
+    """Return the area under each packaged human curve, fitted with the VCR paper's estimator."""
     reference = find_reference(PACKAGED[0])
     # Only the areas are needed, no intervals.
     curves = {
@@ -58,7 +58,7 @@ def packaged_caution(areas: Mapping[str, float]) -> str:
     """Return a sentence that compares the packaged reference's areas with the paper's.
 
     `areas` has the human accuracy areas of a run by corruption. If none of these corruptions is in
-    the paper, areas with default settings are used.
+    the paper, `packaged_areas` is used instead.
     """
     implied, text = implied_areas(), SCORES["r_a"].text
     measured = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}

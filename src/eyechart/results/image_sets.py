@@ -18,10 +18,10 @@ IMAGE_SETS = {
     IMAGENET_100: "ImageNet-100: the validation images of every tenth ImageNet class",
     "vcr-sample": "ImageNet images sampled by the authors of VCR, in 16 categories",
 }
-"""Title of each image set. Only the first two are recognized in runs."""
+"""Title of each image set. Only the first two sets are recognized in runs."""
 
 N_IMAGES, N_CLASSES = 50_000, 1_000
-"""Size and number of classes of ImageNet's validation set."""
+"""Number of images and number of classes in ImageNet's validation set."""
 
 SIDE, QUALITY = 224, 85
 """Side in pixels and JPEG quality of ImageNet-C's files."""
@@ -65,7 +65,7 @@ def image_set_of(names: Sequence[str]) -> str:
 
 
 def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> str:
-    """Return "" if these are the images and labels of a set, else how they differ."""
+    """Return "" if these are the images and labels of a set, else a clause on how they differ."""
     if image_set == ROBUSTBENCH:
         return _why_not_robustbench(names, labels_per_class)
     condition = f"for the {N_IMAGES:,} images of ImageNet's validation set"

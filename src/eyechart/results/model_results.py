@@ -119,24 +119,24 @@ class CorruptionResults(Scored):
 
 
 class NormalizedErrors(Record):
-    """A model's errors divided by a baseline's: CE and relative CE, as ratios."""
+    """A model's errors divided by a baseline's errors: CE and relative CE, as ratios."""
 
     baseline: str
     """Name of the baseline."""
     ce: Mapping[str, Estimate]
     """Corruption error of each corruption for which the baseline has an error rate."""
     mce: Estimate | None
-    """Mean CE over all corruptions of the suite; null where one is missing."""
+    """Mean CE over all corruptions of the suite; null if the CE of any corruption is missing."""
     relative_ce: Mapping[str, Estimate]
     """Relative CE of each corruption, computed from the increase over the clean error."""
     relative_mce: Estimate | None
-    """Mean relative CE over all corruptions of the suite; null where one is missing."""
+    """Mean relative CE over all corruptions of the suite; null if any relative CE is missing."""
     note: str = ""
     """Why a mean is missing; "" if none is missing."""
 
     @property
     def tables(self) -> dict[str, Mapping[str, Estimate]]:
-        """Both scores for all corruptions, by name of the score."""
+        """CE and relative CE of all corruptions, by the name of the score."""
         return {"ce": self.ce, "relative_ce": self.relative_ce}
 
     @property
@@ -180,7 +180,7 @@ class ClassResults(Record):
     instead: str
     """The most frequent incorrect prediction; "" if there is none."""
     instead_share: float | None
-    """Fraction of incorrect predictions that equal `instead`; null if there are none."""
+    """Fraction of incorrect predictions that equal `instead`; null if all are correct."""
 
 
 class SpaceResults(Scored):
@@ -193,9 +193,9 @@ class SpaceResults(Scored):
     n_images: int
     """Number of images."""
     classes: int
-    """Number of classes of these images."""
+    """Number of classes to which the images belong."""
     left_out: int
-    """Number of images without a label in this space."""
+    """Number of images without a label in this label space."""
     verdict: str
     """A note on insufficient data; "" if the data suffice."""
     clean_accuracy: Estimate | None

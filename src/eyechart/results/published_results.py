@@ -1,6 +1,6 @@
 """Published results as data: numbers from papers and leaderboards, with source and image set.
 
-They are shown next to runs, and ranked together with runs only if the images are the same.
+Published results are shown next to runs, and ranked with them only if the images are the same.
 """
 
 from collections.abc import Iterator, Mapping

@@ -80,7 +80,7 @@ def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
 
 
 def is_comparable(board: Board, table: PublishedTable) -> bool:
-    """Whether runs and published results share suite, images and baseline.
+    """Whether runs and published results have the same suite, images and baseline.
 
     A built-in table counts as the run's baseline only if it is valid for the run's images, sizes
     and files. A model in the run with the same name as a table does not count as that table.
@@ -95,7 +95,7 @@ def is_comparable(board: Board, table: PublishedTable) -> bool:
 
 
 def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> RankedBoard | None:
-    """Return a ranking of runs and published results; None if none are comparable."""
+    """Return a ranking of runs and comparable published results; None if no results are comparable."""
     board, by = standings.board, standings.by
     chosen = [
         table

@@ -21,7 +21,7 @@ TWO_BENCHMARKS = ("imagenet-c", "imagenet-noc")
 
 @cache
 def shared_corruptions() -> tuple[str, ...]:
-    """Return the corruptions that are in both VCR and ImageNet-C, including its extras."""
+    """Return the corruptions that VCR shares with ImageNet-C or ImageNet-C's extra corruptions."""
     levelled = {name for suite in WITH_LEVELS for name in list_corruptions(suite)}
     names = (name.removeprefix("vcr/") for name in list_corruptions("vcr"))
     return tuple(name for name in names if name in levelled)
@@ -74,7 +74,7 @@ class Discrete:
         missing: Corruptions that the runs lack.
         coverage: Coverage of Δv by corruption in the fixed and the continuous test set: the
             fraction of 39 bins with at least `min_per_bin` images.
-        min_per_bin: Minimum count per bin, as text.
+        min_per_bin: Minimum number of samples per bin, as text.
         note: A note if the images differ; "" if they are the same.
     """
 
@@ -195,7 +195,7 @@ def _common_space(boards: Sequence[Board], space: str | None) -> str:
 def _of(
     board: Board, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
-    """Return a score of these models, errors as accuracies; empty if any model lacks it."""
+    """Return a score of these models (errors as accuracies); {} if any model lacks the score."""
     keys = {name: (name, space, corruption, score) for name in models}
     if not all(key in board.scores for key in keys.values()):
         return {}

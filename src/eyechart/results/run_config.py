@@ -1,7 +1,7 @@
-"""Settings of a run in results.json: the option records with the values used.
+"""Settings of a run as stored in results.json.
 
-Options for sampling, curves and humans are declared in their settings records, not repeated here;
-everything else that determines the predictions (images, models, versions) is added.
+Options for sampling, curves and humans are inherited from their settings records; this module adds
+everything else that determines the predictions (images, models, versions).
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 
 AUTO = "auto"
-"""Stored instead of the number of human bins if it was derived from the number of responses."""
+"""Stored as the number of human bins if that number was derived from the number of responses."""
 
 OMITTED = ("clean", "clean_responses", "similar", "human_bins")
 """Settings that are stored only if they differ from the default."""
@@ -49,7 +49,7 @@ class FitConfig(CurveSettings):
     bins: int = field()
     """Number of bins of visual change."""
     min_per_bin: int | float = field()
-    """Minimum count per bin."""
+    """Minimum number of samples per bin."""
     density: str = "uniform"
     """How visual changes are weighted in the area under a curve."""
     seed: int = 0
@@ -92,7 +92,7 @@ class RunConfig(Plan, ComparisonSettings):
     stimulus: str
     """How images were resized and cropped."""
     clean: int | str | None = ""
-    """How clean images were resized to match the corrupted files; null if there were none."""
+    """How clean images were resized to match corrupted files; null without clean images."""
     suite: str = field()
     """Name or YAML file of the suite."""
     n: int = field()
@@ -137,6 +137,6 @@ class RunConfig(Plan, ComparisonSettings):
 
 
 WrittenConfig = Annotated[RunConfig, _WRITER]
-"""Type of a field with the settings of a run in a file."""
+"""Type of the settings of a run as a field of a stored record."""
 
 _ADAPTER: TypeAdapter[RunConfig] = TypeAdapter(WrittenConfig)

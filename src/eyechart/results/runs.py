@@ -65,7 +65,7 @@ class Run:
     def shown(self) -> int:
         """Maximum number of samples per corruption.
 
-        All published severities are used, regardless of the requested number.
+        All published severities are used, regardless of the requested number of samples.
         """
         predictions = (
             record.n_samples
@@ -206,8 +206,8 @@ class Board:
     def overall(self, space: str, score: str) -> dict[str, Estimate]:
         """Return a score of every model over the whole test: clean accuracy, mCE, or a mean.
 
-        Empty if the score is missing for a corruption, unless the score is human-relative: not all
-        corruptions have human data.
+        The mapping is empty if the score is missing for a corruption, unless it is human-relative:
+        not all corruptions have human data.
         """
         # Only corruptions for which every model has the score, so that all means cover the same
         # ones.
@@ -281,13 +281,13 @@ def _check_same_definition(runs: Sequence[Run]) -> None:
         versions = [compared.config.ruler_version for compared in (first, run)]
         if one == two and versions[0] != versions[1]:
             raise UsageError(
-                f"Scores by different versions of {one} cannot be compared: {first.folder} has"
+                f"Scores from different versions of {one} cannot be compared: {first.folder} has"
                 f" version {versions[0]}, {run.folder} has {versions[1]}; evaluate both with the"
                 " same version of eyechart."
             )
         if one != two:
             raise UsageError(
-                "Scores by different definitions of visual change cannot be compared:"
+                "Scores with different definitions of visual change cannot be compared:"
                 f" {first.folder} has {one}, {run.folder} has {two}; evaluate both with the same"
                 " --ruler."
             )

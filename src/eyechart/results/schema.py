@@ -1,7 +1,7 @@
 """Records of results.json: Python objects, JSON, JSON Schema and field documentation.
 
-Records of one model are in `model_results`, records of curves in `curve_results`. Computing,
-drawing and comparing runs do not belong here.
+Records of one model are in `model_results`, records of curves in `curve_results`. Other modules
+compute, draw and compare results.
 """
 
 import os
@@ -119,7 +119,7 @@ class HumanExperiment(Record):
     title: str
     """Title of the experiment."""
     kind: str
-    """The class of visually similar corruptions; "" for none."""
+    """The class of visually similar corruptions to which the experiment belongs; "" for none."""
     members: tuple[str, ...]
     """Names, without suite, of the corruptions that the responses are used for."""
     size: str
@@ -146,7 +146,7 @@ class ExamplePrediction(Record):
     correct: bool | None
     """Whether the prediction is correct; null without a label."""
     consistent: bool | None
-    """Whether it equals the prediction for the clean image; null without a clean image."""
+    """Whether this is also the prediction for the clean image; null without a clean image."""
 
 
 class ExampleImage(Record):

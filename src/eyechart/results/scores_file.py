@@ -20,7 +20,7 @@ from eyechart.stats.estimate import Estimate
 SCORES_FILE = "scores.parquet"
 CLEAN_ACCURACY, CLEAN_ERROR = "clean_accuracy", "clean_error"
 WHOLE = ""
-"""Corruption name for scores of the whole test."""
+"""Corruption name under which scores of the whole test are stored."""
 
 SCHEMA = pa.schema(
     [

@@ -19,7 +19,7 @@ CLEAN = "clean"
 class SeverityErrors:
     """Error rates of one model in [0, 1]: by corruption and severity 1…5, and on clean images.
 
-    `clean` is None if the table does not contain it.
+    `clean` is None if the table has no accuracy on clean images.
     """
 
     errors: Mapping[str, Mapping[int, float]]
@@ -61,7 +61,7 @@ def read_severity_errors(path: str | PathLike[str]) -> dict[str, SeverityErrors]
     try:
         return _read(file)
     except csv.Error as error:
-        raise UsageError(f"{file} must be a CSV file, got one with an error: {error}.") from None
+        raise UsageError(f"{file} must be a valid CSV file, got an error: {error}.") from None
 
 
 def _read(path: Path) -> dict[str, SeverityErrors]:

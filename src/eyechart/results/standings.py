@@ -22,7 +22,8 @@ NOTHING = "The models of {} cannot be ranked: no score is available for every co
 class Pair:
     """Two models of a leaderboard: score of the first minus score of the second.
 
-    `p_value` is from a paired bootstrap test; `corrected` is corrected for all pairs (Holm).
+    `p_value` is from a paired bootstrap test; `corrected` is that p-value corrected for all pairs
+    (Holm).
     """
 
     first: str
@@ -65,7 +66,7 @@ class Standings:
     def worse_than(self, model: str, level: float = SIGNIFICANT) -> list[str]:
         """Return the models that are significantly worse than this one, after correction.
 
-        Empty if there is insufficient data.
+        The result is empty if there is insufficient data.
         """
         if self.verdict:
             return []
@@ -95,7 +96,8 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
     Args:
         board: The models to rank, evaluated on the same test.
         space: Label space; the first common one by default.
-        by: Score to rank by. By default, or if the models lack it, the usual score of the suite.
+        by: Score to rank by. By default, or if a model lacks this score, the suite's usual score is
+            used.
     """
     if by is not None:
         check_rankable(by)

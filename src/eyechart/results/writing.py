@@ -1,6 +1,6 @@
 """Write results as results.json, results.csv and scores.parquet, and the JSON Schema.
 
-Reading is in `schema` and `scores_file`; the content is declared in `schema`.
+`schema` and `scores_file` read these files; `schema` declares their content.
 """
 
 import csv
