@@ -23,7 +23,7 @@ class CorruptionCoverage(Record):
     equal: float
     """Fraction of 40 bins with enough samples, as in the published text."""
     reached: float
-    """Fraction of bins with enough samples, among those of the 39 bins that are not empty."""
+    """Fraction of the non-empty bins (out of all 39 bins) that have enough samples."""
     largest: float
     """The largest visual change of any sample."""
     histogram: tuple[int, ...]

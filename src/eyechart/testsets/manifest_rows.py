@@ -89,7 +89,7 @@ def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Meas
 # Called for every batch of a run, always with the same image set.
 @lru_cache(maxsize=4)
 def _of_images(images: ImageSet) -> dict[str, pa.Array]:
-    """Return the columns that identify the image of a row, for every image of a set."""
+    """Return the table columns that identify an image, with a value for every image of the set."""
     categories = category_labels(images.labels, images.categories)
     names = [None if category == NONE else CATEGORIES[category] for category in categories]
     columns = {
@@ -133,10 +133,12 @@ def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) ->
         rows = table.filter(pc.equal(table["corruption"], name))
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
-            raise UsageError(f"The test set has {name}, which is not in its suite: draw a new one.")
+            raise UsageError(
+                f"The test set has {name}, which is not in its suite: draw a new test set."
+            )
         # A different version of a corruption gives pixels that differ from the measured ones.
         if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
-            raise UsageError(f"The test set has an older version of {name}: draw a new one.")
+            raise UsageError(f"The test set has an older version of {name}: draw a new test set.")
         groups.append(_to_samples(rows, entry, places))
     return groups
 

@@ -1,6 +1,8 @@
-"""Pilot sampling: a few samples map strength to expected Δv, over which the others are spread.
+"""Pilot sampling: measure Δv of a few samples, and choose strengths that make Δv about uniform.
 
-There is no search per image, so pilot sampling costs little more than uniform strengths.
+The pilot samples give a map from strength to expected Δv, and the other samples are spread evenly
+over expected Δv. There is no search per image, so pilot sampling costs little more than uniform
+strengths.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +38,7 @@ class PilotMap(Record):
     severity: tuple[float, ...]
     """Severities of the pilot samples, in ascending order."""
     delta_v: tuple[float, ...]
-    """Expected visual change at each of them, non-decreasing."""
+    """Expected visual change at each of these severities, non-decreasing."""
 
     def severities(self, share: FloatArray) -> FloatArray:
         """Return the severities at which expected Δv has covered these fractions of its range."""
@@ -55,7 +57,7 @@ PilotMaps = Mapping[str, PilotMap]
 
 @dataclass(frozen=True, eq=False)
 class _Spread:
-    """Which samples of a corruption are pilot samples, and each sample's position in the range."""
+    """Which samples of a corruption are pilot samples, and the position of each sample in 0…1."""
 
     is_pilot: NDArray[np.bool_]
     share: FloatArray
@@ -83,7 +85,7 @@ def _spread(entry: Entry, n: int, seed: int) -> _Spread:
 def measure_maps(
     images: ImageSet, plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, PilotMap]:
-    """Return the map of each corruption with a pilot; `step` is called for each pilot sample."""
+    """Return the map of each corruption with pilot samples; `step` is called for each of them."""
     pools = [_pilot_samples(images, samples, plan) for samples in _piloted(images, plan)]
     if not pools:
         return {}

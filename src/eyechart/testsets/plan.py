@@ -1,6 +1,6 @@
-"""What a test set samples: suite, number of samples, seed, sampling, label space.
+"""The plan of a test set: suite, number of samples, seed, sampling, label space.
 
-`samples` turns a plan into images and strengths.
+The module `samples` chooses the images and strengths of a plan.
 """
 
 import re
@@ -98,7 +98,7 @@ class Plan(TestsetSettings):
         return self.sampling != UNIFORM and all(entry.at_levels for entry in self.entries())
 
     def entries(self) -> list[Entry]:
-        """Return the corruptions of the suite, or the selected ones."""
+        """Return the selected corruptions, or all corruptions of the suite if none are selected."""
         if is_read(self.suite):
             return entries_of(self.suite, self.corruptions)
         entries = {entry.name: entry for entry in load_suite(self.suite)}

@@ -70,7 +70,7 @@ class Published:
             if name not in self.corruptions:
                 raise unknown_name(f"corruption in {self.root}", str(name), self.corruptions)
         if not chosen:
-            raise UsageError(f"{self.root} has no corruption of {plan.suite}.")
+            raise UsageError(f"{self.root} has no corruptions of the suite {plan.suite}.")
         return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen))
 
     def _of_suite(self, suite: str) -> Sequence[str]:
@@ -92,7 +92,7 @@ class Published:
         return "other corruptions" if suite == OTHERS else f"corruptions of {suite}"
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
-        """Return a sentence about ignored corruptions and files, if there are any."""
+        """Return a sentence about ignored corruptions and files; () if nothing is ignored."""
         foreign = set(self.corruptions) - together_with(plan.suite)
         aside = [*sorted(foreign - set(plan.corruptions)), *self.other_names]
         if not aside:
@@ -104,7 +104,7 @@ class Published:
 def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
     """Return what a folder of published corrupted images contains; None for any other folder.
 
-    Images are neither listed nor read yet. `leave_out` is the output folder.
+    Images are neither listed nor read yet. `leave_out` is the output folder, which is skipped.
     """
     if not root.is_dir():
         return None
@@ -168,7 +168,7 @@ def _without_clean(source: str, files: Corrupted) -> ImageSet:
 
 
 def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
-    """Return the images with their clean versions from an array, which has the same order."""
+    """Return the images with their clean versions from an array that has the same order."""
     if clean.suffix != ".npy":
         raise UsageError(f"--clean must be a .npy file for arrays of images, got {clean}.")
     array, count = open_images(clean), len(files.listed)
@@ -192,7 +192,7 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
 def _beside_clean(
     root: Path, files: Corrupted, clean: Path, how: Stimulus, advance: Advance
 ) -> ImageSet:
-    """Return the images with their clean versions from a folder or list, as stimuli."""
+    """Return the images with their clean versions from a folder or list, resized if necessary."""
     listed = _match(files.listed, clean)
     if all(image_size(image.path) == files.size for image in listed[:FEW]):
         # Already at the final size: resizing again would misalign them with the corrupted files.
@@ -201,10 +201,10 @@ def _beside_clean(
     for image, size in zip(loaded.listed, loaded.sizes, strict=True):
         if size != files.size:
             raise UsageError(
-                f"Clean images must have the size of the corrupted ones, {files.size[1]} ×"
-                f" {files.size[0]} px (width × height), but {image.path} as stimulus {how.name}"
-                f" has {size[1]} × {size[0]}: give --stimulus 224 for original images, native for"
-                " images that are already resized."
+                f"Clean images must have the same size as corrupted images, {files.size[1]} ×"
+                f" {files.size[0]} px (width × height), but {image.path} with stimulus {how.name}"
+                f" has {size[1]} × {size[0]}: give --stimulus 224 for original images, or native"
+                " for images that are already resized."
             )
     places = {image.name: position for position, image in enumerate(files.listed)}
     # Clean images that could not be decoded are left out, and so are their corrupted files.

@@ -49,7 +49,7 @@ def render_testset(
 def render_each(
     testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Samples]
 ) -> Iterator[tuple[Samples, int, NDArray[np.uint8]]]:
-    """Yield each image of `groups` with its samples and its position in them.
+    """Yield each image with the samples it belongs to and its position among them.
 
     Images are uint8 (H, W, 3). `groups` must be samples of the test set.
 

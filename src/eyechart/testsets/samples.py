@@ -27,7 +27,7 @@ from eyechart.testsets.testset_settings import PILOT, UNIFORM
 LEVELS = np.arange(1.0, 6.0)
 
 FEW_LEVELS = 12
-"""Up to this number of strength levels, all of them are measured."""
+"""Maximum number of strength levels for which every level is measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +67,14 @@ class Samples:
 
 
 def clean_samples(images: IntArray, first: int) -> Samples:
-    """Return one sample for each of these images without corruption."""
+    """Return one clean sample for each of these images."""
     count = len(images)
     nothing = np.full(count, np.nan)
     return Samples(None, first + np.arange(count), images, np.zeros_like(images), nothing, {})
 
 
 def expand(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the image and the draw number of each sample, for a number of draws per image.
+    """Return the image and the draw number of each sample, given the number of draws per image.
 
     Example:
         >>> expand(np.array([2, 0, 1]))
@@ -88,8 +88,8 @@ def expand(counts: IntArray) -> tuple[IntArray, IntArray]:
 def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed: int) -> IntArray:
     """Return how many of n samples each image gets.
 
-    Classes differ by at most one sample, and so do the images of a class. Which image gets the
-    extra one depends on the seed and the image's digest, not on the order of the images.
+    Classes differ by at most one sample, and so do the images of a class. Which images get one
+    sample more depends on the seed and their digests, not on the order of the images.
     """
     # A hash instead of a random generator, so that the order of the images has no influence.
     order = [hash64(seed, "share", digest) for digest in digests]
@@ -154,7 +154,7 @@ def _stem(name: str) -> str:
 
 
 def usable_images(images: ImageSet, plan: Plan) -> IntArray:
-    """Return the positions of the images to sample; with "entry16", only of the 16 categories."""
+    """Return the positions of images to sample; "entry16" uses only images of the 16 categories."""
     if plan.labels != "entry16":
         return np.arange(len(images))
     positions = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
@@ -188,7 +188,7 @@ def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
     """Return the samples of every corruption, and one for each clean image that is used.
 
     With sampling "uniform" or "pilot", strengths are not known yet and severities are NaN. With
-    "uniform" there are more samples than will be used, so that some of this pool reach a large Δv.
+    "uniform", this pool has more samples than will be used, so that some of them reach a large Δv.
     """
     plan.check()
     if images.files is None:
@@ -242,7 +242,7 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
 
 
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
-    """Return whether an entry's strengths are searched for to make visual change uniform.
+    """Return whether an entry's strengths are found by a search that makes visual change uniform.
 
     Geometric corruptions are excluded, because visual change is undefined for them.
     """
@@ -250,7 +250,7 @@ def is_uniform(entry: Entry | None, plan: Plan) -> bool:
 
 
 def is_piloted(entry: Entry | None, plan: Plan) -> bool:
-    """Return whether an entry's strengths come from a pilot.
+    """Return whether an entry's strengths are chosen by means of pilot samples.
 
     Corruptions with published levels keep them, and visual change is undefined for geometric ones.
     """
@@ -262,7 +262,7 @@ def is_piloted(entry: Entry | None, plan: Plan) -> bool:
 def with_values(images: ImageSet, samples: Samples, seed: int) -> Samples:
     """Return the samples with parameter values, from their severities or the published domain.
 
-    Unknown severities are drawn if the entry has a range of them.
+    Unknown severities are drawn if the entry has a severity range.
     """
     entry = samples.entry
     assert entry is not None
@@ -306,7 +306,7 @@ def mildest(entry: Entry) -> float:
     """Return the severity at which a strength path begins.
 
     If all parameters are integers (such as kernel sizes), the path begins at severity 1, because
-    there is no strength between none and the mildest.
+    there is no strength between the clean image and the mildest corruption.
     """
     moved = [entry.corruption.parameter(name) for name in entry.path]
     return 1.0 if moved and all(parameter.integer for parameter in moved) else 0.0

@@ -1,7 +1,7 @@
 """From samples to corrupted images and their visual change, one block of images at a time.
 
-Clean images and their part of the computation of visual change stay on the device, so that both are
-computed once for all corruptions and draws. Memory use does not grow with the test set.
+Clean images, and what is computed from them to measure visual change, stay on the device, so that
+they are prepared once for all corruptions and draws. Memory use does not grow with the test set.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ class CleanImages:
     jpeg: int | None = None
 
     def make(self, samples: Samples, read: Tensor | None = None) -> CorruptedImages:
-        """Return the corrupted images of these samples of one corruption and this block.
+        """Return the corrupted images of samples that share a corruption and are in this block.
 
         `read`: the corrupted images, uint8 (B, 3, H, W), if they come from files.
         """
@@ -170,7 +170,7 @@ def describe_clean_images(
 
 
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
-    """Yield, for each corruption, the samples of images in `places`, and their positions."""
+    """Yield, per corruption, the samples whose image is in `places`, and the samples' positions."""
     for samples in groups:
         # Samples are not sorted by image, so the positions are found by membership.
         positions = np.flatnonzero(np.isin(samples.image, places))
@@ -180,7 +180,7 @@ def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Sa
 
 @dataclass(frozen=True, eq=False)
 class LoadedSamples:
-    """Samples of one corruption with their clean images and, if read from files, corrupted ones.
+    """Samples of one corruption with their clean images and, if read from files, corrupted images.
 
     `from_files`: the corrupted images, uint8 (B, 3, H, W), None if they are computed here.
 

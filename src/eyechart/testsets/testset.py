@@ -130,7 +130,7 @@ class TestSet:
         return ", ".join(parts)
 
     def only(self, corruptions: Sequence[str]) -> "TestSet":
-        """Return the samples of some corruptions; of all if none are given."""
+        """Return the samples of these corruptions, or the whole test set if none are given."""
         corruptions = as_texts(corruptions, "corruptions")
         if not corruptions:
             return self
@@ -158,7 +158,7 @@ class TestSet:
         write_parquet(self.table.replace_schema_metadata(stored), Path(path))
 
     def samples(self, images: ImageSet) -> list[Samples]:
-        """Return the samples for the images they were drawn from.
+        """Return the samples; `images` must be the images they were drawn from.
 
         Raises:
             UsageError: If these are different images, or were loaded with a different stimulus.
@@ -212,7 +212,8 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
         schema, settings = values.pop("schema"), values.pop("plan")
         if schema != VERSION:
             raise UsageError(
-                f"{where} has schema {schema}, this version reads {VERSION}: draw it again."
+                f"{where} has schema {schema}, but this version of eyechart reads {VERSION}:"
+                " draw it again."
             )
         fingerprint = settings.pop(FINGERPRINT)
         for name in ("corruptions", "delta_v"):
@@ -271,8 +272,8 @@ def make_testset(
 ) -> TestSet:
     """Sample and measure all rows; rows in `folder` from an interrupted run are kept.
 
-    `step` is called for every sample that is measured. With sampling "uniform" it is called for
-    every candidate and for every strength that is found as well.
+    `step` is called for every sample that is measured. With sampling "uniform" it is also
+    called for every candidate and for every strength that is found.
     """
     with lock_folder(folder):
         return _make(images, plan, device, folder, step)

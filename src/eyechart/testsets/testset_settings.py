@@ -24,8 +24,8 @@ N_DRAWN = 2_000
 """Default number of samples per corruption of `eyechart testset make`; a run takes a minute."""
 
 SAMPLINGS = PAPER, UNIFORM, PILOT = "paper", "uniform", "pilot"
-"""How strengths are sampled: from the published domains, or such that Δv is uniform, found by a
-search per image or, approximately, by a pilot.
+"""How strengths are sampled: from the published domains, or such that Δv is uniform. Uniform Δv is
+achieved by a search per image or, approximately, by pilot samples.
 """
 
 MIN_PER_BIN = 20
@@ -58,8 +58,8 @@ class TestsetSettings:
     sampling: Annotated[
         str,
         Option(
-            help=f"{PAPER} (published domains), {UNIFORM} in visual change (search per image) or"
-            f" {PILOT} (uniform in expected visual change).",
+            help=f"How strengths are sampled: {PAPER} (from published domains), {UNIFORM} (uniform"
+            f" visual change, by a search per image) or {PILOT} (uniform expected visual change).",
             group="Corruptions",
             is_advanced=True,
         ),
@@ -79,7 +79,7 @@ class TestsetSettings:
     corruptions: Annotated[
         tuple[str, ...],
         Option(
-            help="Only this corruption of the suite; repeatable.",
+            help="Use only this corruption of the suite; repeatable.",
             group="Corruptions",
             flags=("--corruption",),
         ),
@@ -133,7 +133,10 @@ class SampleSettings(TestsetSettings):
     ] = None
     suite: Suite = SUITE
     n: Annotated[
-        int, Option(help="Samples per corruption.", group="Corruptions", typed_default=N_DRAWN)
+        int,
+        Option(
+            help="Number of samples per corruption.", group="Corruptions", typed_default=N_DRAWN
+        ),
     ] = N_SAMPLES
     _: KW_ONLY
     labels: Annotated[str, Option(help=f"{one_of(SPACES)}.", group="Data")] = NATIVE

@@ -80,9 +80,9 @@ def draw_targets(
 def choose_levels(
     delta_v: FloatArray, names: Sequence[str], count: int, edges: FloatArray, seed: int
 ) -> IntArray:
-    """Return the index of the level in `delta_v` (levels × samples) for each sample; −1 for none.
+    """Return the index of each sample's level in `delta_v` (levels × samples); −1 if not used.
 
-    The counterpart of `draw_targets` for strengths with only a few levels.
+    This is the counterpart of `draw_targets` for strengths with only a few levels.
     """
     chosen = np.full(delta_v.shape[1], -1)
     # Δv is NaN where it is undefined; such samples are in no bin.
@@ -100,9 +100,9 @@ def _share_out(
 ) -> Iterator[tuple[int, IntArray]]:
     """Yield bins with the rows assigned to them, `count` in all, as evenly as possible.
 
-    `able` (bins × rows) is whether a row can be in a bin. Rows are assigned at random, first to the
-    bins that most rows can reach, so that bins of small Δv contain rows of both small and large
-    reach. If bins of large Δv then lack rows, the other bins get more.
+    `able` (bins × rows) states whether a row can be in a bin. Rows are assigned at random, first to
+    the bins that most rows can reach, so that bins of small Δv contain rows of both small and large
+    reach. If too few rows are left for bins of large Δv, the other bins get more rows.
     """
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     reached = able.sum(axis=1)
@@ -125,7 +125,7 @@ def _share_out(
 
 
 def _quotas(reached: IntArray, count: int) -> IntArray:
-    """Return how many of `count` rows each bin gets: evenly, at most the number that reach it."""
+    """Return how many of `count` rows each bin gets: evenly, limited by the rows that reach it."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
     # From the rarest bin to the most common, so that the rest of a rare bin's share is passed on.
@@ -138,7 +138,7 @@ def _quotas(reached: IntArray, count: int) -> IntArray:
 def find_strengths(
     target: FloatArray, mildest: float, lowest: FloatArray, reach: FloatArray, measure: Measure
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the severity of each row whose Δv is nearest to its target, and that Δv.
+    """Return, for each row, the severity whose Δv is nearest to the target, and that Δv.
 
     Δv is `lowest` at severity `mildest` and `reach` at the end of the path. Bisection alternates
     with the method of false position until Δv is close enough; the best of all tried severities is

@@ -17,10 +17,10 @@ from eyechart.training.training_settings import Range
 from eyechart.visual_change.measure import measure_change
 
 LOOKED_AT = 48
-"""Number of images used to determine the strengths that give a visual change."""
+"""Number of images on which visual change is measured to find strengths."""
 
 KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
-"""Severities at which visual change is measured to find strengths; low severities are denser."""
+"""Severities at which visual change is measured to find strengths; denser at low severities."""
 
 
 @dataclass(frozen=True)

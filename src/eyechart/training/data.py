@@ -124,8 +124,8 @@ def training_data(
     names = tuple(sorted(set(labels)) if class_names is None else class_names)
     if len(names) < 2:
         raise UsageError(
-            f"{images.source} has images of only one class, {names[0]!r}: give at least two,"
-            " such as the folder above the class folders."
+            f"{images.source} has images of only one class, {names[0]!r}: give images of"
+            " at least two, such as the folder that contains the class folders."
         )
     _check_sizes(images)
     _check_counts(images.source, labels, min_per_class)
@@ -136,7 +136,7 @@ def training_data(
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
-    """Return the set without its cache, and all images in one tensor; None if they do not fit."""
+    """Return the set without cached images, and a tensor of all images; None if it does not fit."""
     height, width = images.sizes[0]
     room = HELD_SHARE * free_memory(torch.device("cpu"))
     # If the decoded images did not fit into memory, a second copy does not fit either.
@@ -217,8 +217,8 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
     for name, known in of_class.items():
         if known <= chosen and not lone:
             raise UsageError(
-                f"No image of {name!r} in {images.source} is left for training, because they are"
-                " in other classes as well: keep each in one class only."
+                f"No image of {name!r} in {images.source} is left for training, because all of"
+                " them are in other classes as well: keep each image in one class only."
             )
     places = range(len(images))
     train = [position for position in places if ranks[position] not in chosen]
@@ -242,7 +242,7 @@ def reject_shared(train: ImageSet, test: ImageSet) -> None:
 
 
 def every_class(images: Sequence[ListedImage], step: int = 10) -> list[ListedImage]:
-    """Return the images of every `step`-th class by name, such as ImageNet-100 from ImageNet."""
+    """Return the images of every `step`-th class, sorted by name; 10 gives ImageNet-100."""
     if step < 1:
         raise UsageError(f"--every must be a whole number of at least 1, got {step}.")
     names = sorted({image.label for image in images if image.label is not None})

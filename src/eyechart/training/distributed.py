@@ -19,7 +19,7 @@ def for_first(lock: AbstractContextManager[None]) -> AbstractContextManager[None
 
 @dataclass(frozen=True)
 class World:
-    """The rank of this process, the number of processes, and its device."""
+    """The device and the rank of this process, and the number of processes."""
 
     device: torch.device
     rank: int = 0
@@ -79,7 +79,7 @@ def joined(device: torch.device) -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World(device)
         return
-    # Several trainings may run in one process group: only the training that created it ends it.
+    # Several training runs may share one process group: only the run that created it ends it.
     outer = distributed.is_initialized()
     if not outer:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")

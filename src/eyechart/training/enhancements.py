@@ -48,12 +48,12 @@ EQUALIZED = Transform(CLAHE, equalize)
 
 @dataclass(frozen=True)
 class Enhancement:
-    """One enhancement. `name`: the name of the checkpoint that it trains or uses.
+    """One enhancement. `name`: the name of the checkpoint that is trained or used.
 
     `network`: a different network to use instead, pretrained if the standard network is, otherwise
     trained from scratch; "" for the standard network. `recipe`: how the standard network is
     fine-tuned; None if it is not. `equalized`: whether the lightness of training images is
-    equalized. `defenses`: the defenses with which it is evaluated.
+    equalized. `defenses`: the defenses used in its evaluation.
     """
 
     title: str
@@ -105,9 +105,10 @@ def usual_enhancements(
 class EnhancementStudy:
     """The networks to compare: the standard network and its enhancements.
 
-    `network`: its architecture or, if `is_pretrained`, a model to fine-tune, as a string that
-    `load_model` accepts. `recipe`: how networks are trained from scratch. `baseline`: the model
-    whose errors mCE divides by: "standard", or a table's name, a model or a file, as in `evaluate`.
+    `network`: the standard network's architecture or, if `is_pretrained`, a model to fine-tune, as
+    a string that `load_model` accepts. `recipe`: how networks are trained from scratch. `baseline`:
+    the model whose errors mCE divides by: "standard", or a table's name, a model or a file, as in
+    `evaluate`.
     """
 
     network: str
@@ -135,7 +136,7 @@ class EnhancementStudy:
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
 
     def open(self, baseline: Model | None) -> None:
-        """Create the folder, or check that it contains the same comparison with the same models."""
+        """Create the folder; if it exists, check that it contains the same comparison."""
         settings = {
             "kind": "enhancements",
             "network": self.network,
@@ -268,7 +269,7 @@ def _train_all(
     device: torch.device,
     progress: Progress,
 ) -> None:
-    """Train all networks that are not in the folder; `model`: the standard one, if pretrained."""
+    """Train the networks missing in the folder; `model`: the standard network if pretrained."""
     steps = Preprocessing(None, *mean_and_deviation(data))
     seed = asked.recipe.seed
     if model is None:

@@ -30,7 +30,8 @@ def predict_held(
 ) -> list[Tensor]:
     """Return the class that each model predicts for each image, (N,) on the device.
 
-    A mixture corrupts the images in the same way every time; visual change is not measured.
+    If a mixture is given, it corrupts the images in the same way in every call. Visual change is
+    not measured.
     """
     height, width = held.data.size
     n_block = BLOCK_PIXELS.get(held.device.type, BLOCK_PIXELS["cpu"]) // (height * width)
@@ -48,7 +49,7 @@ def predict_held(
 class Blocks:
     """Yields this process's part of each batch of mirrored, shifted and partly corrupted images.
 
-    `length`: length of the training. `batch`: number of images per step, over all processes.
+    `length`: length of the training run. `batch`: number of images per step, over all processes.
     `steps`: number of steps per epoch.
     """
 

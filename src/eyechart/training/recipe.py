@@ -22,7 +22,7 @@ MAX_EPOCHS, MAX_STEPS, MAX_BATCH, MAX_CROP = 100_000, 10_000_000, 1_000_000, 819
 
 @dataclass(frozen=True)
 class TrainingLength:
-    """The length of a training.
+    """The length of a training run.
 
     Attributes:
         epochs: Number of passes over the images.
@@ -148,7 +148,7 @@ class Recipe:
             raise UsageError(f"lr must be above 0, got {self.lr:g}.")
         if self.warmup >= self.epochs:
             raise UsageError(
-                f"warmup must end before the last epoch, got {self.warmup:g} of {self.epochs}."
+                f"warmup must be below the number of epochs ({self.epochs}), got {self.warmup:g}."
             )
         if self.nesterov and self.momentum == 0:
             raise UsageError("nesterov needs a momentum above 0, got 0.")
@@ -163,7 +163,7 @@ class Recipe:
         check_seed(self.seed)
 
     def length(self, n_images: int, n_processes: int = 1) -> TrainingLength:
-        """Return the length of a training with this number of images and processes.
+        """Return the length of a training run with this number of images and processes.
 
         If there are fewer images than the batch size, they form one batch, reduced to a multiple of
         the number of processes. Images left over at the end of an epoch are not used.
@@ -178,7 +178,7 @@ class Recipe:
         return TrainingLength(self.epochs, max(1, n_images // batch), batch)
 
     def lr_at(self, step: int, length: TrainingLength) -> float:
-        """Return the learning rate at a step (counted from 0) in a training of this length."""
+        """Return the learning rate at a step (counted from 0) in a run of this length."""
         total, warm = length.steps, self.warmup * length.steps_per_epoch
         # Step + 1, because with a learning rate of 0 the first step would have no effect.
         rise = min(1.0, (step + 1) / warm) if warm else 1.0
@@ -194,7 +194,7 @@ class Recipe:
         """Return the recipe as plain values.
 
         Settings that were added in later versions are omitted or None while they have their default
-        value, so that the settings of trainings started with older versions still match.
+        value, so that the settings of runs started with older versions still match.
         """
         settings = {**asdict(self), "milestones": list(self.milestones)}
         if self.tune == "all":
@@ -220,7 +220,7 @@ batch size is eyechart's choice.
 
 @dataclass(frozen=True)
 class StyleRecipe:
-    """How a style transfer is trained, with Adam.
+    """How a style transfer network is trained with Adam.
 
     `side`: height and width of the crops in px. `style_weight`, `same_weight`: weights of the style
     loss and the reconstruction loss, relative to the content loss. `same_share`: fraction of a

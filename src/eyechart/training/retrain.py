@@ -50,7 +50,7 @@ class Load(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Retraining:
-    """The settings of a retraining.
+    """The settings for retraining a model.
 
     `spec`: the model, as a string that `load_model` accepts. `train_images`: the training images;
     a class-balanced subset of at most `max_train_images` is used. `source` and `settings`: the test
@@ -156,7 +156,7 @@ def training_images(asked: Retraining, test: ImageSet, progress: Progress) -> Im
 
 
 def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) -> LabeledImages:
-    """Return images labeled with the outputs of a model, mapped as in evaluations.
+    """Return the images with labels mapped to the outputs of a model, as in an evaluation.
 
     `beside`: the labels of the test set, which must be mapped to the same outputs.
     """
@@ -176,7 +176,7 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
 
 
 def start_of(model: Model, spec: str) -> Start:
-    """Return the starting point of the training: a copy, because the model may be used elsewhere.
+    """Return what training starts from: a copy of the model, which may be in use elsewhere.
 
     If the model is an eyechart checkpoint, the new checkpoint refers to the same network or base
     model.
@@ -222,7 +222,7 @@ def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
 
 
 def on_clean(changes: Sequence[ScoreChange], lr: float) -> list[str]:
-    """Return a sentence for each label space in which clean accuracy fell significantly."""
+    """Return a note for each label space in which clean accuracy fell significantly."""
     return [
         f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: an --lr below"
         f" {lr:g} or more images may prevent this; networks without normalization need a far lower"

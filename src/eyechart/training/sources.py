@@ -15,7 +15,9 @@ from eyechart.training.data import every_class, reject_shared, split
 
 @dataclass(frozen=True)
 class TrainingSources:
-    """Sources of training and test images; from a single source, a fraction is held out for tests.
+    """Sources of training and test images.
+
+    If there is only one source, a fraction of its images is held out for testing.
 
     `stimulus`: how images are resized and cropped. `every`: use only every n-th class, sorted by
     name; 10 gives ImageNet-100 from ImageNet. `leave_out`: an output folder to skip, since it may

@@ -1,6 +1,6 @@
-"""Run the steps of a training, and save its state next to the checkpoint in order to resume.
+"""Train a network step by step, and save the state next to the checkpoint for resuming.
 
-The computation of a step is in `training_loop` and in `style_transfer`.
+The modules `training_loop` and `style_transfer` define what a step computes.
 """
 
 import signal
@@ -35,7 +35,7 @@ def state_path(path: Path) -> Path:
 
 
 def is_finished(path: Path, settings: Settings) -> bool:
-    """Return whether the checkpoint exists; reject one with a different configuration."""
+    """Return whether the checkpoint exists; raise an error if its configuration differs."""
     if not path.exists():
         return False
     # Mapped, because only the settings are compared: large weights need not be read.
@@ -138,9 +138,9 @@ def check_same_training(path: Path, old: Settings, new: Settings) -> None:
 
 @contextmanager
 def interrupt_noticed() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C or SIGTERM was received; the step is completed.
+    """Yield a function that returns whether Ctrl-C or SIGTERM was received.
 
-    If the training stopped in the middle of a step, weights would be partly updated.
+    The current step is completed first; otherwise weights would be only partly updated.
     """
     asked = False
     # Python allows signal handlers in the main thread only.

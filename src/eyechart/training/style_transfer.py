@@ -49,7 +49,7 @@ class Features:
         self.layers = self._find(device)
 
     def _find(self, device: torch.device) -> dict[int, tuple[nn.Module, int]]:
-        """Return the layer for each depth, and which of its calls counts if there are several."""
+        """Return the layer for each depth, and which call to use if it is called repeatedly."""
         # A multiple of all downsampling factors.
         side = 128
         layers: dict[int, tuple[nn.Module, int]] = {}
@@ -189,7 +189,7 @@ def train_style_transfer(
 
 
 class _StyleTraining:
-    """One training: the network, its optimizer, and the number of steps done."""
+    """One training run: the network, its optimizer, and the number of steps done."""
 
     def __init__(
         self,

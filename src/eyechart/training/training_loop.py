@@ -35,7 +35,7 @@ from eyechart.training.state import TrainingState, is_finished, state_path
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The starting point of a training: a module, which is modified, and checkpoint metadata.
+    """What a training run starts from: a module, which is modified, and checkpoint metadata.
 
     Either `network` is the module's architecture, or `base` is the model it comes from, as a string
     that `load_model` accepts. `trained_on`: corruptions that the module was trained on before.
@@ -61,9 +61,9 @@ def new_network(name: str, data: LabeledImages, seed: int, steps: Preprocessing)
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A training: the module, the images, the corruptions and the recipe.
+    """A training run: the module, the images, the corruptions and the recipe.
 
-    To start again, pass a fresh module, not one that a training has already modified.
+    To start again, pass a new module, because training modifies the module.
     """
 
     start: Start
@@ -77,10 +77,10 @@ class Training:
         self.recipe.check_crop(self.data.size)
         self.mixture.check()
         if not any(True for _ in self.start.module.parameters()):
-            raise UsageError("The network has no parameters to train: give another one.")
+            raise UsageError("The network has no parameters to train: give another network.")
 
     def settings(self) -> dict[str, object]:
-        """Return all settings of a training as plain values, with user settings first."""
+        """Return all settings of a training run as plain values, with user settings first."""
         steps, data, recipe = self.start.preprocessing, self.data, self.recipe
         identity = identity_of(self.start.module)
         return {
@@ -131,7 +131,7 @@ def train(
 
 
 class _Run:
-    """One training: the module, its optimizer, and the number of steps done."""
+    """The state of a training run: the module, its optimizer, and the number of steps done."""
 
     def __init__(
         self, training: Training, held: Held, path: Path, settings: Settings, world: World
@@ -268,7 +268,7 @@ class _Run:
         n_classes = self.classes
         if not isinstance(scores, Tensor) or scores.ndim != 2 or scores.shape[1] < n_classes:
             raise UsageError(
-                f"To be trained, the network must return class scores (B, K) with K at least"
+                "The network to train must return class scores (B, K) with K at least"
                 f" {n_classes}, got"
                 f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
             )
@@ -281,7 +281,7 @@ class _Run:
                 " --batch-size."
             )
         return UsageError(
-            f"The network failed on a batch {tuple(ready.shape)}: {in_one_line(error)}."
+            f"The network failed on a batch of shape {tuple(ready.shape)}: {in_one_line(error)}."
         )
 
     def _check(self) -> None:

@@ -37,7 +37,9 @@ def check_seeds(n_seeds: int) -> None:
 
 
 def parse_range(name: str, text: str) -> Range:
-    """Return the lower and upper end of a range, equal for one number; `name`: the option's name.
+    """Return the lower and upper end of a range, which are equal if `text` is a single number.
+
+    `name`: the option's name, for errors.
 
     Example:
         >>> parse_range("severity", "1-5"), parse_range("severity", "3")
@@ -134,7 +136,7 @@ class NetworkSettings:
     suites: Annotated[
         tuple[str, ...],
         Option(
-            help="Train on corruptions of this suite, a name or YAML file; repeatable.",
+            help="Train on corruptions of this suite (a name or a YAML file); repeatable.",
             group="Corruptions",
             flags=("--suite",),
         ),
@@ -210,7 +212,9 @@ class RetrainSettings:
     ] = ()
     severity: SeverityRange = None
     delta_v: ChangeRange = None
-    n: Annotated[int, Option(help="Test samples per corruption.", group="Corruptions")] = N_SAMPLES
+    n: Annotated[
+        int, Option(help="Number of test samples per corruption.", group="Corruptions")
+    ] = N_SAMPLES
     humans: HumanReferences = "geirhos"
     device: Device = "cpu"
     out: OutFolder = Path("eyechart-retrained")

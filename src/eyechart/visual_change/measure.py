@@ -352,7 +352,7 @@ def _grays(images: object, role: str, differentiable: bool) -> list[Tensor]:
 
 
 def _batch(images: object, role: str) -> Tensor:
-    """Return the images as one batch; errors call them by their role, clean or corrupted."""
+    """Return the images as one batch; `role`, clean or corrupted, names them in errors."""
     if isinstance(images, Statistics):
         raise UsageError("Clean statistics must be the first argument: vif(statistics, corrupted).")
     try:

@@ -45,7 +45,7 @@ COLUMNS = [field.name for field in fields(Row)]
 
 
 def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
-    """Return the rows of an earlier run by name, empty if there is no file.
+    """Return the rows of an earlier run by name, or an empty dict if there is no file.
 
     A truncated last line is ignored.
 

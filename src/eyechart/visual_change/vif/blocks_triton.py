@@ -1,7 +1,8 @@
 """Triton kernels for the VIF computations on each block of a subband.
 
-Bands may be float32; their sums are float64, because the channel's noise is a small difference of
-large variances. Constants are passed as constexpr, because Triton treats other floats as float32.
+Bands may be float32; their sums are float64, because the channel's noise is a small difference
+between large variances. Constants are passed as constexpr, because Triton treats other floats as
+float32.
 """
 
 import torch
@@ -24,7 +25,7 @@ LONGEST_LINE, LINES = 256, 4
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Sum the products of one coefficient and a row of three over a band's overlapping blocks.
+    """Sum products over a band's overlapping 3 × 3 blocks: one coefficient times a row of three.
 
     The table has ten columns: nine for the products and one for the sum of the coefficient itself.
     """

@@ -42,8 +42,8 @@ def gain_and_noise(
     """Return the gain g ≥ 0 and the noise variance σ_v² that explain the corrupted windows.
 
     `variance`: the clean image's variance; `own_variance`: the corrupted image's variance. A value
-    below `flat` means that there is no structure. Without a gain, the whole corrupted image is
-    noise, with `gainless` times its variance.
+    below `flat` means that there is no structure. If the clean window has no structure or the gain
+    would be negative, the gain is 0 and the noise variance is `gainless` times `own_variance`.
     """
     # least squares of the corrupted on the clean coefficients; `flat` avoids a division by zero
     gain = covariance / (variance + flat)

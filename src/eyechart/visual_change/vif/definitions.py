@@ -42,7 +42,7 @@ class Definition:
         return FLAT / window**2 if self.summed_noise else FLAT
 
     def gainless(self, window: int) -> float:
-        """Return the ratio of noise to the corrupted image's variance if there is no gain."""
+        """Return the noise variance relative to the corrupted image's variance if the gain is 0."""
         return float(window**2) if self.summed_noise else 1.0
 
 
@@ -58,7 +58,7 @@ VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covarianc
 """The definition that VCR-Bench uses."""
 
 SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
-"""The definition in the authors' first code, vifvec; the finest scale dominates."""
+"""The definition in vifvec, the authors' first code; the finest scale dominates."""
 
 PIXEL = Definition("pixel", 2.0)
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute it on each gray image."""

@@ -139,7 +139,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
 
 
 def _each_part(gray: Tensor, work: Callable[[slice], Result]) -> list[Result]:
-    """Return the results of `work` for each part of the batch; a CPU uses all cores."""
+    """Return the result of `work` for each part of the batch; on a CPU, all cores are used."""
     count, pixels = len(gray), gray[0].numel()
     # devices other than CPU and CUDA are treated like a CPU
     fitting = CLEAN_PIXELS.get(gray.device.type, CLEAN_PIXELS["cpu"]) // pixels

@@ -25,7 +25,7 @@ PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
 def count_scales(height: int, width: int) -> int:
     """Return how many scales fit an image: 4 from 72 px on the shorter side, 3 from 36, 2 from 18.
 
-    A scale fits if the 9 × 9 low-pass filter does.
+    A scale fits if it is at least as large as the 9 × 9 low-pass filter.
     """
     # each scale halves the side: `bit_length` is the number of halvings for which the filter still
     # fits, plus one
@@ -36,8 +36,8 @@ def count_scales(height: int, width: int) -> int:
 def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     """Return the bands (B, 2, h, w) of each scale of gray images (B, H, W), finest first.
 
-    They are computed in float64 and then converted to `dtype`: away from edges, the values of a
-    band are much smaller than gray levels, and where both images are nearly flat, VIF depends on
+    The bands are computed in float64 and then converted to `dtype`: away from edges, the values of
+    a band are much smaller than gray levels, and where both images are nearly flat, VIF depends on
     these small values.
 
     OpenCV computes them on a CPU, Triton on a GPU, and torch's convolution if neither is available

@@ -77,7 +77,7 @@ class VifRuler(ABC):
         if min(height, width) < self.smallest_side:
             raise UsageError(
                 f"VIF (ruler '{self.name}') needs images of at least {self.smallest_side} px"
-                f" on each side, got {width} × {height} (width × height): enlarge both first."
+                f" on each side, got {width} × {height} (width × height): enlarge both images."
             )
 
 

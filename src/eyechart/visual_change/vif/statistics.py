@@ -46,7 +46,7 @@ class Scale:
         return self.multiplier.shape[2] * self.multiplier.shape[3]
 
     def part(self, part: slice) -> "Scale":
-        """Return the scale for some of the images; a single image is used for all."""
+        """Return the scale for a slice of the images; a single image stands for all of them."""
         return Scale(*(_part(getattr(self, field.name), part) for field in fields(Scale)))
 
 
@@ -150,7 +150,7 @@ class CleanStatistics:
 
 
 def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:
-    """Return the statistics of several batches as one."""
+    """Return the statistics of several batches, joined into one batch."""
     if len(parts) == 1:
         return parts[0]
     scales = tuple(
