@@ -135,12 +135,12 @@ export interface TrialInfo {
   of: number;
 }
 
-/** A request for a trial. The same key returns the same trial. */
+/** A request for a trial. Requests with the same key return the same trial. */
 export interface TrialKey {
   key: string;
 }
 
-/** Durations in ms; a response_ms or show_ms of 0 lasts until the participant responds. */
+/** Durations in ms; for response_ms and show_ms, 0 means until the participant responds. */
 export interface TrialTiming {
   fixation_ms: number;
   stimulus_ms: number;

@@ -96,7 +96,7 @@ class CurveSettings:
             group=GROUP,
             metavar="WEIGHTS",
             is_advanced=True,
-            python="Also a list of weights, a function of Δv, or a Density.",
+            python="Also accepts a list of weights, a function of Δv, or a Density.",
             typed=str,
         ),
     ] = "uniform"

@@ -95,7 +95,7 @@ class StudyConfig:
         int,
         Option(
             help="Duration of the images in a same-different study, in ms; 0 shows them until the"
-            " response.",
+            " participant responds.",
             group=TRIALS,
             minimum=0,
         ),
@@ -222,7 +222,7 @@ def config_text(config: StudyConfig) -> str:
 
 
 def current_words(text: str) -> str:
-    """Return a default text of version 1 in the words of this version, on one line."""
+    """Return a default text of version 1 with current words, on one line."""
     for former, word in FORMER_WORDS.items():
         text = text.replace(former, word)
     return " ".join(text.split())

@@ -43,7 +43,7 @@ class Prices:
     excluded: Annotated[
         float,
         Option(
-            help="Expected fraction of participants to be excluded.",
+            help="Expected fraction of participants who will be excluded.",
             group=GROUP,
             is_advanced=True,
             flags=("--expect-excluded",),
@@ -69,14 +69,14 @@ class Budget:
 
     Attributes:
         responses: Total number of responses wanted.
-        by_trials: Participants needed if each completes all `trials`.
+        by_trials: Number of participants needed if each completes all main trials.
         by_source: Largest number of responses wanted for any one source image. Each response must
             come from a different participant, so this is a lower bound on the number of
             participants.
-        participants: Participants to recruit, including those expected to be excluded.
-        seconds: Duration of one session.
+        participants: Number of participants to recruit, including those who will be excluded.
+        seconds: Duration of one session, in seconds.
         minutes: Paid minutes per participant.
-        hours: Total time that participants spend on main trials.
+        hours: Total time that participants spend on main trials, in hours.
         cost: Total cost, including the recruitment platform's fee.
     """
 

@@ -6,7 +6,7 @@ corruptions that are not confused with each other, such as noise and blur, so th
 has the same meaning as in the main trials. If the test set has no such corruptions, a "different"
 pair shows a clean image beside a corrupted one. Strongly changed samples are those in the upper
 fifth of their corruption's Δv values. Only corruptions whose upper fifth begins at Δv 0.5 or above
-are used, unless there are none.
+are used; if there are none, only the strongest corruption is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """Return the class of corruptions that humans confuse with this one; if none, its family."""
+    """Return the class of similar corruptions that contains this one, or its family otherwise."""
     known = all_entries().get(name)
     return class_of(name) or (name if known is None else known.corruption.family)
 
@@ -98,7 +98,8 @@ def _take_strong(
 ) -> StudySample:
     """Return a strongly changed sample of this corruption and remove its source image from `left`.
 
-    `like` is the Δv to match. If no sample reaches `limit`, the strongest one is returned.
+    If `like` is given, the sample with the Δv closest to it is chosen. If no sample reaches
+    `limit`, the strongest sample is chosen.
     """
     rows = [
         sample for image in left.values() for sample in image.corrupted if sample.corruption == name

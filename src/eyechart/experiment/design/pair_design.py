@@ -62,7 +62,7 @@ def questions_of(corruptions: Sequence[str]) -> list[Question]:
     if len(corruptions) < 2:
         raise UsageError(
             "A same-different study needs at least 2 corruptions, and the test set has"
-            f" {len(corruptions)}: make one with more."
+            f" {len(corruptions)}: make a test set with more corruptions."
         )
     return [Question(a, b) for a, b in combinations(sorted(corruptions), 2)]
 
@@ -79,11 +79,11 @@ def design_pairs(
     """Return the stimuli of a same/different study, `per_pair` for each pair of corruptions.
 
     Raises:
-        UsageError: If the test set has too few images, or one participant cannot get all trials.
+        UsageError: If the test set has too few images for all trials of one participant.
     """
     if per_pair < 2 or per_pair % 2:
         raise UsageError(
-            f"per-pair must be even, because half of the stimuli are same and half different, got"
+            "per-pair must be even, because half of the stimuli show the same corruption twice, got"
             f" {per_pair}."
         )
     pools = pool_sizes(config, catch_pool, len(sources))

@@ -37,7 +37,7 @@ class Pools:
 
     @property
     def total(self) -> int:
-        """Return the total over all roles."""
+        """Return the total number of reserved stimuli."""
         return self.practice + self.qualification + self.catch
 
 
@@ -45,13 +45,13 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
     """Return how many stimuli to reserve for each role.
 
     Practice and qualification get 1.5 times as many stimuli as one participant needs, because
-    trials lost when a page is reloaded must be replaced; catch trials get twice as many. If there
+    trials lost when a page is reloaded must be replaced; catch trials get 2 times as many. If there
     are too few images, practice and qualification get exactly as many as one participant needs.
 
     Args:
         config: Settings of the study.
         catch_pool: Number of catch stimuli; None for the default.
-        available: Number of source images; each is used for only one stimulus.
+        available: Number of source images; each can be used for only one stimulus.
 
     Raises:
         UsageError: If there are not even enough images for one participant.
@@ -132,8 +132,8 @@ def set_aside(
     """Return source images for practice, qualification and catch trials, balanced over categories.
 
     Images with few corrupted samples are taken first, so that the main trials lose few samples.
-    More than half of a category's images are taken only after half of every other category's
-    images. The choice depends only on the seed and the image digests.
+    More than half of the images in a category are taken only after half of the images in every
+    other category have been taken. The choice depends only on the seed and the image digests.
     """
     # In reverse order, because `pop` takes images from the end.
     left: dict[str, list[StudyImage]] = {}

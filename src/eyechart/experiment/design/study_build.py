@@ -60,7 +60,7 @@ class StudyOrder:
     Attributes:
         config: Final settings, except for the size of the images.
         design: Other values on which the choice of stimuli depends.
-        database: A URL, or None for an SQLite file in the folder.
+        database: The URL of the database, or None for an SQLite file in the folder.
         secret: The secret of an earlier study in the same database.
     """
 
@@ -214,7 +214,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
 
 
 def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
-    """Return the settings for comparison, with version 1's default texts in current wording."""
+    """Return the settings with words from default texts of version 1 replaced by current words."""
     texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
     return identity.model_copy(update={"config": {**identity.config, **texts}})
 

@@ -30,8 +30,8 @@ AT_ONCE = 500
 class StudyEntry:
     """A study as it is stored in the database.
 
-    `fingerprint` identifies the secret. `created_at` is when the folder was created, by which a
-    resumed build recognizes a study that it stored just before it was interrupted.
+    `fingerprint` identifies the secret. `created_at` is when the folder was created. A resumed
+    build compares it to recognize a study that it had already stored when it was interrupted.
     """
 
     config: StudyConfig

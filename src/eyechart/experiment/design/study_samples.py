@@ -38,7 +38,7 @@ class StudySample:
 
     @property
     def change(self) -> float:
-        """Δv of a sample for which it was measured."""
+        """The sample's Δv, which must be known."""
         assert self.delta_v is not None
         return self.delta_v
 

@@ -77,8 +77,9 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
     side, height = size
     if side != height:
         raise UsageError(
-            f"The test set's images must be square, got {stimulus} px: make it with --stimulus"
-            f" {max(size)}, which crops them, or {max(size)}x{max(size)}, which does not."
+            f"The test set's images must be square, got {stimulus} px: make the test set with"
+            f" --stimulus {max(size)}, which crops images, or with {max(size)}x{max(size)}, which"
+            " does not."
         )
     if settings.side not in (None, side):
         raise UsageError(

@@ -99,7 +99,7 @@ def clean_of_others(
 
 
 def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
-    """Return each source image's exported name, by digest: its name if unique, else its digest."""
+    """Map each source image's digest to its exported name: its name if unique, else the digest."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
         for response in session.record.responses:
@@ -115,8 +115,8 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
 def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
     """Return responses to single images as human records.
 
-    They do not include the same participant's response to the clean image, because nobody sees a
-    source image twice.
+    The records contain no clean responses of the same participant, because nobody sees a source
+    image twice.
     """
     return make_responses(
         len(kept),
@@ -178,9 +178,9 @@ def trials_head(config: StudyConfig) -> tuple[str, ...]:
 def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:
     """Return the rows for each subject in the format of the model-vs-human toolbox.
 
-    Reaction times are in seconds. A condition is a corruption and a Δv bin of width 0.1, because
-    the toolbox computes rates per condition. The last two columns are not part of the toolbox's
-    format.
+    Reaction times are in seconds. A condition combines a corruption with a Δv bin of width 0.1,
+    because the toolbox computes rates per condition. The last two columns are not part of the
+    toolbox's format.
     """
     rows: dict[str, list[tuple[Cell, ...]]] = {}
     for item in kept:

@@ -51,8 +51,9 @@ LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 class Exported:
     """The number of exported responses, how many of them count, and the number of participants.
 
-    `excluded` counts sessions, `left_out` single trials, and `reused` responses to clean images
-    from other studies.
+    `excluded` is the number of excluded sessions, `left_out` the number of single trials left out
+    of the other sessions, and `reused` the number of responses to clean images taken from other
+    studies.
     """
 
     out: Path

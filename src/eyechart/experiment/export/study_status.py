@@ -139,7 +139,7 @@ def clean_rate(responses: HumanResponses) -> RateInterval | None:
 
 
 def running_curves(responses: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
-    """Return human accuracy for each corruption at each Δv in PLACES; images are bootstrapped."""
+    """Return human accuracy, with bootstrap intervals, per corruption at each Δv in PLACES."""
     reference = Reference("running", responses)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
     for name in responses.experiments:

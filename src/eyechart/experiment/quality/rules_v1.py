@@ -72,7 +72,7 @@ USUAL_HZ = 60.0
 
 @dataclass(frozen=True)
 class QualityRule:
-    """A rule; `test` returns the reason why a session is excluded, or None."""
+    """A rule; `test` returns the reason why a session is excluded, or None if it is not."""
 
     name: str
     text: str
@@ -81,9 +81,9 @@ class QualityRule:
 
 @cache
 def needed(trials: int, choices: int) -> int | None:
-    """Return the smallest number correct that guessing reaches in less than 0.1 % of cases.
+    """Return the smallest number of correct responses with a guessing probability below 0.1 %.
 
-    None if guessing gets even all trials correct more often than that.
+    Return None if even a full score is guessed with a higher probability.
     """
     for right in range(trials + 1):
         # Binomial survival function: the probability of at least `right` correct by guessing.

@@ -13,7 +13,7 @@ COMPLETE = "https://app.prolific.com/submissions/complete"
 
 
 class Prolific(Recruiter):
-    """Participants from Prolific, which learns the outcome from the completion code they return."""
+    """Prolific learns a session's outcome from the completion code that the participant returns."""
 
     name = "prolific"
     title = "Prolific"

@@ -86,10 +86,10 @@ class Recruiter(ABC):
 
     @abstractmethod
     def address_help(self, address: str) -> str:
-        """Return what to enter on the platform, given the study's address."""
+        """Return the text to enter on the platform, given the study's address."""
 
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
-        """Return the participant who arrives.
+        """Return the arriving participant, identified by the ids in the address.
 
         Args:
             ids: Parameters of the address.

@@ -15,7 +15,7 @@ from eyechart.experiment.server.problems import problem
 from eyechart.experiment.storage.tokens import token_hash
 
 MAX_BYTES = 16_384
-"""Maximum size of a request's body in bytes; a participant's response has about 500."""
+"""Maximum size of a request's body in bytes; a participant's response takes about 500."""
 
 PATIENCE = 30.0
 """Seconds within which a request's body must arrive; the page gives up after 20."""
@@ -136,7 +136,7 @@ class Guard:
 
 
 async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
-    """Return a receiver that yields the complete body; if it is too large or slow, an error reply.
+    """Return a receiver of the complete body, or an error reply if it is too large or too slow.
 
     The actual size of the body is checked, because the length in the headers may be wrong.
     """

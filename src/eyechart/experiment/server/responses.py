@@ -55,7 +55,7 @@ def store(
     *,
     admit: Admit = admit_everybody,
 ) -> Acknowledgement:
-    """Store a response; sending it again changes nothing, and a different one is rejected.
+    """Store a response. Repeating it changes nothing; a different response is rejected.
 
     Feedback is given on practice trials only.
     """
@@ -111,7 +111,7 @@ def _store(
 def _server_flags(
     config: StudyConfig, trial: StoredTrial, response: ResponseBody, now: datetime
 ) -> set[str]:
-    """Return the flags of a response that only the server can determine."""
+    """Return the flags that the server adds to a response."""
     flags = set()
     needed_ms = config.fixation_ms + config.stimulus_ms + (response.rt_ms or 0)
     if config.kind == "same-different":

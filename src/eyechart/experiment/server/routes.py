@@ -198,7 +198,7 @@ def make_app(
         responses=_problems(404, 409) | {200: {"model": wire.JoinReply}},
     )
     def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
-        """Begin a session, or resume the participant's existing one (200)."""
+        """Begin a session (status 201), or resume the participant's session (status 200)."""
         check_name(name)
         try:
             arrival = RECRUITERS[body.platform].arrive(body.ids, hosts)
@@ -259,7 +259,7 @@ def make_app(
         response_model=wire.Acknowledgement,
     )
     def respond(bearer: Signed, trial: PublicId, body: wire.ResponseBody) -> Response:
-        """Store a response. Sending it again changes nothing; a different one is rejected."""
+        """Store a response. Repeating it changes nothing; a different response is rejected."""
         if body.choice not in ("", *choices):
             raise Rejection(422, "bad_request", "choice must be one of the study's choices.")
 

@@ -46,7 +46,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class SessionProgress:
-    """For each role, how many trials of a session have a response, are live, correct or dropped."""
+    """Numbers of a session's trials, by role: with a response, live, correct, and dropped."""
 
     responded: Mapping[str, int]
     live: Mapping[str, int]
@@ -112,8 +112,8 @@ def has_failed(config: StudyConfig, progress: SessionProgress) -> bool:
 def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
     """Return whether a participant avoided the qualification by dropping its trials.
 
-    A participant who gets no qualification trials, having seen the images in another study, has not
-    dropped any and has therefore not avoided it.
+    Participants who saw the images in another study get no qualification trials; they have dropped
+    none, so they have not avoided the qualification.
     """
     if not progress.dropped.get("qualification"):
         return False
@@ -122,7 +122,7 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
 
 
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
-    """Return whether the next main trial is a catch trial; positions are drawn for each session."""
+    """Return whether the next main trial is a catch trial; each session has random positions."""
     handed = progress.done("main") + progress.out("main")
     total = planned(config)["main"]
     # From the stored seed at every call, so that positions survive a restart.

@@ -141,7 +141,7 @@ def _new_session(
 
 
 def _is_another_task(db: Db, session: SessionRow, arrival: Arrival) -> bool:
-    """Return whether a participant who has finished arrives with a new task of the platform."""
+    """Return whether a participant who has finished arrives again with a new platform task."""
     identity = db.get(IdentityRow, session.id)
     return identity is not None and identity.ids != arrival.ids
 

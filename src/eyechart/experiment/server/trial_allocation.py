@@ -110,7 +110,7 @@ class AllocatedTrial:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What a session does next; `trial` is None unless `next` is "trial"."""
+    """The next step of a session; `trial` is None unless `next` is "trial"."""
 
     next: Next
     trial: AllocatedTrial | None = None
@@ -200,7 +200,10 @@ def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "fai
 
 
 def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
-    """Return a stimulus for a phase; None if nothing is left, "wait" if the rest is locked."""
+    """Return a stimulus for a phase.
+
+    Return None if no stimulus is left, and "wait" if all remaining stimuli are locked.
+    """
     db, session = turn.db, turn.session
     if phase != "main" or is_catch_due(turn.config, session, turn.progress):
         reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)

@@ -77,7 +77,7 @@ class PartCounts(Record):
 
 
 class TrialTiming(Record):
-    """Durations in ms; a response_ms or show_ms of 0 lasts until the participant responds."""
+    """Durations in ms; for response_ms and show_ms, 0 means until the participant responds."""
 
     fixation_ms: int
     stimulus_ms: int
@@ -162,7 +162,7 @@ class TabClaim(Record):
 
 
 class TrialKey(Record):
-    """A request for a trial. The same key returns the same trial."""
+    """A request for a trial. Requests with the same key return the same trial."""
 
     key: UUID
 
@@ -223,4 +223,4 @@ class Acknowledgement(Record):
 
 REQUESTS = (JoinRequest, TabClaim, TrialKey, ResponseBody)
 REPLIES = (Problem, StudyInfo, JoinReply, SessionState, NextTrial, Acknowledgement)
-"""Records that the pages send and receive: all of them get TypeScript types."""
+"""Records that the pages send and receive; TypeScript types are generated for all of them."""

@@ -12,7 +12,7 @@ Kind = Literal["attentive", "guesser", "one-button", "hasty"]
 SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
 
 HESITATION_MS = (450.0, 0.35)
-"""Median reaction time of an attentive robot since the grid appeared, and its log-normal spread."""
+"""Median reaction time of attentive robots after the grid appears, and its log-normal spread."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Reaction:
 
 
 class Robot:
-    """One robot, whose responses are random but reproducible with the same seeds."""
+    """One robot; its responses are random, but the same seeds give the same responses."""
 
     def __init__(self, kind: Kind, seeds: Sequence[int], curve: Psychometric) -> None:
         self.kind, self.curve = kind, curve

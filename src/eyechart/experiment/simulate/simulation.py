@@ -123,7 +123,7 @@ def simulate_fast(
 ) -> list[RobotOutcome]:
     """Run robots without a browser, through the functions that the server calls.
 
-    Each robot has a simulated clock, so that nothing waits.
+    Each robot has a simulated clock, so that no time is spent waiting.
     """
     # Reversed, because `pop` takes the last one.
     waiting = [
@@ -164,7 +164,7 @@ class _RobotSession:
         claim_tab(study, self._session, TabClaim(tab=self._uuid(), hz=60.0))
 
     def go_on(self) -> RobotOutcome | None:
-        """Respond to one trial; at the end return the robot's outcome."""
+        """Respond to one trial and return None, or return the outcome if the session has ended."""
         request = TrialRequest(self._session, str(self._uuid()), self._now)
         step = allocate(self._study, request)
         if step.trial is not None:

@@ -37,7 +37,7 @@ MORE = 60
 
 @dataclass(frozen=True, eq=False)
 class Database:
-    """A database migrated to this version; writers in this process queue instead of polling."""
+    """A database with the current schema; writers in this process queue instead of polling."""
 
     engine: Engine
     _make: sessionmaker[Db]
@@ -69,7 +69,7 @@ class Database:
 
 
 def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS) -> Database:
-    """Return the database, migrated to this version; `create` creates it if it is missing.
+    """Return the database, migrated to the current schema; `create` creates a missing database.
 
     An SQLite file is copied before it is migrated. A database from a newer eyechart is rejected.
     `migrations` is Alembic's script folder.
@@ -189,7 +189,7 @@ def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
 
 
 def _find(path: Path, create: bool) -> None:
-    """Raise `UsageError` if the file is missing; with `create`, create it for its owner only."""
+    """Raise `UsageError` if the file is missing; with `create`, create a private file."""
     if path.exists():
         return
     if not create:

@@ -101,10 +101,10 @@ class StimulusRow(Base):
     """What one trial shows: one image to categorize, or two to compare.
 
     `truth`: the correct response: a category, "same" or "different". `capacity`: how many responses
-    are wanted, None for unlimited (practice, qualification, catch). `taken`: responses that count
-    plus live trials. `shuffle`: a random position among stimuli taken equally often. `pair`: for
-    same/different, the two corruptions compared, as "a|b" in alphabetical order, even if the trial
-    shows one of them twice.
+    are wanted, None for unlimited (practice, qualification, catch). `taken`: number of live trials
+    and of responses that count. `shuffle`: random rank among stimuli with the same `taken`. `pair`:
+    for same/different, the two corruptions compared, as "a|b" in alphabetical order, even if the
+    trial shows one of them twice.
     """
 
     __tablename__ = "stimulus"

@@ -171,7 +171,7 @@ def read_pixels(path: Path, sha256: str, side: int) -> bytes:
 class OpenStudy:
     """A study's folder and its row in the database, opened together; a context manager.
 
-    `row` is the state when the study was opened.
+    `row` is the database row as it was when the study was opened.
     """
 
     folder: StudyFolder
@@ -204,7 +204,7 @@ def connect_study(folder: StudyFolder) -> OpenStudy:
     """Return a study with its database, migrated to this version.
 
     Raises:
-        UsageError: If the database lacks the study, or its secret or the study's settings differ.
+        UsageError: If the database lacks the study, or has a different secret or settings.
     """
     database = open_database(folder.database_url)
     try:

@@ -22,7 +22,7 @@ from eyechart.experiment.storage.database_tables import (
 )
 
 MAIN = ("main", "catch")
-"""Roles of trials in the main part, between which participants cannot distinguish."""
+"""Roles of trials in the main part; participants cannot tell these trials apart."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class SessionRecord:
 
 
 def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
-    """Return a study's sessions in the order in which they began, or only the one with this id."""
+    """Return a study's sessions in order of their start, or only the session `session_id`."""
     sessions = (
         select(SessionRow, ParticipantRow)
         .join(ParticipantRow)

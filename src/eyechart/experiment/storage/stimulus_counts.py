@@ -44,7 +44,7 @@ _OUT = (
 
 
 def count(db: Db, stimulus_id: int, change: int) -> None:
-    """Add `change` to how often a stimulus is taken, if it has a capacity."""
+    """Add `change` to a stimulus's `taken` count, unless its capacity is unlimited."""
     db.connection().execute(_COUNT, {"stimulus_id": stimulus_id, "change": change})
 
 
@@ -64,7 +64,7 @@ def take_again(db: Db, stimulus_id: int) -> bool:
 
 
 def release_expired(db: Db, now: datetime) -> None:
-    """Release some trials whose lease has expired, in any study."""
+    """Release up to `SWEEP` trials whose lease has expired, in any study."""
     _drop(db, db.connection().execute(_OVER, {"now": now}).all())
 
 
@@ -97,12 +97,12 @@ def give_back(db: Db, session: SessionRow) -> None:
 
 
 def recount(db: Db, study_id: int) -> None:
-    """Recompute how often each stimulus of a study is taken, from live and counting trials."""
+    """Recompute the `taken` count of each stimulus in a study."""
     _recount(db, StimulusRow.study_id == study_id)
 
 
 def recount_some(db: Db, stimuli: Sequence[int]) -> None:
-    """Recompute how often these stimuli are taken."""
+    """Recompute the `taken` counts of these stimuli."""
     _recount(db, StimulusRow.id.in_(set(stimuli)))
 
 

@@ -48,7 +48,7 @@ def completion_code(secret: bytes, session_id: int) -> str:
 
 
 def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
-    """Return a signed token for a session, different at each call."""
+    """Return a signed token for a session; every call returns a different token."""
     body = f"{session_id}.{int(expires_at.timestamp())}.{secrets.token_hex(8)}"
     return _signer(secret).sign(body).decode()
 
@@ -69,7 +69,7 @@ def token_hash(token: str) -> str:
 
 
 class _ForTokens(SigningAlgorithm):
-    """Signatures that are valid for tokens only, although pseudonyms use the same secret."""
+    """Signatures for tokens, which differ from other hashes with the same secret."""
 
     def get_signature(self, key: bytes, value: bytes) -> bytes:
         return _mac(key, "token", value)
@@ -81,6 +81,6 @@ def _signer(secret: bytes) -> Signer:
 
 
 def _mac(secret: bytes, purpose: str, text: bytes) -> bytes:
-    """Return the keyed hash of a text; different purposes act like different secrets."""
+    """Return the keyed hash of a text; hashes for different purposes are unrelated."""
     # The NUL byte separates purpose and text unambiguously.
     return hmac.digest(secret, purpose.encode() + b"\0" + text, "sha256")

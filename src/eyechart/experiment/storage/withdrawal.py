@@ -50,7 +50,7 @@ def withdraw(database: Database, secret: bytes, name: str) -> int:
 
 
 def forget_identities(database: Database, study_id: int) -> int:
-    """Delete a study's platform ids, once everybody has been paid; return how many there were."""
+    """Delete a study's platform ids, which are needed only for payment; return their number."""
     with database.writing() as db:
         sessions = select(SessionRow.id).where(SessionRow.study_id == study_id)
         rows = db.execute(
