@@ -114,7 +114,7 @@ def test_what_cannot_be_compared_is_rejected():
         ec.fit_curve(np.linspace(*ends, 500), np.ones(500), n_bootstrap=5)
         for ends in ((0, 0.3), (0.7, 1))
     )
-    with pytest.raises(ec.UsageError, match="no range of visual change that both observed"):
+    with pytest.raises(ec.UsageError, match="no range of visual change that was observed for both"):
         difference(low, high)
     with pytest.raises(ec.UsageError, match="level must be"):
         scenario(curve, curve, level=95)

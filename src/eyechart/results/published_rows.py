@@ -95,7 +95,7 @@ def is_comparable(board: Board, table: PublishedTable) -> bool:
 
 
 def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> RankedBoard | None:
-    """Return a ranking of runs and comparable published results; None if no results are comparable."""
+    """Return a ranking of runs and comparable published results; None if nothing is comparable."""
     board, by = standings.board, standings.by
     chosen = [
         table

@@ -1,6 +1,6 @@
 """Names of the built-in baseline tables for CE; the tables are in `baseline_tables`.
 
-Imports nothing slow, because the command line lists these names at every start.
+This module imports nothing slow, because the command line lists these names at every start.
 """
 
 ALEXNET, NOC_ALEXNET = "alexnet", "noc-alexnet"

@@ -1,6 +1,6 @@
-"""Baseline errors by which a model's errors are divided: built-in tables, or measured by the user.
+"""Baseline errors by which a model's errors are divided, built in or measured by the user.
 
-A baseline measured by the user has the same record, but without an image set.
+A baseline measured by the user is stored in the same record, but has no image set.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

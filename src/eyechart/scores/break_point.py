@@ -20,8 +20,8 @@ class BreakPoint(Estimate):
     """Δv₅₀: the smallest visual change at which a curve has fallen halfway to chance.
 
     Its value is null (in Python NaN) if the curve stays above that level over the whole observed
-    range; the break point is then above `limit`. The upper end of an interval is null for the same
-    reason.
+    range; the break point is then above `limit`. The upper end of an interval is null if it is
+    above `limit`.
 
     Example:
         >>> import eyechart as ec
@@ -36,7 +36,7 @@ class BreakPoint(Estimate):
 
     @property
     def short_text(self) -> str:
-        """The value with two decimals; "> 0.83" if it was not reached."""
+        """The value with two decimals; "> 0.83" if the break point was not reached."""
         return f"> {self.limit:.2f}" if isnan(self.value) else f"{self.value:.2f}"
 
     @property
@@ -85,7 +85,7 @@ def find_break_point(curve: Curve, chance: float, n_units: int | None = None) ->
 
 
 def _first_below(values: FloatArray, levels: FloatArray, limit: float) -> FloatArray:
-    """Return the first `GRID` point where each column is at most its level; infinity if none is."""
+    """Return the first `GRID` point at which each column has fallen to its level, else infinity."""
     is_below = values <= levels
     first = np.where(is_below.any(axis=0), GRID[is_below.argmax(axis=0)], np.inf)
     # Beyond the limit too few samples support the fall, or it is extrapolated.

@@ -1,4 +1,4 @@
-"""Corruption errors (CE): error rates divided by a baseline's, and their mean, the mCE.
+"""Corruption errors (CE): error rates divided by a baseline's error rates; their mean is the mCE.
 
 Only formulas; the published tables and the rules for using them are in `baseline_tables`.
 """
@@ -243,7 +243,7 @@ def mean_corruption_error_replicates(
         if baseline_errors is not None:
             if name not in baseline_errors:
                 raise UsageError(
-                    f"baseline_errors must contain every corruption, '{name}' is missing."
+                    f"baseline_errors must contain every corruption; '{name}' is missing."
                 )
             base = _replicates(baseline_errors[name], f"baseline_errors of '{name}'")
         values[name] = _ratios(_replicates(errors[name], f"'{name}'"), start, base, base_start)
@@ -302,7 +302,7 @@ def _ratios(*parts: FloatArray | float) -> FloatArray:
 
 
 def error_ratios(errors: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Return errors divided by the baseline's; NaN where the baseline's are 0 up to rounding."""
+    """Return errors divided by baseline errors; NaN where baseline errors are 0 up to rounding."""
     ratios: FloatArray = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
     # `where` leaves NaN and avoids warnings on division by 0.
     np.divide(errors, baseline, out=ratios, where=baseline > ROUNDING)

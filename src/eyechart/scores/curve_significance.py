@@ -34,7 +34,7 @@ class Lead(Record):
 
 @dataclass(frozen=True, eq=False)
 class IntervalOverlap:
-    """Whether the intervals of two curves overlap: of their areas, and at each point of `GRID`."""
+    """Whether the intervals of two curves' areas overlap, and their bands at each `GRID` point."""
 
     areas: bool
     points: NDArray[np.bool_]
@@ -123,7 +123,8 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
         first: A curve.
         second: A curve with the same density.
         paired: Whether both curves have the same clusters (two models on the same images) and
-            share bootstrap weights. This needs equal clusters, seed and number of replicates.
+            share bootstrap weights. Pairing requires equal clusters, seeds and numbers of
+            replicates.
     """
     check_comparable(first, second)
     order, other_order = pair_orders(first, second, paired)
@@ -153,7 +154,7 @@ def check_comparable(
     """Raise a UsageError unless both are curves with the same density."""
     for name, curve in zip(names, (first, second), strict=True):
         if not isinstance(curve, Curve):
-            raise UsageError(f"{name} must be a Curve of fit_curve, got {type(curve).__name__}.")
+            raise UsageError(f"{name} must be a Curve from fit_curve, got {type(curve).__name__}.")
     if first.density != second.density:
         raise UsageError(
             f"{names[0]} and {names[1]} must have the same density: fit both with the same one."
@@ -185,12 +186,12 @@ def resampled_gaps(
     """Return the difference of two curves, its bootstrap deviations, and where it was evaluated.
 
     Returns:
-        First minus second, (n_places,); bootstrap difference minus that, (n_places, n_pairs); and
-            the visual changes observed by both, (n_places,).
+        First curve minus second, (n_places,); its deviation in each bootstrap pair, (n_places,
+        n_pairs); and the visual changes observed for both curves, (n_places,).
     """
     places = GRID[first.is_observed(GRID) & second.is_observed(GRID)]
     if not len(places):
-        raise UsageError("The curves have no range of visual change that both observed.")
+        raise UsageError("The curves have no range of visual change that was observed for both.")
     # Both curves get the smoothing of the rougher one: with smoothing chosen per curve, the test
     # found a difference between equal truths in up to 10 % of simulated sets (docs/decisions.md).
     smoothing = min(first.smoothing, second.smoothing)
@@ -204,7 +205,7 @@ def resampled_gaps(
 def _apart(
     first: Curve, second: Curve, level: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return whether the first curve is above, and whether it is below, at each point of `GRID`."""
+    """Return where on `GRID` the first curve's band is above the second's, and where below."""
     (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
     # An extrapolated curve is not evidence of a difference.
     seen = first.is_observed(GRID) & second.is_observed(GRID)

@@ -72,8 +72,8 @@ def error_consistency(
     Args:
         first: 1 for correct, 0 for incorrect, NaN for a missing trial.
         second: Results of the other observer on the same trials.
-        clusters: Image of each trial; images are resampled for the intervals. Without it, each
-            trial is its own cluster.
+        clusters: Image of each trial; images are resampled for the intervals. Without `clusters`,
+            each trial is its own cluster.
         conditions: Condition of each trial; κ is computed within each condition and averaged, since
             pooling conditions of unequal difficulty makes all observers seem to agree.
         n_bootstrap: Number of bootstrap replicates.

@@ -79,7 +79,7 @@ def hmri(human_curve: Curve, model_curve: Curve) -> float:
 
 
 def mrsi(human_curve: Curve, model_curve: Curve) -> float:
-    """Return MRSI in [0, 1]: the fraction of the model's area in which it is ahead of humans.
+    """Return MRSI in [0, 1]: the fraction of the model's area that is above the human curve.
 
     MRSI = A(model > human) / A(model) (VCR paper); 0 if the model is nowhere ahead.
 

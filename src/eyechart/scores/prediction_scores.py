@@ -12,10 +12,10 @@ N_BINS = 15
 
 
 def top5_accuracy(predictions: Predictions) -> Statistic | None:
-    """Return the fraction of samples with the true label among the five best; None without ranks.
+    """Return the fraction of labels among the top 5 predictions; None if ranks are unknown.
 
-    Rank 1 is the prediction itself. In the label space of the 16 categories the rank is among the
-    category scores; rule "top1" has no category scores and therefore no ranks.
+    Rank 1 is the prediction itself. In the label space of the 16 categories, categories are ranked
+    by their scores; the rule "top1" has no category scores and therefore no ranks.
     """
     rank = predictions.rank
     if rank is None or np.isnan(rank).any():

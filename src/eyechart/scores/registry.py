@@ -41,7 +41,7 @@ class Score:
         record: Path of the score in the record of a corruption.
         compute: Function that returns the score from the labeled predictions under a corruption; it
             is stored under `computed_scores`. None for scores with a dedicated field.
-        bounds: Path of its bounds in that record; () if it has none.
+        bounds: Path of the score's bounds in that record; () if it has no bounds.
         has_narrow_interval: Whether results.csv also contains its 83 % interval.
         has_mean: Whether its mean over corruptions is a score of the test.
         is_main: Whether the terminal shows the score and tests of retraining use it. Files, the
@@ -52,7 +52,8 @@ class Score:
         short: Title where space is scarce.
         axis: Title of a chart axis that shows the score.
         predicate: Predicate of a sentence about a model's mean over corruptions. Placeholders are
-            {value}, {corruptions} (their number) and, for baseline-relative scores, {baseline}.
+            {value}, {corruptions} (the number of corruptions) and, for baseline-relative scores,
+            {baseline}.
         latex: Title in LaTeX.
     """
 

@@ -32,7 +32,7 @@ MIN_ERROR = 0.1
 """Lower limit of the standard error of a mean difference, as a fraction of its maximum."""
 
 MAX_FACTOR = 1000.0
-"""Maximum suggested factor for the number of images; if more are needed, none is suggested."""
+"""Maximum factor for the suggested number of images; beyond it, no number is suggested."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def scenario(
     )
     is_seen = _observed_cells(human_curve) & _observed_cells(model_curve)
     if not is_seen.any():
-        raise UsageError("The curves have no range of visual change that both observed.")
+        raise UsageError("The curves have no range of visual change that was observed for both.")
     start, stop = (ends.astype(np.int64) for ends in np.triu_indices(int(is_seen.sum()) + 1, k=1))
     gaps = _between((human - model)[is_seen], start, stop)
     deviations = _between(drawn[is_seen], start, stop) - gaps[:, None]
@@ -146,7 +146,7 @@ def scenario(
 
 
 def _observed_cells(curve: Curve) -> NDArray[np.bool_]:
-    """Return which ranges between adjacent `PLACES` a curve observed, judged at their centers."""
+    """Return which ranges between adjacent `PLACES` were observed, judged at their centers."""
     return curve.is_observed((PLACES[1:] + PLACES[:-1]) / 2)
 
 
@@ -173,7 +173,7 @@ def _leads(
 
 
 def _unseen_lead(first: Curve, second: Curve, is_seen: NDArray[np.bool_]) -> float:
-    """Return the largest area by which the first curve may be ahead where one was not observed."""
+    """Return the largest possible lead of the first curve, as an area, in unobserved ranges."""
     mass = first.density.between(np.zeros(1), PLACES[:-1], PLACES[1:])[0]
     highest, lowest = _cell_limits(first)[1], _cell_limits(second)[0]
     return float((np.maximum(highest - lowest, 0) * mass)[~is_seen].sum())
@@ -199,7 +199,7 @@ def _cell_limits(curve: Curve) -> tuple[FloatArray, FloatArray]:
 
 
 def _factor(gaps: FloatArray, noise: FloatArray, margin: float) -> float:
-    """Return how many times as many images would show that the side with positive gaps is ahead.
+    """Return the factor by which the number of images must grow to show a positive gap.
 
     Noise shrinks with the square root of the number of images.
     """

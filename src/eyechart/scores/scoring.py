@@ -96,7 +96,7 @@ def human_curve(
 
 @dataclass(frozen=True, eq=False)
 class HumanArea:
-    """Human curve of one property in one experiment; None, with the reason in `why`, if missing.
+    """Human curve of one property in one experiment; if it is None, `why` has the reason.
 
     Its area is R_a for accuracy and R_p for consistency.
     """
@@ -128,7 +128,7 @@ def class_weights(labels: NDArray[np.int64]) -> FloatArray:
 
 
 def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate:
-    """Return the weighted mean of hits, one per sample, with bootstrap intervals.
+    """Return the weighted mean of the samples' hits, with bootstrap intervals.
 
     Images are resampled from the universe of the predictions: estimates with the same universe and
     seed match replicate by replicate, even if they contain different images of it.

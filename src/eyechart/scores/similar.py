@@ -17,17 +17,17 @@ class SimilarDifference(Record):
     """Difference of a model's scores between two corruptions: first minus second."""
 
     delta_hmri: Real
-    """HMRI under the first minus HMRI under the second."""
+    """HMRI under the first corruption minus HMRI under the second."""
     hmri_interval: tuple[Real, Real]
     """95 % interval of that difference."""
     delta_mrsi: Real
-    """MRSI under the first minus MRSI under the second."""
+    """MRSI under the first corruption minus MRSI under the second."""
     mrsi_interval: tuple[Real, Real]
     """95 % interval of that difference."""
     ranges: tuple[Lead, ...]
     """Ranges of Δv in which the 83 % bands of the model's two curves do not overlap."""
     human_curves: int
-    """2 if humans responded to both corruptions, 1 if one human curve is used for both."""
+    """Number of human curves: 2 if humans saw both corruptions, 1 if one curve is used for both."""
 
 
 def compare_corruptions(

@@ -21,7 +21,7 @@ percentage points."""
 MAX_SEED = 2**63 - 1
 
 MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
-"""Maximum number of replicates, and of weights (160 MB), in a block of weights."""
+"""Maximum number of replicates in a block, and maximum number of weights in it (160 MB)."""
 
 Seed = int | tuple[int, ...]
 """The seed of a run, or a tuple that starts with it, which yields independent random numbers.
@@ -30,7 +30,7 @@ A trailing 0 has no effect: (3, 0) is equivalent to 3."""
 
 
 def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
-    """Return the number of replicates and the seed as ints; raise a UsageError if invalid.
+    """Return the number of replicates and the seed as ints; raise a UsageError if one is invalid.
 
     Example:
         >>> check_bootstrap(1000, seed=3)
@@ -48,7 +48,7 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
         seed: The random seed; replicate i depends only on it and on `n_units`.
 
     Yields:
-        Integers as floats (n_units,) whose sum is `n_units`.
+        Whole numbers as floats, (n_units,), whose sum is `n_units`.
 
     Example:
         >>> next(draw_weights(4, seed=0))  # the first unit is missing, the third occurs twice
@@ -149,7 +149,7 @@ def draw_cell_counts(counts: IntArray, n_bootstrap: int, seed: Seed) -> IntArray
 
 
 def draw_units(n_units: int, n_taken: int, n_bootstrap: int, seed: Seed) -> IntArray:
-    """Return which units each replicate contains, (n_bootstrap, n_taken), for a few large units.
+    """Return the indices of the units that each replicate contains, (n_bootstrap, n_taken).
 
     Drawing S − 1 of S trainings makes the variance of their mean unbiased.
 
@@ -164,7 +164,7 @@ def draw_units(n_units: int, n_taken: int, n_bootstrap: int, seed: Seed) -> IntA
 def shuffle_replicates(n_bootstrap: int, seed: Seed, n_orders: int = 1) -> list[IntArray]:
     """Return permutations that make two scores' replicates independent of each other.
 
-    Use it for scores that were resampled with the same random numbers but must not be paired.
+    These are for scores that were resampled with the same random numbers but must not be paired.
 
     Example:
         >>> shuffle_replicates(4, seed=0)

@@ -29,13 +29,13 @@ ENOUGH = 40
 """Minimum number of units to trust the replicates' variance: 5 images in each of 8 categories."""
 
 ROUNDING = 1e-9
-"""Maximum rounding error of the area of a curve, 0 or 1, if all predictions are equal."""
+"""Maximum rounding error of a proportion: the area of a curve may be slightly beyond 0 or 1."""
 
 
 class Estimate(Record):
     """A score with its confidence intervals, from bootstrap replicates.
 
-    It can be used as a number and formatted like one.
+    An estimate can be used and formatted like a number.
 
     Example:
         >>> share = make_estimate(0.5, np.linspace(0.4, 0.6, 101))
@@ -70,7 +70,8 @@ class Estimate(Record):
         """The score in each bootstrap replicate, NaN where it is undetermined.
 
         All estimates of a run are resampled identically: replicate i of one corresponds to
-        replicate i of any other. Empty if they were not kept, as in results read from a file.
+        replicate i of any other. The array is empty if the replicates were not kept, as in results
+        read from a file.
         """
         return self._replicates
 
@@ -121,15 +122,15 @@ def make_estimate(
 
     The bootstrap cannot estimate the rate of errors that did not occur: if 271 of 271 images are
     correct, so is every replicate, and the percentile interval has width 0; Wilson's interval for
-    271 images does not. It is computed with the variance of the score, because several samples per
-    image, or several corruptions, make a mean over images vary less than a single 0 or 1 per image.
-    Below `ENOUGH` units that variance is not trusted, and the largest possible variance of a
-    proportion is used.
+    271 images does not. Wilson's interval is computed with the variance of the score, because
+    several samples per image, or several corruptions, make a mean over images vary less than a
+    single 0 or 1 per image. Below `ENOUGH` units that variance is not trusted, and the largest
+    possible variance of a proportion is used.
 
     Args:
         value: The score; it is treated as a proportion only if it is in [0, 1].
         replicates: The score in each bootstrap replicate.
-        n_units: The number of units that it is a mean over; None for scores that are not
+        n_units: The number of units over which the score is a mean; None for scores that are not
             proportions, such as a ratio or κ, which have plain percentile intervals.
         variance: The variance of the score; by default the variance of its replicates.
 

@@ -1,4 +1,4 @@
-"""Confidence intervals: percentile, Wilson, Korn–Graubard, and of weighted sums.
+"""Confidence intervals: percentile, Wilson, Korn–Graubard, and intervals of weighted sums.
 
 These functions take and return plain numbers.
 """
@@ -46,8 +46,8 @@ def check_level(level: float) -> float:
 def percentile_interval(values: FloatArray, level: float) -> Interval:
     """Return the interval that contains the middle fraction `level` of the values.
 
-    A NaN is undetermined and could be anything, so it counts as beyond both ends. If there are more
-    NaN than values in one tail, the interval is undetermined: (NaN, NaN).
+    A NaN could be any value, so it counts as below the lower end and as above the upper end. If
+    there are more NaN than values in one tail, the interval is undetermined: (NaN, NaN).
 
     Example:
         >>> percentile_interval(np.arange(101.0), 0.5)
@@ -69,8 +69,8 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
 def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float:
     """Return the factor by which a percentile interval from few units must be widened.
 
-    The bootstrap underestimates the variance by (n − 1)/n, and does not know that the variance of
-    few units is itself uncertain, which the t quantile accounts for.
+    The bootstrap underestimates the variance by a factor of (n − 1)/n, and does not know that the
+    variance of few units is itself uncertain, which the t quantile accounts for.
 
     Example:
         >>> round(small_sample_factor(20), 3), round(small_sample_factor(1000), 3)
@@ -84,7 +84,7 @@ def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float
 
 
 def hull(first: Interval, second: Interval) -> Interval:
-    """Return the smallest interval that contains both.
+    """Return the smallest interval that contains both intervals.
 
     Example:
         >>> hull((0.2, 0.4), (0.3, 0.6))

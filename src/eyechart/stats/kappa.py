@@ -1,6 +1,6 @@
 """Cohen's κ of binary outcomes from counts: agreement beyond chance.
 
-One κ or many at once, weighted or not; observers can be models or humans.
+Counts may be weighted, and several κ can be computed at once; observers are models or humans.
 """
 
 import numpy as np

@@ -29,7 +29,7 @@ class PairedDifference:
 
 
 def bootstrap_p_value(as_extreme: NDArray[np.bool_]) -> float:
-    """Return the fraction of replicates that are as extreme as the observed score.
+    """Return the fraction of replicates that are at least as extreme as the observed score.
 
     Example:
         >>> bootstrap_p_value(np.array([True, False, False]))
@@ -44,8 +44,8 @@ def sign_flip(sums: IntArray) -> float:
 
     For example, a participant's sum is the number of correct minus incorrect responses. For a
     participant who guesses, the opposite sum is equally likely, even if the responses depend on
-    each other. All sign combinations are counted exactly, none are sampled. With one response per
-    participant it is the binomial test.
+    each other. All sign combinations are counted; none are sampled. With one response per
+    participant, this is the binomial test.
 
     Args:
         sums: One integer per unit.
@@ -72,8 +72,8 @@ def sign_flip(sums: IntArray) -> float:
 def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
     """Return p-values corrected for multiple tests by Holm's step-down method.
 
-    If those below 5 % are called significant, the probability of at least one false positive is at
-    most 5 %, even if the tests depend on each other.
+    If corrected p-values below 5 % are called significant, the probability of at least one false
+    positive is at most 5 %, even if the tests depend on each other.
 
     Example:
         >>> holm([0.01, 0.04, 0.03, 0.005])

@@ -87,7 +87,7 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
 def kendall_tau(first: Ranking, second: Ranking) -> float:
     """Return Kendall's τ_b of two rankings of the same models: 1 if equal, −1 if reversed.
 
-    NaN if one of the rankings has all models tied.
+    The result is NaN if all models are tied in one of the rankings.
 
     Example:
         >>> first = Ranking({"a": 1, "b": 2, "c": 3}, {})
@@ -108,8 +108,8 @@ def swaps(
 ) -> list[Swap]:
     """Return the pairs of models that two scores put in opposite orders.
 
-    Each argument has the scores by model and whether higher is better. The p-values are corrected
-    by Holm's method over all pairs of models, separately for each score.
+    Each argument has the scores by model and whether higher scores are better. The p-values are
+    corrected by Holm's method over all pairs of models, separately for each score.
 
     Example:
         >>> from eyechart.stats.estimate import make_estimate
