@@ -23,7 +23,7 @@ NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def save_gate(results: GateResults, path: Path) -> Path:
-    """Write the outcome in the format of the file's suffix, and return the path."""
+    """Write the gate's outcome in the format given by the file's suffix, and return the path."""
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise UsageError(f"path must end in {one_of(WRITERS)}, got {path}.")
@@ -38,7 +38,7 @@ def gate_json(results: GateResults) -> str:
 def gate_junit(results: GateResults) -> str:
     """Return the outcome as JUnit XML: one test case per rule.
 
-    An inconclusive rule is a failure, or a skipped test where it counts as a pass.
+    An inconclusive rule is written as a failure, or as a skipped test if it counts as a pass.
     """
     cases = [_test_case(result, results.inconclusive == "fail") for result in results.rules]
     counts = {

@@ -1,7 +1,8 @@
 """Hide information in a report before it is shared: paths, image file names, example images.
 
-It is removed from the runs before anything is drawn or written, so that it cannot appear in a page,
-a card or a figure. Slow imports are inside functions, because the command line imports this module.
+The information is removed from the runs before anything is drawn or written, so that it cannot
+appear in a page, a card or a figure. Slow imports are inside functions, because the command line
+imports this module.
 """
 
 import re
@@ -235,7 +236,7 @@ def _in_text(secrets: Mapping[str, str], more: Rewrite) -> Rewrite:
 
 
 def _rewriter(exact: Mapping[str, str], in_sentences: Rewrite) -> Rewrite:
-    """Return a function that replaces strings by `exact`, or else rewrites them as sentences."""
+    """Return a function that looks a string up in `exact`, or else calls `in_sentences` on it."""
     return lambda text: exact[text] if text in exact else in_sentences(text)
 
 

@@ -36,7 +36,8 @@ def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
 def estimate_text(estimate: "Estimate | None", score: "Score") -> str:
     """Return a score without its interval, or a dash if there is none.
 
-    A break point that was not reached is shown as "> x", with x the largest Δv that could show it.
+    A break point that was not reached is shown as "> x", where x is the largest Δv at which it
+    could have been observed.
     """
     limit: float | None = getattr(estimate, "limit", None)
     if limit is not None and estimate is not None and not estimate.is_known:

@@ -35,7 +35,7 @@ MANY = 7
 
 @planned
 def plan_curves(report: Report) -> Planned:
-    """Return an overview for each test and label space, or two if there are many models."""
+    """Return an overview for each test and label space; with many models, one per property."""
     for part in report.parts:
         for index, space in enumerate(part.spaces):
             fitted = [

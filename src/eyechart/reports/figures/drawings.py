@@ -39,7 +39,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def planned(plan: Callable[Arguments, Planned]) -> Callable[Arguments, Drawings]:
-    """Decorate a generator of drawings and notes so that it returns `Drawings`."""
+    """Decorate a function that yields drawings and notes, so that it returns `Drawings`."""
 
     @wraps(plan)
     def collect(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawings:
@@ -91,5 +91,5 @@ def safe_name(text: str) -> str:
 
 
 def suite_words(report: Report, part: Part) -> tuple[str, ...]:
-    """Return words that distinguish the files of a report's suites; none if it has one suite."""
+    """Return the words of a file name that name the suite; empty if a report has only one suite."""
     return (part.suite,) if len(report.parts) > 1 else ()

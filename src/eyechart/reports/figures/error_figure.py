@@ -251,7 +251,7 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
     return "\n".join(
         [
             f"{MADE_BY} {plain(_table_caption(rows, relative))}",
-            r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
+            r"% This table needs \usepackage{booktabs} and \usepackage{graphicx}.",
             *([rf"% $^\dagger$: {MEANING}."] if has_marks else []),
             *([f"% {QUERY}: {UNSURE}."] if _has_undetermined(rows, relative) else []),
             *tabular(

@@ -45,7 +45,7 @@ def plan_humans(report: Report) -> Planned:
     for letter, name in PROPERTIES.items():
         series = human_panels(experiments, letter)
         if not series:
-            yield f"No human {name}: it cannot be computed from the responses."
+            yield f"No curves of human {name}: the responses do not contain the required data."
             continue
         caption = (
             f"Human {name} over visual change, for similar and dissimilar corruptions; bands: 83 %."
@@ -80,7 +80,7 @@ def draw_by_class(
 def draw_human_panels(
     series: Sequence[HumanPanel], label: str, chance: float | None = None
 ) -> Figure:
-    """Return a figure with the panels in a row; `chance` is the accuracy of guessing, if drawn."""
+    """Return a figure with the panels in a row; `chance` is the accuracy of guessing to draw."""
     figure = Figure(figsize=(PAGE if len(series) > 1 else COLUMN, HEIGHT), layout="constrained")
     grid = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
     for axes, letter, panel in zip(grid, letters(), series, strict=False):
@@ -189,7 +189,7 @@ def _draw_experiment(
 
 
 def _chance(reference: Reference) -> float | None:
-    """Return the accuracy of guessing, or None if curves are corrected for it."""
+    """Return the accuracy of guessing; None if curves are corrected for chance."""
     return None if reference.corrected else 1 / reference.choices
 
 

@@ -71,9 +71,9 @@ def plan_human_index(report: Report) -> Planned:
             yield Drawing(words, _caption(part, space, corruption), make)
         if alone:
             yield (
-                "Drawn without humans, because there are no or too few human responses for"
-                f" them: {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
-                f" {suite_title(part.suite)}."
+                "No human curves, because there are no or too few human responses to these"
+                f" corruptions of {suite_title(part.suite)}:"
+                f" {'all' if alone == list(part.corruptions) else ', '.join(alone)}."
             )
 
 
@@ -117,7 +117,7 @@ def draw_human_index(part: Part, space: str, corruption: str) -> Figure:
 
 
 def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
-    """Return the names (without the property's letter) and symbols of the scores drawn as bars."""
+    """Return the name (without its property suffix) and symbol of each score drawn as bars."""
     if panel.humans is not None:
         return [("hmri", rf"$HMRI_{panel.letter}$"), ("mrsi", rf"$MRSI_{panel.letter}$")]
     return [("r", rf"$\mathcal{{R}}_{panel.letter}$")]

@@ -31,7 +31,7 @@ def lines_of_table(
     caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
     """Return a table whose header and rows are already LaTeX, ready to be included."""
-    needs = r"% It needs \usepackage{booktabs}."
+    needs = r"% This table needs \usepackage{booktabs}."
     return "\n".join([f"{MADE_BY} {plain(caption)}", needs, *tabular(columns, heads, rows), ""])
 
 

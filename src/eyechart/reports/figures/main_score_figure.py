@@ -23,11 +23,11 @@ APART, SPREAD = 4, 0.6
 
 @planned
 def plan_main_scores(report: Report) -> Planned:
-    """Return a figure for each part of the report in which any corruption has a score."""
+    """Return a figure for each test in which at least one corruption has a score."""
     for part in report.parts:
         main = main_score(part)
         if not main.corruptions:
-            yield f"No scores by corruption for {suite_title(part.suite)}: there are none."
+            yield f"No scores by corruption for {suite_title(part.suite)}: no corruption has one."
             continue
         caption = f"{main.title}; {main.axis_title}; lines: 95 % intervals."
         words = ("scores", *suite_words(report, part))

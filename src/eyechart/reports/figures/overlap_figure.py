@@ -89,7 +89,7 @@ def draw_heat_map(overlap: OverlapPanel) -> Figure:
 def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -> Figure:
     """Return a figure with heat maps of the same corruptions in one row, each under its title.
 
-    They share the labels on the left and the color scale; see `in_order` for the order.
+    The heat maps share the labels on the left and the color scale; see `in_order` for the order.
     """
     count = len(overlaps[0].names)
     cell = min(CELL, (PAGE - NAMES - SCALE) / (count * len(overlaps)))

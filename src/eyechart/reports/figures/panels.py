@@ -42,8 +42,8 @@ def draw_line(
 ) -> None:
     """Draw a curve, pale where it was not observed.
 
-    `band` is the opacity of the 83 % band. `marks` is a marker and the index of the first marked
-    point.
+    `band` is the opacity of the 83 % band. `marks` is a marker style and the index of the first
+    point that gets a marker.
     """
     change, values = real(line.delta_v), real(line.values)
     if marks is not None:
@@ -112,7 +112,7 @@ def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def columns_for(count: int) -> int:
-    """Return the number of columns with the fewest empty cells; the largest one if tied."""
+    """Return the number of columns that leaves the fewest empty cells; the largest if tied."""
     usual = (5, 4, 3) if count <= 12 else (5, 4)
     return count if count <= 5 else min(usual, key=lambda columns: -count % columns)
 

@@ -1,4 +1,4 @@
-"""Figures of ranks by fixed and by continuous severities: three bars per model, changes marked."""
+"""Figures that compare model ranks by fixed and by continuous severities, with three bar panels."""
 
 from functools import partial
 from typing import Any
@@ -72,7 +72,7 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
 
 
 def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
-    """Mark the models that change ranks; return the legend entries."""
+    """Mark the models whose ranks change; return the legend entries."""
     kinds = (
         (panel.changed, CHANGE, "changes ranks significantly"),
         (panel.perhaps, "white", "changes ranks, not significantly"),

@@ -34,8 +34,8 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
         if missing:
             yield (
                 "Not in the figure, because their accuracy on ImageNet-1K is unknown:"
-                f" {len(missing)} of {len(study.models)} models, such as {missing[0]}; give"
-                " --imagenet-accuracy to structure superclass."
+                f" {len(missing)} of {len(study.models)} models, such as {missing[0]}; use"
+                " eyechart structure superclass with --imagenet-accuracy."
             )
         scatter = superclass_scatter(study.models)
         if scatter is not None:

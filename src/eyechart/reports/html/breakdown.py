@@ -12,10 +12,10 @@ from eyechart.reports.words import corruption_title, space_title
 from eyechart.results.model_results import ClassResults
 
 MOST, FEWER = 20, 10
-"""Maximum number of classes shown per model, and the maximum if there are many models."""
+"""Maximum number of classes shown per model: for few models, and for many models."""
 
 ENOUGH = 3
-"""Minimum number of images for a class to be shown; fewer are not meaningful."""
+"""Minimum number of images of a class for its accuracy to be shown."""
 
 COLUMNS = (
     Column("Class", numeric=False),
@@ -81,7 +81,7 @@ def _row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
 
 
 def _with(numbers: Numbers, word: str, *path: str | int) -> Markup:
-    """Return a text followed by the percentage at `path`, or only the text if there is none."""
+    """Return a word followed by the percentage at `path`, or only the word if it is missing."""
     if not word or numbers.get(*path) is None:
         return NOTHING if not word else Markup("{}").format(word)
     return Markup('{} <span class="interval">{}</span>').format(word, numbers.cell(percent, *path))

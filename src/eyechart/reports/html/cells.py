@@ -34,7 +34,7 @@ def style_of(score: Score, is_short: bool = False) -> Style:
 
 
 def delta(value: float) -> str:
-    """Return a visual change as text, or another number with the same number of decimals."""
+    """Return a visual change as text; also used for other numbers with two decimals."""
     return _typeset(delta_v_text(value))
 
 
@@ -44,7 +44,7 @@ def percent(value: float) -> str:
 
 
 def hundredths(value: float) -> str:
-    """Return a fraction in percent without the sign, for numbers in tables that are not scores."""
+    """Return a fraction in percent without the % sign, for table cells that are not scores."""
     return _typeset(f"{100 * value:z.1f}")
 
 
@@ -180,13 +180,13 @@ def marked(cell: CellContent, is_marked: bool) -> CellContent:
 
 
 def compared(style: Style, value: float | None) -> NumberCell:
-    """Return a number that results from comparing models and is not in any results.json."""
+    """Return a cell with a number from a comparison of models that is not in any results.json."""
     number = known(None if value is None else float(value))
     return NumberCell(number, "" if number is None else style(number), origin="comparison")
 
 
 def counted(number: int) -> NumberCell:
-    """Return the number of items listed on the page."""
+    """Return a cell with a number of items that was counted for the page."""
     return NumberCell(number, count(number), origin="count")
 
 

@@ -146,7 +146,7 @@ def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoi
                     ),
                     tuple(_similar_rows(numbers_of(report, model), model, space, pairs)),
                     True,
-                    f"{left} more pairs do not differ significantly." if left else "",
+                    f"{left} more corruption pairs do not differ significantly." if left else "",
                 )
                 yield TableChoice(model.short, table)
 

@@ -11,14 +11,14 @@ from eyechart.results.runs import Run
 from eyechart.results.schema import EXAMPLES_FOLDER
 
 SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
-"""Pairs of a maximum side in px and a JPEG quality; the first pair that suffices is used."""
+"""Pairs of a maximum side in px and a JPEG quality; the first that saves enough is used."""
 
 Key = tuple[int, str]
 """Key of an image: the index of its run, and its file name."""
 
 
 def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[Key, str]:
-    """Return data URIs of example images, of at most `most` bytes in total if possible.
+    """Return data URIs of example images, if possible with at most `most` bytes in total.
 
     A file that is missing or not an image is left out.
     """

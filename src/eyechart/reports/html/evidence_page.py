@@ -1,7 +1,7 @@
-"""The evidence page of a gate: the claims, the data, how they were decided, and the limits.
+"""The evidence page of a gate: the claims, the data, the decisions, and the limits.
 
-Its outline follows the questions of safety and conformity assessors. It only shows the content of
-`GateResults`.
+Its outline follows the questions of safety and conformity assessors. The page shows
+only the content of `GateResults`.
 """
 
 import os
@@ -27,7 +27,7 @@ from eyechart.reports.words import corruption_title, plural, space_title, suite_
 from eyechart.results.schema import RESULTS_FILE
 
 TONES = {"pass": "ahead", "fail": "behind", "inconclusive": "mixed"}
-"""CSS classes that color an outcome."""
+"""CSS class for the color of each outcome."""
 
 JOINER = "\u2060"
 """Prevents a line break after a dash."""
@@ -85,13 +85,13 @@ def _model_names(results: GateResults) -> str:
 
 
 def _claim(result: RuleResults) -> str:
-    """Return what the rule claims, in one sentence."""
+    """Return the rule's claim as a sentence."""
     rule = result.rule
     where = condition_text(rule).removesuffix(f"; {rule.metric}").replace("; ", ", with ")
     subject = f"{rule.metric.capitalize()} of {result.model} under {where}"
     if rule.at_least is not None:
         return f"{subject} is at least {rule.at_least:g}."
-    return f"{subject} is not more than {rule.margin:g} below that of {result.old_model}."
+    return f"{subject} is at most {rule.margin:g} lower than for {result.old_model}."
 
 
 def _verdict(result: RuleResults) -> str:
@@ -332,11 +332,11 @@ def _run_facts(run: RunFacts, path: Path) -> Iterator[tuple[str, str | Markup]]:
 def _limits(results: GateResults) -> Iterator[str]:
     """Yield what the outcome does not show."""
     yield (
-        "The outcome is about images like the tested ones. It says nothing about other scenes,"
+        "The outcome applies to images like the tested images, not to other scenes,"
         " cameras or classes."
     )
     yield (
-        "Each claim is about the mean over the samples within its conditions. Single strengths,"
+        "Each claim applies to the mean over the samples within its conditions. Single strengths,"
         " corruptions or classes can be worse; the tables of triggering conditions show corruptions"
         " one by one."
     )
@@ -344,13 +344,13 @@ def _limits(results: GateResults) -> Iterator[str]:
     square = float(ndtri(1 - results.alpha)) ** 2
     hidden = percent_text(square / (fewest.n_images + square), 1)
     yield (
-        f"Failures on rare images can go unseen: with {_count(fewest.n_images)} (rule"
-        f" “{fewest.rule.name}”), none may show a failure that occurs on up to {hidden} of all"
-        " images. The bounds take this into account."
+        f"Failures on rare images can be missed: {_count(fewest.n_images)} (rule"
+        f" “{fewest.rule.name}”) may contain no example of a failure that occurs on up to {hidden}"
+        " of all images. The bounds take this into account."
     )
     yield (
-        "The corruptions are simulated. How they relate to the conditions of operation has to be"
-        " argued elsewhere."
+        "The corruptions are simulated. Their relation to operating conditions must be justified"
+        " elsewhere."
     )
     yield (
         "The probability of a wrong decision applies to a single decision, on images that were not"

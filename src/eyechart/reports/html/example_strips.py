@@ -21,12 +21,12 @@ MARKS = {
     "other": ("≠", "prediction differs from the clean image’s"),
     "unknown": ("?", "unknown"),
 }
-"""A symbol and words for the outcome of a prediction: never color alone."""
+"""Symbol and words for the outcome of a prediction, so that no outcome is shown by color alone."""
 
 
 @dataclass(frozen=True)
 class PredictionView:
-    """A model's prediction. `mark`: a key of MARKS; `fails_first`: whether it fails first."""
+    """A model's prediction. `mark`: key of MARKS; `fails_first`: whether it is the first error."""
 
     model: ModelEntry
     text: str
@@ -36,12 +36,12 @@ class PredictionView:
 
     @property
     def sign(self) -> str:
-        """The symbol of the mark."""
+        """Symbol that shows the outcome."""
         return MARKS[self.mark][0]
 
     @property
     def words(self) -> str:
-        """The words of the mark."""
+        """Words that describe the outcome."""
         return MARKS[self.mark][1]
 
 

@@ -12,7 +12,7 @@ MANY = 6
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `group`: the heading shared with adjacent columns. `hint`: its explanation."""
+    """A column. `group`: heading shared with adjacent columns. `hint`: explanation of the title."""
 
     title: str
     numeric: bool = True
@@ -27,7 +27,7 @@ def text_columns(*titles: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row, whose first cell is its name. `model`: its model; "" if it has none."""
+    """A row, whose first cell is its name. `model`: name of its model; "" for other rows."""
 
     cells: tuple["CellContent | Shaded", ...]
     model: str = ""
@@ -36,10 +36,10 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `id`: unique in the page. `note`: shown below it.
+    """A table. `id`: unique in the page. `note`: text shown below the table.
 
-    `kind`: "stacked" has intervals below values, "dense" is also small, "by-model" has a column for
-    each model.
+    `kind`: "stacked" has intervals below values, "dense" also has small text, "by-model" has a
+    column for each model.
     """
 
     id: str

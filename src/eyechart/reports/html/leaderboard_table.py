@@ -95,7 +95,7 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     caption = f"{by} in {space_title(standings.space)}"
     note = mark_note(model.results for model in part.models)
     if standings.verdict and is_ranked:
-        verdict = f"{standings.verdict.capitalize()}: no model is called ahead of another."
+        verdict = f"{standings.verdict.capitalize()}: no claim is made that a model is ahead."
         note = f"{verdict} {note}".strip()
     return Table(
         f"leaderboard-{index}", caption, columns, tuple(rows), is_ranked, note, kind="stacked"
@@ -109,7 +109,7 @@ def model_label(model: ModelEntry) -> Markup:
 
 
 def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
-    """Return whether the summary has a score for a model."""
+    """Return whether a model's score can be shown in the summary."""
     score = SCORES[name]
     scores = model.space(_home(main, score))
     # A score beside others reads as a claim, and insufficient data allow none.
@@ -119,7 +119,7 @@ def _has(model: ModelEntry, main: MainScore, name: str) -> bool:
 
 
 def _home(main: MainScore, score: Score) -> str:
-    """Return the label space in which a score is shown; human responses exist in only one."""
+    """Return the label space in which a score is shown: `entry16` if it needs human responses."""
     return ENTRY16 if HUMANS in score.needs else main.space
 
 
@@ -168,7 +168,7 @@ def _category(name: str) -> str:
 def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:
     """Return an overall score from the model's results, or from the comparison if they differ.
 
-    They differ if the models have human responses to different corruptions.
+    The two scores differ if the models were compared with humans under different corruptions.
     """
     style, home = style_of(SCORES[name]), part.standings.homes[name]
     score = part.standings.scores[name][model.name]

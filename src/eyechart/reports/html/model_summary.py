@@ -37,7 +37,7 @@ CLAIMS = {
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """The summary of one model, whose name precedes `text`; `tone` and `badge` as in a verdict."""
+    """The summary of one model, whose name precedes `text`; for `tone`, `badge` see `Verdict`."""
 
     model: ModelEntry
     tone: str
@@ -142,7 +142,7 @@ def _worst(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
 
 
 def _before(score: Score) -> str:
-    """Return the words before a score; "" before an area, which reads like an accuracy."""
+    """Return the words before a score; "" before an area, which is worded as an accuracy."""
     return "" if score.group == "curve" else f"{score.axis.partition(':')[0]} "
 
 

@@ -29,7 +29,7 @@ from eyechart.scores.registry import BY_RELEVANCE, HUMANS, Score, find
 
 
 def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield a table of each score that any corruption has, in each label space."""
+    """Yield a table for each score and label space in which any corruption has this score."""
     for score in BY_RELEVANCE:
         for space in part.spaces:
             rows = tuple(_row(report, part, space, name, score) for name in part.corruptions)
@@ -48,7 +48,7 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
 
 
 def bounds(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
-    """Yield tables of the lowest and highest scores that are possible given the observed ranges."""
+    """Yield tables of the lowest and highest scores that the observed ranges allow for."""
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         # With many models the page keeps the bounds of accuracy only, to stay small.

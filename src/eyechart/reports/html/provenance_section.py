@@ -28,7 +28,7 @@ LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
 
 @dataclass(frozen=True)
 class Provenance:
-    """The provenance of a run: `facts` as name and value, `tables`, and `skipped` as sentences."""
+    """The provenance of a run; `facts` are names with values, `skipped` has sentences."""
 
     title: str
     command: str
@@ -160,13 +160,13 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
                 reported.add((space, scores.left_out))
                 cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
                 word = plural(scores.left_out, "image")
-                text = Markup("{} {} left out in {}: their labels are not among these classes.")
+                text = Markup("{} {} left out in {}: the labels are not among these classes.")
                 verb = "was" if scores.left_out == 1 else "were"
                 yield text.format(cell, f"{word} {verb}", space_title(space))
 
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
-    """Yield sentences on predictions without Δv; their number is the same for all models."""
+    """Yield the numbers of predictions without Δv, which are the same for all models."""
     if not run.coverage:
         return  # Without clean images visual change is undefined for every prediction.
     for space, scores in run.results.models[0].spaces.items():
@@ -180,7 +180,7 @@ def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 
 def _reasons(run: Run) -> Iterator[str]:
-    """Yield why there is no curve or no human comparison, and for which corruptions."""
+    """Yield sentences that say why corruptions have no curve or no human comparison."""
     collected: dict[tuple[str, str], dict[str, list[str]]] = {}
     for model in run.results.models:
         for space, scores in model.spaces.items():

@@ -14,7 +14,7 @@ from eyechart.scores.registry import SCORES
 
 
 def rank_tables(report: Report) -> Iterator[Table]:
-    """Yield the available tables of ranks: by ImageNet-C and VCR, and by two benchmarks."""
+    """Yield tables of ranks, where available: ImageNet-C against VCR and against ImageNet-NOC."""
     if report.discrete is not None and report.discrete.corruptions:
         caption = "Ranks by ImageNet-C’s five severities and by continuous visual change (VCR)"
         yield _table(report, report.discrete.corruptions, "ranks-discrete", caption)

@@ -34,7 +34,7 @@ from eyechart.reports.words import (
 class Panel:
     """One corruption: its charts and example strip. `note`: which models were trained on it.
 
-    `humans`: the human reference of the models; "" if this run has none.
+    `humans`: the human reference that models are compared with; "" for no reference.
     """
 
     id: str

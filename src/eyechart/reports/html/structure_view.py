@@ -72,7 +72,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class View:
-    """One study as shown on the page; `parts` is the table of its superclasses."""
+    """The content of the page for one study; `parts` is the table of its superclasses."""
 
     title: str
     text: str

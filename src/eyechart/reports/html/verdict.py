@@ -31,7 +31,7 @@ from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
 
 WIDE = 0.1
-"""Bounds of HMRI farther apart than this are mentioned."""
+"""Minimum distance between the bounds of HMRI for them to be mentioned."""
 
 BADGES = {
     (False, False): ("even", "no significant difference from humans"),
@@ -39,7 +39,7 @@ BADGES = {
     (False, True): ("ahead", "ahead of humans"),
     (True, True): ("mixed", "partly behind and partly ahead of humans"),
 }
-"""Tone and badge, by whether humans and whether the model lead significantly anywhere."""
+"""Tone and badge, by whether humans lead significantly anywhere and whether the model does."""
 
 MIN_ERROR = 0.01
 """Minimum error rate for a corruption to be mentioned."""
@@ -65,7 +65,8 @@ NO_AREA = Markup("cannot be compared with humans, who recognized nothing under t
 class Verdict:
     """The verdict on one model, whose name precedes `text`.
 
-    `tone`: how it is marked; `badge`: the verdict in a few words; `details`: what supports it.
+    `tone`: key of the verdict's color; `badge`: the verdict in a few words; `details`: further
+    findings.
     """
 
     model: ModelEntry
@@ -156,7 +157,7 @@ def basis_of(report: Report, part: Part, model: ModelEntry) -> Basis | None:
 
 
 def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
-    """Return how many images there are, and how many a claim needs: "5 images in 3 categories; …".
+    """Return the available and the required number of images: "5 images in 3 categories; …".
 
     The required number is in the evaluation's note on insufficient data.
     """
@@ -293,18 +294,19 @@ def _details(compared: Compared) -> Markup:
     humans, model = (_n_ahead(compared, side) for side in ("humans", "model"))
     if humans or model:
         text = Markup(
-            "At some visual changes, humans lead significantly under {} of the {} (corrected for"
-            " their number), and the model under {}; both can lead under the same corruption. "
+            "At some visual changes, humans lead significantly under {} of the {} {}, and the"
+            " model leads under {} (corrected for the number of corruptions); both can lead under"
+            " the same corruption. "
         ).format(
             *(counted(humans) if humans else "none", counted(len(compared))),
-            counted(model) if model else "none",
+            *(plural(len(compared), "corruption"), counted(model) if model else "none"),
         )
         text += _first_behind(compared)
     return Markup((text + _open(compared) + below_crowd(compared)).rstrip())
 
 
 def below_crowd(compared: Compared) -> Markup:
-    """Return where the packaged human area is below the area that the VCR paper implies."""
+    """Return where the packaged human area is smaller than the area implied by the VCR paper."""
     implied, area = implied_areas(), style_of(SCORES["r_a"])
     areas = [
         Markup("{} {} against {}").format(
@@ -321,7 +323,7 @@ def below_crowd(compared: Compared) -> Markup:
         return Markup("")
     return Markup(
         " The packaged human reference is less accurate than the VCR paper’s participants (area:"
-        " {}), compared with whom the model would usually score lower."
+        " {}); compared with these participants, the model would usually score lower."
     ).format(Markup("; ").join(areas))
 
 

@@ -27,7 +27,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class CurveSeries:
-    """A model's curve: `line` on the panel's scale, and `curve` on its native scale, with bins.
+    """A model's curve: `line` on the panel's scale; `curve` on its native scale, with its bins.
 
     `at` is the path to its scores in the model's results.
     """

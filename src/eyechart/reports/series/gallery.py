@@ -29,7 +29,7 @@ MAX_COLUMNS = 50
 
 @dataclass(frozen=True)
 class GalleryImage:
-    """One corrupted image with its captions, such as "2.6" and "sigma 0.4"."""
+    """One corrupted image; `severity` and `parameter` (such as "sigma 0.4") are its captions."""
 
     image: Image.Image
     severity: float
@@ -127,7 +127,7 @@ def _to_image(planes: NDArray[np.uint8]) -> Image.Image:
 
 
 def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence[str]:
-    """Return for each column the value of the parameter that has the most distinct values."""
+    """Return, for each column, the value of the parameter with the most distinct values."""
     moved = {*entry.path, *(name for table in entry.levels.values() for name in table)}
     candidates = [parameter for parameter in entry.corruption.parameters if parameter.name in moved]
     if not candidates:

@@ -1,6 +1,6 @@
 """The human curves of experiments; corruptions that look alike share a panel.
 
-Panels are built from the results of runs or from a human reference; both give the same panels.
+Panels can be built from the results of runs or from a human reference, with the same outcome.
 """
 
 from collections.abc import Iterable, Sequence
@@ -70,9 +70,11 @@ class HumanLine:
 
 @dataclass(frozen=True, eq=False)
 class HumanPanel:
-    """The curves of one class of corruptions that look alike; `similar_class` is "" for none.
+    """The curves of one class of corruptions that look alike.
 
-    `is_tested`: whether similarity to others was tested. `letter`: the property, "a" or "p".
+    `similar_class`: name of the class; "" for corruptions without a class.
+    `is_tested`: whether similarity to other corruptions was tested.
+    `letter`: the property, "a" or "p".
     """
 
     similar_class: str
@@ -94,7 +96,7 @@ class HumanPanel:
 
     @property
     def title(self) -> str:
-        """A title of the class for a sentence about humans."""
+        """The title of the class in sentences about humans."""
         if self.similar_class:
             kinds = LOOKALIKES.get(self.similar_class, self.similar_class)
             return f"{kinds}, which look alike to them"
@@ -113,7 +115,10 @@ class HumanPanel:
 
 @dataclass(frozen=True, eq=False)
 class ReportExperiment:
-    """An experiment, the indices of the first test and run that use it, and its index there."""
+    """An experiment with the indices of the first test and run that use it.
+
+    `index` is the index of the experiment in that run.
+    """
 
     part: int
     run: int
@@ -217,7 +222,7 @@ def rate_points(
 
 
 def _panels(members: Sequence[tuple[str | None, bool, HumanLine]], letter: str) -> list[HumanPanel]:
-    """Return a panel per similarity class, then for corruptions without a class, then untested."""
+    """Return panels: one per similarity class, one for dissimilar, one for untested corruptions."""
     lines: dict[tuple[str, bool], list[HumanLine]] = {}
     for name, is_tested, line in members:
         lines.setdefault((name or "", is_tested), []).append(line)

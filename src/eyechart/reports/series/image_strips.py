@@ -26,8 +26,8 @@ class StripPrediction:
     def verdict(self) -> str:
         """The outcome: "right", "wrong", "same", "other" or "unknown".
 
-        Without a label, it is "same" if the prediction equals the one for the clean image, else
-        "other"; without a prediction for the clean image either, it is "unknown".
+        Without a label, the outcome is "same" if the prediction equals the prediction for the clean
+        image, else "other"; if the latter prediction is also missing, the outcome is "unknown".
         """
         if self.prediction.correct is not None:
             return "right" if self.prediction.correct else "wrong"

@@ -1,7 +1,7 @@
 """The score that shows whether a model is robust enough: overall and under every corruption.
 
-It is the score by which models are ranked. If they are compared with humans, the score in the 16
-human categories is used, so that the human areas can be drawn next to it.
+It is the score by which models are ranked. If models are compared with humans, the score in the
+16 human categories is used, so that the human areas can be drawn next to it.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class HumanArea:
 
 @dataclass(frozen=True, eq=False)
 class MainScore:
-    """The main scores of one test: `overall`, and `score` under every corruption.
+    """The main scores of one test: `overall` for each model, `score` under every corruption.
 
     `score` is None if it is missing for every corruption. `space`: label space of the scores.
     """
@@ -91,7 +91,7 @@ class MainScore:
 
     @property
     def humans(self) -> list[HumanArea]:
-        """The available human areas on the same scale as the models' scores."""
+        """The human areas that are available on the same scale as the models' scores."""
         collected: dict[str, HumanArea] = {}
         for model in self.part.models if self.score is SCORES["r_a"] else ():
             scores = model.space(self.space)
@@ -135,7 +135,7 @@ class MainScore:
 
     @property
     def _sign(self) -> int:
-        """1 if the lowest value is the worst, −1 if the highest is."""
+        """1 if the lowest value is the worst, −1 if the highest value is the worst."""
         return 1 if self.score is None or self.score.higher_is_better else -1
 
     @cached_property

@@ -2,7 +2,7 @@
 
 Colors follow Fig. 2 of the VCR study: the common area is green, hatched yellow where humans are
 ahead and hatched blue where the model is. charts.js fills between a trace and the trace named by
-`meta.against`; a trace uses the values of the trace named by `meta.same`, if any.
+`meta.against`. A trace with `meta.same` uses the values of the trace that it names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,13 +29,13 @@ from eyechart.reports.words import corruption_words
 from eyechart.scores.registry import PROPERTIES
 
 MOST = 4
-"""Maximum number of models in one chart; only the first models of the part are shown."""
+"""Maximum number of models in one chart; only the first models of a test are shown."""
 
 PANEL = 300
 """Height of a panel, in px."""
 
 SURE = 1.04
-"""Height of the marks for ranges in which the 83 % bands are disjoint: above all curves."""
+"""Position above all curves at which ranges with disjoint 83 % bands are marked."""
 
 
 def area_charts(part: Part, index: int) -> Iterator[Chart]:
@@ -138,7 +138,7 @@ def _layout(panels: Sequence[AreaPanel], letter: str) -> Spec:
 
 
 def _slot(index: int, count: int, between: float) -> list[float | None]:
-    """Return the range within [0, 1] of one of `count` slots, with gaps of size `between`."""
+    """Return the range of slot `index` if `count` slots with gaps in between fill [0, 1]."""
     # No gap follows the last slot, so that all slots with their gaps fill [0, 1].
     size = 1 / (count - between) if count > 1 else 1
     return numbers((index * size, min(1.0, index * size + size * (1 - between))))

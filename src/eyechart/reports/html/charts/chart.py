@@ -40,21 +40,22 @@ BARS: Spec = {
 """Style of bars next to names; their values as text are in `customdata`."""
 
 LONGEST = 26
-"""Maximum number of characters of a name next to a bar; the middle of longer ones is omitted."""
+"""Maximum number of characters of a name next to a bar; longer names are shortened."""
 
 
 @dataclass(frozen=True)
 class Chart:
     """One chart of a report.
 
-    `id`: contains only a-z, 0-9 and "-". `part`: index of its test in the report, −1 for none.
+    `id`: contains only a-z, 0-9 and "-". `part`: index of the test in the report, −1 for none.
     `space`, `corruption` and `property` ("a" or "p") are "" if the chart has none or shows all.
     `alt`: description in words. `spec`: plotly's data and layout.
 
     A trace's `meta` names its `model`: "humans" for humans, or "" for a trace that stays visible
-    when models are hidden. It also has the location of the trace's numbers in results.json: `at` is
-    the location of a list of values, `each` has the location of each value. The numbers are its y
-    values, or its x values if `of` is "x". `from`: what its values were computed from.
+    when models are hidden. `meta` also has the location of the trace's numbers in results.json:
+    `at` is the location of a list of values, `each` has the location of each value. These numbers
+    are the trace's y values, or its x values if `of` is "x". `from`: what the values were computed
+    from.
     """
 
     id: str
@@ -160,7 +161,7 @@ def names_axis(**more: object) -> Spec:
 
 
 def note(text: str, x: float, y: float, **more: object) -> Spec:
-    """Return a small annotation, in axis coordinates unless `more` specifies others."""
+    """Return a small annotation, in axis coordinates unless `more` sets another reference."""
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 
 

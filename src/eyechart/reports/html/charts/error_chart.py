@@ -1,4 +1,4 @@
-"""Errors relative to a baseline against clean errors, and errors at each published severity."""
+"""Charts of mCE against clean error, and of the error at each published severity."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -87,7 +87,7 @@ def _point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
 
 
 def _highest(point: MeanErrorPoint) -> float:
-    """Return the upper limit of a model's error on clean images."""
+    """Return the upper limit of the interval of a model's error on clean images."""
     ends = point.row.clean_interval
     return point.clean_error if ends is None else ends[1]
 

@@ -1,4 +1,4 @@
-"""Chart of models by ImageNet-C accuracy, R_a and R_p: three bars each, with their ranks."""
+"""Chart of ImageNet-C accuracy, R_a and R_p: three bars per model, labeled with its ranks."""
 
 from collections.abc import Iterator
 

@@ -63,7 +63,7 @@ class Placing:
     def take(
         self, *kinds: str, part: int | None = None, corruption: str | None = None
     ) -> tuple[Chart, ...]:
-        """Return the charts of these kinds (all kinds if none is given) that are not placed yet."""
+        """Return the unplaced charts of these kinds, or all unplaced charts if no kind is given."""
         collected = [
             chart
             for chart in self._left
