@@ -178,7 +178,7 @@ def test_an_unknown_name_of_hundreds_is_not_answered_with_all_of_them():
     many = [f"network_{number}" for number in range(500)]
     assert "Did you mean 'network_7'" in str(unknown_of_many("model", "netwrk_7", many, "there"))
     said = str(unknown_of_many("model", "zzz", many, "zoo.list_models()"))
-    assert said == "Unknown model 'zzz': zoo.list_models() lists them."
+    assert said == "Unknown model 'zzz': zoo.list_models() lists the known names."
 
 
 # hf
@@ -542,7 +542,7 @@ def test_timm_suggests_names_and_tags():
     zoo_of("timm", "timm")
     rejected("timm:resnet51", "Unknown timm model 'resnet51'", "Did you mean")
     rejected("timm:resnet50.a1_in1", "Unknown timm model 'resnet50.a1_in1'", "'resnet50.a1_in1k'")
-    rejected("timm:zzzzzz", "timm.list_models() lists them")
+    rejected("timm:zzzzzz", "timm.list_models() lists the known names")
 
 
 def test_timm_without_weights_on_this_machine_says_how_to_fetch_them(tmp_path, monkeypatch):

@@ -95,7 +95,7 @@ class ComparisonSettings(HumanSettings):
             # "none" contradicts any other reference.
             if len(names) > 1:
                 raise UsageError(
-                    "--humans none cannot be combined with other values: omit it, or omit them."
+                    "--humans none cannot be combined with other values: pass only none or omit it."
                 )
             return ()
         return names

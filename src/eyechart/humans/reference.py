@@ -60,7 +60,7 @@ overestimate their precision. If whole conditions are left out instead, the erro
 class Point:
     """Responses in one condition or bin: their Δv, their number, and the number of hits.
 
-    `delta_v` has the 5th, 50th and 95th percentiles.
+    `delta_v` contains the 5th, 50th and 95th percentiles of Δv.
     """
 
     delta_v: tuple[float, float, float]
@@ -112,7 +112,7 @@ class Reference:
 
     @property
     def label_space(self) -> str:
-        """Label space of the labels: "entry16" for the 16 categories."""
+        """Label space of the responses: "entry16" for the 16 categories."""
         return self.responses.label_space
 
     @property
@@ -160,18 +160,21 @@ class Reference:
 
     @property
     def parts(self) -> "tuple[Reference, ...]":
-        """A tuple that contains only this reference; combined references have several."""
+        """A tuple that contains only this reference; combined references contain several."""
         return (self,)
 
     def source(self, corruption: str, metric: str = "accuracy") -> "Reference | None":
-        """Return this reference if it has this metric for a corruption, else None."""
+        """Return this reference if it has responses for a corruption and metric, otherwise None."""
         experiment = self.match(corruption)
         if experiment is None or np.isnan(_hits(self._rows(experiment), metric)).all():
             return None
         return self
 
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
-        """Return "direct" if humans saw this corruption, "transferred" if only a similar one."""
+        """Return whether humans saw this corruption ("direct") or a similar one ("transferred").
+
+        The result is None if they saw neither.
+        """
         experiment = self.match(corruption)
         if experiment is None:
             return None
@@ -241,7 +244,7 @@ class Reference:
         return self.name, experiment, self.n_participants(experiment)
 
     def meeting(self, choices: int, chance_correct: bool = False) -> "Reference":
-        """Return the reference for comparison with predictions among this number of choices.
+        """Return a reference that can be compared with a model that has this number of choices.
 
         If participants had a different number of choices, the reference is corrected for chance,
         provided `chance_correct` is True; the model's curve must then be corrected as well
@@ -300,7 +303,7 @@ class Reference:
         return sorted(points, key=lambda point: point.delta_v[1])
 
     def left_end(self, experiment: str, metric: str = "accuracy") -> LeftEnd | None:
-        """Return the hit rate on clean images, or None if participants saw none."""
+        """Return the hit rate on clean images, or None if participants saw no clean images."""
         clean = self._clean(self._rows(experiment), metric)
         if not len(clean):
             return None
@@ -319,10 +322,11 @@ class Reference:
         return replace(self.responses, consistent=consistency(self.responses, self.clean_rule))
 
     def _clean(self, responses: HumanResponses, metric: str) -> HumanResponses:
-        """Return responses to clean images: the experiment's, or separate ones if it has none.
+        """Return the responses to clean images, from the experiment or else from a separate test.
 
-        If the separate responses are to the same images, both are returned, because the study then
-        collected them deliberately, and corruptions leave only a few images unchanged.
+        If the separate test used the experiment's images, the responses from both are returned: the
+        study then collected clean responses deliberately, and few images in the experiment itself
+        are unchanged.
         """
         # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))
@@ -374,7 +378,7 @@ class Reference:
 
 
 def find_reference(name_or_path: str, clean_rule: str | None = None) -> Reference:
-    """Return the reference with this name ("geirhos"), Parquet file or study folder.
+    """Return a human reference, given its name ("geirhos"), a Parquet file or a study folder.
 
     Args:
         name_or_path: Name, file or folder.
@@ -419,7 +423,7 @@ def _exported(folder: Path) -> Path:
 
 
 def title(experiment: str) -> str:
-    """Return an experiment's name as it is written in sentences."""
+    """Return an experiment's name for use in sentences."""
     return EXPERIMENTS[experiment].title if experiment in EXPERIMENTS else experiment
 
 
@@ -430,12 +434,12 @@ def _geirhos() -> Reference:
 
 
 def _same_images(responses: HumanResponses, clean: HumanResponses) -> bool:
-    """Return whether the two sets have responses to the same image; unknown images are ignored."""
+    """Return whether any image occurs in both sets of responses; unknown images are ignored."""
     return bool(np.isin(clean.image, responses.image[responses.image != ""]).any())
 
 
 def _bins_for(delta_v: FloatArray, binning: str, min_per_bin: float) -> int:
-    """Return the number of bins used for models, or fewer if most bins would be too sparse."""
+    """Return the number of bins used for models, or fewer if most responses are in sparse bins."""
     # With few responses, most of 40 bins would be below the minimum count and therefore unused.
     counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
     if counts[counts < min_per_bin].sum() <= counts.sum() / 2:

@@ -115,8 +115,8 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     """Return the judgements in a CSV file, one per row.
 
     The columns are a, b, subject, shown, response, as in a study's export, or a, b, shown_same,
-    same. The table must say what was shown, because accuracy decides whether a pair is told apart:
-    participants who always respond "same" do not tell pairs apart.
+    same. The table must say what was shown, because participants tell a pair apart only if their
+    responses are accurate, not if they always give the same response.
     """
     columns = column_names(path)
     # The columns of a study take precedence; other tables must have a, b and same.

@@ -59,7 +59,7 @@ class CorruptionClass:
 
     @property
     def evidence(self) -> str:
-        """Evidence in a few words."""
+        """Short description of the evidence for this class."""
         if self.provenance == PUBLISHED:
             return PUBLISHED
         numbers = [] if self.p is None else [f"p ≥ {self.p:.2g}"]
@@ -154,7 +154,7 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
     chosen = [names] if isinstance(names, str) else list(names)
     if NONE in chosen and len(chosen) > 1:
         raise UsageError(
-            "--similar none cannot be combined with other values: omit it, or omit them."
+            "--similar none cannot be combined with other values: pass only none or omit it."
         )
     parts = [_find(name) for name in chosen]
     classes, tested = _put_together(parts)
@@ -238,7 +238,7 @@ def direct_names(experiment: str) -> list[str]:
 
 
 def bare_name(corruption: str) -> str:
-    """Return the name without the prefix vcr/; names with other suites are unchanged."""
+    """Return the name without the prefix vcr/; other prefixes are kept."""
     return corruption.removeprefix("vcr/")
 
 
@@ -248,7 +248,7 @@ def class_of(name: str) -> str | None:
 
 
 def grouped(names: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """Return groups of at least two names in which all pairs are alike, largest first.
+    """Return groups of at least two names in which all pairs are similar, largest first.
 
     Similarity is not transitive, so a name joins a group only if it is similar to every member. A
     name that fits into several groups is put into the largest, or into the first of several equally
@@ -307,8 +307,9 @@ def _find(name: str) -> SimilarClasses:
 def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass], list[str]]:
     """Return the merged classes of several sources, and all corruptions that were tested.
 
-    Names of classes are made unique, and a class loses members that an earlier source contains. A
-    class with a single corruption left is dropped, and that corruption counts as not tested.
+    Names of classes are made unique. Corruptions in a class from an earlier source are removed from
+    later classes. A class with a single corruption left is dropped, and that corruption counts as
+    not tested.
     """
     classes: list[CorruptionClass] = []
     tested: dict[str, None] = {}

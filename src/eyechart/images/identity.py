@@ -25,13 +25,13 @@ def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
     if isinstance(keys, str) or not isinstance(keys, Sequence | np.ndarray):
         raise UsageError(f"keys must be a list with one name for each image, got {brief(keys)}.")
     if len(keys) != count:
-        raise UsageError(f"keys must name every image: {count} images, {len(keys)} keys.")
+        raise UsageError(f"keys must name every image, got {len(keys)} keys for {count} images.")
     hashed = np.array([hash64("image", key) for key in keys], dtype=np.uint64)
     return torch.from_numpy(hashed.view(np.int64))
 
 
 def content_keys(levels: Tensor) -> Tensor:
-    """Return (B,) int64 keys of unnamed uint8 images (B, …): a hash of their pixels.
+    """Return (B,) int64 keys of unnamed uint8 images (B, …): the hashes of their pixels.
 
     An image gets the same key in any batch, at any position and on any device. Each group of eight
     bytes is mixed with a constant that depends on its position, and the results are summed, so the

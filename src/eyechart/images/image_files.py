@@ -32,7 +32,7 @@ skipped silently.
 """
 
 LOG = logging.getLogger("eyechart.images")
-"""Logs notes for users about their images; the command line prints them, see `cli/shared`."""
+"""Logger for notes to users about their images, which the command line prints (`cli/shared`)."""
 
 GRAY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
@@ -55,7 +55,7 @@ class ImageFile:
 
 
 def find_image_files(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
-    """Return the image files listed in `paths` and, sorted, those inside the listed folders.
+    """Return the image files in `paths`, and those in listed folders in sorted order.
 
     Files that are named individually are accepted with any suffix. Hidden files and everything in
     `leave_out` (the output folder) are skipped. Images in unsupported formats are logged, and every

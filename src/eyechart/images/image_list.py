@@ -80,7 +80,7 @@ def _listed(source: Path) -> list[ListedImage]:
         if first != number:
             raise UsageError(f"{source} lists {name} twice, in rows {first} and {number}.")
         if not name:
-            raise UsageError(f"{source} names no image in row {number}: fill in its {path}.")
+            raise UsageError(f"Row {number} of {source} names no image: fill in its {path}.")
         # imagenet_index −1 marks a WordNet id that is not one of ImageNet's 1,000 classes.
         has_label = "imagenet_index" not in row or row["imagenet_index"] not in MISSING
         images.append(

@@ -34,7 +34,7 @@ Restore = Callable[[Tensor], Any]
 
 
 def to_batch(images: object) -> tuple[Batch, Restore]:
-    """Return the images as one batch, and a function that converts a batch back.
+    """Return the images as one batch, and a function that converts a batch to the input's type.
 
     Accepts torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), and PIL images
     in mode RGB or L. Lists are handled by `each_size`.
@@ -52,7 +52,7 @@ def to_batch(images: object) -> tuple[Batch, Restore]:
         return _from_image(images)
     if isinstance(images, str | Path):
         raise UsageError(
-            "images must be images, not file names: open the file with"
+            "images must be decoded images, not file names: open the file with"
             f" PIL.Image.open({brief(str(images))})."
         )
     raise UsageError(
@@ -101,8 +101,8 @@ def to_rgb_levels(images: object) -> Tensor:
         groups = each_size(images)
         if len(groups) != 1:
             raise UsageError(
-                f"A list must contain at least one image, and all must have the same size and "
-                f"type, got {len(groups)} groups: resize them, or give one list for each size."
+                "A list must contain at least one image, and all images must have the same size and"
+                f" type, got {len(groups)} sizes or types: resize them, or give one list for each."
             )
         batch = groups[0][1]
     elif isinstance(images, Tensor) and _is_rgb_levels(images):

@@ -132,7 +132,7 @@ class ImageSet:
         )
 
     def batch(self, places: Sequence[int]) -> Tensor:
-        """Return the stimuli at these positions, uint8 (B, 3, H, W); all must have one size."""
+        """Return the stimuli at these positions, all of the same size, as uint8 (B, 3, H, W)."""
         # dict.fromkeys drops repeated positions and keeps their order.
         missing = [index for index in dict.fromkeys(places) if index not in self.kept]
         again: dict[int, Tensor] = {}
@@ -204,7 +204,7 @@ def load_listed(
         listed: The image files.
         source: Name of the source, for messages and results.
         stimulus: See `find_stimulus`; "auto" chooses it from the sizes of the images.
-        advance: Called for every image.
+        advance: Called after every image.
         notes: Notes about the source, stored with the image set.
     """
     is_auto = isinstance(stimulus, str) and stimulus == AUTO
@@ -258,7 +258,7 @@ def load_listed(
     if is_auto and how.width_and_height is None:
         height, width = sizes[0]
         notes += (
-            f"All images have {width} × {height} px (width × height) and keep this size; give a"
+            f"All images are {width} × {height} px (width × height) and keep this size; give"
             " --stimulus to resize them.",
         )
     if 2 * n_enlarged > len(good):

@@ -28,7 +28,10 @@ Levels = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class PublishedArrays:
-    """Images in arrays (5 N, H, W, 3), sorted by severity; `places` are the selected images."""
+    """Images in arrays (5 N, H, W, 3), sorted by severity.
+
+    `places` are the positions of the selected images.
+    """
 
     arrays: Mapping[str, Levels]
     listed: tuple[ListedImage, ...]
@@ -63,8 +66,8 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
     the folder has no subfolders.
 
     Returns:
-        The file of each corruption, by name and with known names first, and the names of files that
-        are not used. None if the folder has a different layout.
+        A mapping from corruptions to their files, known corruptions first, and the names of files
+        that are not used. None if the folder has a different layout.
     """
     files = {
         path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
@@ -102,8 +105,9 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
     for name, shape in shapes.items():
         if shape != shapes[first]:
             raise UsageError(
-                f"All arrays must have the same shape: {files[first]} is {shapes[first]}, "
-                f"{files[name]} is {shape}; download it again, or select others with --corruption."
+                f"All arrays must have the same shape, got {shapes[first]} in {files[first]} and "
+                f"{shape} in {files[name]}: download the dataset again, or select other "
+                "corruptions with --corruption."
             )
     rows, height, width, _ = shapes[first]
     if rows % len(SEVERITIES):
@@ -128,8 +132,8 @@ def open_images(path: Path) -> Levels:
         raise UsageError(f"{path} must have the shape (N, height, width, 3), got {array.shape}.")
     if min(array.shape[1:3]) < SMALLEST_SIDE:
         raise UsageError(
-            f"{path} must have images of at least {SMALLEST_SIDE} px, for which visual change is"
-            f" defined, got {array.shape[2]} × {array.shape[1]} px."
+            f"{path} must have images of at least {SMALLEST_SIDE} px, since visual change is not"
+            f" defined for smaller ones, got {array.shape[2]} × {array.shape[1]} px."
         )
     return cast(Levels, array)
 
@@ -141,14 +145,14 @@ def _labels(path: Path, rows: int) -> list[int]:
     # A position selects an image at every severity, so its label must not depend on it.
     if labels.min() < 0 or (by_severity != by_severity[0]).any():
         raise UsageError(
-            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities; the "
+            f"{path} must contain the same class numbers, 0 or more, for each of 5 severities; the "
             "file is damaged, or belongs to another dataset."
         )
     return [int(label) for label in by_severity[0]]
 
 
 def _named(path: Path, numbers: Sequence[int]) -> list[str]:
-    """Return the name of each class, read from a file; the class numbers if there is no file."""
+    """Return the name of each class number from a file; without a file, the number as text."""
     try:
         names = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
@@ -172,13 +176,13 @@ def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
     # Floats or one-hot rows would be compared as wrong labels without an error.
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise UsageError(
-            f"{path} must be one list of class numbers, got the shape {labels.shape} and type"
-            f" {labels.dtype}."
+            f"{path} must be a one-dimensional array of integer class numbers, got the shape"
+            f" {labels.shape} and type {labels.dtype}."
         )
     if len(labels) != rows:
         raise UsageError(
-            f"{path} has {len(labels)} labels for {rows} images: it must belong to the same"
-            " dataset."
+            f"{path} has {len(labels)} labels for {rows} images: use the labels and images of"
+            " the same dataset."
         )
     return labels
 

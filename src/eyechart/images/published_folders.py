@@ -89,12 +89,12 @@ def find_folders(
 ) -> tuple[dict[str, Path], list[str]] | None:
     """Find the corruptions in a folder that has the layout of ImageNet-C.
 
-    The folder has a different layout if no known corruption has a subfolder 1 to 5, and no other
-    folder contains only such subfolders with class folders in them. The output folder `leave_out`
-    is ignored.
+    A folder has this layout if a known corruption in it has one of the subfolders 1 to 5, or if a
+    folder with another name contains only such subfolders, with class folders in them. The output
+    folder `leave_out` is ignored.
 
     Returns:
-        The folder of each corruption, by name and with known names first, and the names of other
+        A mapping from corruptions to their folders, known corruptions first, and the names of other
         folders. None if the folder has a different layout.
     """
     corruptions: dict[str, Path] = {}
@@ -120,8 +120,8 @@ def find_folders(
     if trees and unknown:
         raise UsageError(
             f"{root} must contain CORRUPTION/SEVERITY/CLASS/ folders or class folders, but"
-            f" {next(iter(trees))} has severities and {unknown[0]} has none: complete it, or move"
-            " it elsewhere."
+            f" {next(iter(trees))} has severities and {unknown[0]} has none: add severities to"
+            " the latter, or move it elsewhere."
         )
     return (trees, []) if trees else None
 
@@ -226,7 +226,7 @@ def _stem(file: str) -> str:
 def _all_stems(
     root: Path, first: Names, listed: Mapping[tuple[str, int], Names]
 ) -> dict[str, dict[str, str]]:
-    """Return the file of every image in any of the folders, by class and file stem."""
+    """Return the file name of every image in any of the folders, by class and file stem."""
     stems: dict[str, dict[str, str]] = {}
     for names in (first, *listed.values()):
         for name, files in names.items():
@@ -272,7 +272,7 @@ def _check_whole(
     listed: Mapping[tuple[str, int], Names],
     absent: Sequence[tuple[str, int]],
 ) -> None:
-    """Raise a UsageError if a folder lacks files that another one has."""
+    """Raise a UsageError if a folder lacks files that another folder has."""
     total = sum(map(len, stems.values()))
     gaps = [f"{corruption} has no folder {severity}" for corruption, severity in absent]
     missing = len(absent) * total
@@ -297,7 +297,7 @@ def _check_whole(
         more = f", and {len(gaps) - 3} more such gaps" if len(gaps) > 3 else ""
         count = "1 image is" if missing == 1 else f"{missing} images are"
         raise UsageError(
-            f"{root} is incomplete, {count} missing: {'; '.join(gaps[:3])}{more}; download the"
+            f"{root} is incomplete; {count} missing: {'; '.join(gaps[:3])}{more}; download the"
             " rest, or select complete corruptions with --corruption."
         )
 

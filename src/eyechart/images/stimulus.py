@@ -18,9 +18,9 @@ from eyechart.core.registry import unknown_name
 class Stimulus:
     """How an image is resized and cropped to its final size; all sizes in px.
 
-    If `resize` is given, the shorter side is resized to it and the center `crop` is kept
-    (everything if `crop` is None). If `size` is given, the image is resized to this width and
-    height regardless of its aspect ratio. With neither, the image keeps its size.
+    If `resize` is given, the shorter side is resized to this length, and the center square of side
+    `crop` is kept (the whole image if `crop` is None). If `size` is given, the image is resized to
+    this width and height regardless of its aspect ratio. With neither, the image keeps its size.
     """
 
     name: str
@@ -97,10 +97,10 @@ def find_stimulus(name: str) -> Stimulus:
     """Return the stimulus with this name.
 
     Args:
-        name: "224" or another side in px: the shorter side is resized to 8/7 of it, then the center
-            is cropped. "uncropped": the shorter side is resized to 256 px without cropping, so
-            images may differ in size. "224x224" or another width and height: a plain resize.
-            "native": the original size of the image.
+        name: "224" or another side in px: the shorter side is resized to 8/7 of this number, then
+            the center is cropped. "uncropped": the shorter side is resized to 256 px without
+            cropping, so images may differ in size. "224x224" or another width and height: a plain
+            resize. "native": the original size of the image.
 
     Raises:
         UsageError: If the name is unknown or a side is out of range.
@@ -161,6 +161,6 @@ def _side(name: str, digits: str) -> int:
     if not SMALLEST_SIDE <= side <= LARGEST_SIDE:
         raise UsageError(
             f"stimulus must be native, uncropped, a side from {SMALLEST_SIDE} to {LARGEST_SIDE} px,"
-            f" or two of them as WIDTHxHEIGHT, got {name}."
+            f" or two such sides as WIDTHxHEIGHT, got {name}."
         )
     return side

@@ -55,7 +55,7 @@ def members(category: str) -> tuple[int, ...]:
 
 
 def category_of(classes: Tensor) -> Tensor:
-    """Return the category index of each class index (0 … 999, any shape), −1 if it has none.
+    """Return the category index of each class index (0 … 999, any shape); −1 for no category.
 
     Example:
         >>> category_of(torch.tensor([0, 294, 404])).tolist()

@@ -32,7 +32,7 @@ def class_index() -> dict[str, int]:
 
 @cache
 def category_name(index: int) -> str | None:
-    """Return the name of a class's category (index 0 … 999), or None if it has none.
+    """Return the category of the class with this index, or None if the class has no category.
 
     Example:
         >>> category_name(294)

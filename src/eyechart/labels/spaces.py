@@ -11,7 +11,7 @@ from eyechart.labels.imagenet import category_name, class_index
 from eyechart.labels.imagenet import class_names as imagenet_names
 
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
-"""Output counts of common models that have more classes than ImageNet-1k, in another order."""
+"""Output counts of common models that have more classes than ImageNet-1k, in a different order."""
 
 
 def native_labels(
@@ -21,7 +21,7 @@ def native_labels(
 
     WordNet ids are mapped to ImageNet's classes, and integers are output indices. Other names are
     assigned in alphabetical order if their number equals the number of outputs. If the model's
-    outputs have names, labels must be among these names, or integers as before.
+    outputs have names, labels must be among these names, or all must be output indices.
 
     Args:
         labels: one label per image.
@@ -29,7 +29,7 @@ def native_labels(
         class_names: the names of the outputs; None if they are unknown.
 
     Raises:
-        UsageError: a label cannot be assigned to an output.
+        UsageError: If a label cannot be assigned to an output.
 
     Example:
         >>> native_labels(["dog", "cat", None], 2).tolist()
@@ -74,7 +74,7 @@ def output_names(
 
 
 def map_hint(classes: int | None) -> str:
-    """Return advice for models whose outputs are not ImageNet's 1,000 classes."""
+    """Return advice for users of a model whose outputs are not ImageNet's 1,000 classes."""
     if classes == CLASSES + 1:
         return "give --label-map background-first if they are TensorFlow's, with background first"
     return "give --label-map FILE, with one line per output that names its class"

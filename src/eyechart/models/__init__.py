@@ -1,4 +1,4 @@
-"""Load models, which map stimuli to class scores, from a name, a file or an object; defenses.
+"""Load models, which map stimuli to class scores, from names, files or objects; add defenses.
 
 The evaluation loop and the mapping of labels are not part of this package.
 """

@@ -37,7 +37,7 @@ class Adapter:
         return not self.packages or any(find_spec(package) for package in self.packages)
 
     def load(self, name: str, request: Request) -> Model:
-        """Return the model with this name; `home` is imported only now."""
+        """Return the model with this name; the module `home` is only imported by this call."""
         module = import_module(f"eyechart.models.adapters.{self.home}")
         model: Model = module.load(name, request)
         return model

@@ -34,11 +34,11 @@ LoadBase = Callable[[str, Request], Model]
 class Checkpoint:
     """A trained network.
 
-    `network`: its architecture, or `base`: the model before training, as a string that `load_model`
-    accepts; one of the two is "". `class_names`: the classes of its outputs, () if they are the
-    same as the base model's. `mean`, `std`, `side`: its preprocessing. `trained_on`: the
-    corruptions that it was trained on. `recipe`: how it was trained. `made`: versions of the
-    packages that it was trained with.
+    `network`: its architecture if it was trained from scratch, otherwise "". `base`: the model
+    before training, as a string that `load_model` accepts, or "" if it was trained from scratch.
+    `class_names`: the classes of its outputs, () if they are the same as the base model's. `mean`,
+    `std`, `side`: its preprocessing. `trained_on`: the corruptions that it was trained on.
+    `recipe`: how it was trained. `made`: versions of the packages that it was trained with.
     """
 
     network: str

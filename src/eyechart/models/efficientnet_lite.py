@@ -110,7 +110,7 @@ class Block(nn.Module):
 
 
 class SameConv(nn.Conv2d):
-    """A convolution with TensorFlow's padding: an odd pixel is added at the right and bottom."""
+    """A convolution with TensorFlow's padding, which adds an odd pixel at the right or bottom."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Return ceil(H / stride) × ceil(W / stride) features."""

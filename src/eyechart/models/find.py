@@ -61,9 +61,9 @@ def load_model(
             `module:attribute`, a file, a torch.nn.Module, or a function from a float batch (B, 3,
             H, W) in [0, 1] to scores.
         device: "cpu", "cuda" or "cuda:1".
-        half: Whether to run in bfloat16. None means on CUDA only, and not for TorchScript, whose
-            constants may not be converted. Exported programs keep the precision of their export,
-            and functions always get float32.
+        half: Whether to run in bfloat16. None means only on CUDA and not for TorchScript, because
+            its constants may not be converted. Exported programs keep the precision of their
+            export, and functions always get float32.
         trust: Allow files that can run code when they are read.
         download: Allow weights to be downloaded.
         prompt: Prompt for models that compare images with texts, with {} for the class name.
@@ -153,7 +153,8 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
         sidecar_card = read_card(sidecar)
         if sidecar_card.model is not None and not _is_same(path, sidecar, sidecar_card.model):
             raise UsageError(
-                f"The card {sidecar} next to {path} names a different model: rename one of them."
+                f"The card {sidecar} next to {path} names a different model: rename the card or"
+                " the file."
             )
         cards.insert(0, sidecar_card)
     for model_card in cards:
@@ -172,7 +173,7 @@ def _is_same(path: Path, sidecar: Path, spec: str) -> bool:
 
 
 def _name_outputs(model: Model, card: Card) -> None:
-    """Name a model's outputs with its card's class names, unless it compares images with texts."""
+    """Name a model's outputs with the class names in its card, if the card has class names."""
     if card.class_names is None:
         return
     if card.outputs is not None:

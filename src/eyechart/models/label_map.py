@@ -97,8 +97,8 @@ def map_of(entries: list[str], source: str) -> LabelMap:
             continue
         if number in outputs:
             raise UsageError(
-                f"{source} names {entry} in lines {outputs[number] + 1} and {position + 1}: for"
-                " an output without a meaning, write a line with - only."
+                f"{source} names {entry} in lines {outputs[number] + 1} and {position + 1}: if"
+                " one of these outputs is not a class, write only - in its line."
             )
         outputs[number] = position
     # All ImageNet classes are present: reorder them, so that the 16 categories can be used.
@@ -115,7 +115,7 @@ def read_names(path: Path) -> tuple[str, ...]:
 
 
 def _class_of(entry: str) -> int | None:
-    """Return the ImageNet class index of an entry, or None if it is a different class."""
+    """Return the ImageNet class index of an entry, or None if it is not an ImageNet class."""
     if entry.isascii() and entry.isdecimal() and int(entry) < CLASSES:
         return int(entry)
     return class_index().get(entry)

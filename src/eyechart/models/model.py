@@ -82,7 +82,7 @@ class Model:
 
     @property
     def has_imagenet(self) -> bool:
-        """Whether it has 1,000 classes without other names, which are taken as ImageNet's."""
+        """Whether the model has 1,000 unnamed classes, which are assumed to be ImageNet's."""
         return self.classes == CLASSES and self.class_names is None
 
     @property

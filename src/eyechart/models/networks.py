@@ -1,6 +1,6 @@
 """Untrained networks to train from scratch: small ones for small images, and ImageNet's ResNets.
 
-Their names are in `network_registry`. Any image size works, since all of them end in global
+Their names are in `network_registry`. Any image size works, since every network ends in global
 pooling.
 """
 
@@ -239,7 +239,7 @@ class _WideBlock(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-width: 3 groups of (depth − 4) / 6 blocks; `width` times 16, 32, 64 channels."""
+    """WRN-depth-width: 3 groups of (depth − 4) / 6 blocks with width × (16, 32, 64) channels."""
 
     def __init__(self, classes: int, depth: int, width: int, dropout: float = 0.3) -> None:
         super().__init__()

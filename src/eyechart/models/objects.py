@@ -11,7 +11,7 @@ from eyechart.models.request import Request
 
 
 def from_object(target: object, name: str, request: Request, is_new: bool) -> Model:
-    """Return a module or a function as a model; `is_new`: the object is not used elsewhere."""
+    """Return a module or function as a model; `is_new`: whether nothing else uses the object."""
     if isinstance(target, nn.Module):
         return _from_module(target, name, request, is_new)
     # A class is callable too, but calling it builds a model instead of returning scores.

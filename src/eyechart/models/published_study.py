@@ -1,8 +1,9 @@
 """The models that a published study compared, as strings that `load_model` accepts.
 
-Table 1 of the VCR study names 19 models. Its text counts 21: 11 supervised, 4 adversarial, 2 SWSL,
-1 CLIP and 3 ViT. Only 9 models in the table are clearly supervised; if its two "supervised ViT" are
-counted both as supervised and as ViT, the numbers agree. The study names no other models.
+Table 1 of the VCR study names 19 models. Its text counts 21 models: 11 supervised, 4 adversarial, 2
+SWSL, 1 CLIP and 3 ViT. Only 9 models in the table are clearly supervised; if its two "supervised
+ViT" models are counted both as supervised and as ViT, the numbers agree. The study names no other
+models.
 """
 
 import re
@@ -16,7 +17,7 @@ CATEGORIES = ("supervised", "ViT", "adversarial", "SWSL", "CLIP")
 
 @dataclass(frozen=True)
 class StudyModel:
-    """A row of the study's table. `spec`: eyechart's specification. `note`: what is uncertain."""
+    """A row of the study's table; `spec` is eyechart's name, and `note` says what is uncertain."""
 
     name: str
     spec: str
@@ -46,7 +47,8 @@ SUPERVISED = ("timm", "torchvision")
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 
 COUNTS = {
-    "vcr": "The study's table names these 19; its text says 21, perhaps counting two ViT twice.",
+    "vcr": "The study's table names these 19 models; its text counts 21 models, perhaps because two"
+    " ViT models are counted twice.",
 }
 """Remarks on the number of models."""
 

@@ -28,8 +28,8 @@ _SKIPPED_PACKAGES = ("torch", "numpy", "builtins")
 def function_identity(function: object) -> str:
     """Return the SHA-256 of all networks, arrays and tensors that a function or callable reaches.
 
-    The result is "" if there are none: its behavior then depends on its code and on plain values,
-    which are not part of an identity, because counters and caches would change it.
+    The result is "" if there are none: the function then depends only on its code and on plain
+    values. Plain values are not part of the identity, because counters and caches would change it.
 
     Example:
         >>> network = nn.Linear(2, 2)
@@ -43,7 +43,7 @@ def function_identity(function: object) -> str:
 def module_identity(module: nn.Module) -> str:
     """Return the identity of a module, including networks and tensors that it does not register.
 
-    For a module that registers everything, this is `identity_of`.
+    For a module that registers everything, the result is the same as from `identity_of`.
     """
     registered = identity_of(module)
     more = _digest(_unregistered(module, "", {id(part) for part in module.modules()}))

@@ -79,7 +79,7 @@ class AccuracyTable:
         return 1 + self.corruptions.index(corruption)
 
     def robustness(self) -> FloatArray:
-        """Return R = A_c / A_clean of the standard model and of each corruption's model.
+        """Return R = A_c / A_clean of the standard model and of the models trained on a corruption.
 
         The shape is (seeds, 1 + n, n).
         """

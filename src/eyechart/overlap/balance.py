@@ -57,7 +57,7 @@ class Balance:
 
 
 def spread_of(means: Sequence[float]) -> MeanSpread:
-    """Return the spread of means, with the population standard deviation as in the paper."""
+    """Return the mean, population standard deviation (as in the paper) and range of numbers."""
     # Only the population standard deviation (ddof 0) reproduces the paper's 12.1 and 3.7.
     numbers = np.asarray(means, dtype=np.float64)
     return MeanSpread(float(numbers.mean()), float(numbers.std()), float(np.ptp(numbers)))
@@ -122,7 +122,7 @@ def baseline_note(baseline: Baseline) -> str:
         return "Errors are relative to the errors of the standard model (100 %)."
     return (
         f"Errors are relative to the published errors of {baseline.name} on "
-        f"{IMAGE_SETS[baseline.images]}; for other images, this only rescales the columns."
+        f"{IMAGE_SETS[baseline.images]}; for other images, this baseline only rescales the columns."
     )
 
 

@@ -1,4 +1,4 @@
-"""Determine whether a benchmark covers another's corruptions, by overlaps and by a direct test.
+"""Determine whether one benchmark covers another, by overlaps and by a direct test.
 
 The direct test evaluates one model, trained on all corruptions of a benchmark, on every corruption
 of the other benchmark.

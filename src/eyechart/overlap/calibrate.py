@@ -39,7 +39,7 @@ class RangeEnd:
 
     @property
     def words(self) -> str:
-        """Values as text, such as "across 15, down 15"."""
+        """Parameter values as text, such as "across 15, down 15"."""
         return ", ".join(f"{name} {value:g}" for name, value in self.values.items())
 
 
@@ -196,9 +196,10 @@ class _RangeSearch:
         return self.visited[strength]
 
     def reach_out(self, target: float) -> float:
-        """Return the first evaluated strength with R below the target; if none, the maximum.
+        """Return a strength with R below the target, or the maximum strength if none is found.
 
-        The search starts at the published strong end and doubles the distance each time.
+        The search starts at the strong end of the published range. Each step doubles the distance
+        from the mild end.
         """
         strength, farthest = STRONG, max(STRONG, self.scale.farthest)
         while self.at(strength).value >= target and strength < farthest:
@@ -210,8 +211,9 @@ class _RangeSearch:
     def crossing(self, target: float, too_mild: float) -> float | None:
         """Return the strength at which R falls to the target, or None if it never does.
 
-        If R jumps past the target, the strength whose R is nearer is returned, unless it leaves the
-        image clean or its R is at least `too_mild`.
+        If R jumps past the target, the strength before or after the jump is returned, whichever has
+        the closer R. The strength before the jump is not used if it leaves the image clean or its R
+        is at least `too_mild`.
         """
         places = sorted(self.visited)
         below = next(

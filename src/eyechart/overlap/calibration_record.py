@@ -70,7 +70,7 @@ class CalibrationRecord:
         return with_range(StrengthScale(entry, side), row)
 
     def add(self, entry: Entry, calibrated: Calibrated) -> None:
-        """Add a corruption; it is on disk when this method returns."""
+        """Add a corruption, and write the file to disk."""
         row = CalibratedRow(published=_stand_in(entry), **range_values(calibrated))
         # The whole file is rewritten atomically: it is small, and never half-written.
         rows = {**self.content.corruptions, entry.name: row}

@@ -131,7 +131,7 @@ class _CliqueSearch:
         self.between: FloatArray = np.where(together, self.costs, np.inf)
 
     def expand(self, members: list[int], candidates: int, sum_: float, added: FloatArray) -> None:
-        """Visit all sets of `members` plus candidates; `added` is the cost of adding each node."""
+        """Visit all sets that extend `members` by candidates; `added`: cost of adding each node."""
         missing = self.size - len(members)
         if missing == 0:
             self.found(tuple(sorted(members)))

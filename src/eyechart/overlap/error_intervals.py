@@ -55,7 +55,7 @@ class StudyErrors:
 def resample_errors(
     folder: Path, table: AccuracyTable, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
 ) -> StudyErrors | None:
-    """Return bootstrap errors of a study; None if its folder has no individual predictions."""
+    """Return a study's error rates in bootstrap replicates; None if its predictions are missing."""
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None

@@ -32,7 +32,7 @@ NETWORK = "resnet18"
 """Default architecture, trained from scratch."""
 
 MIN_GAIN = 0.02
-"""Minimum gain in robustness to a corruption from training on it for overlaps to be determined."""
+"""Minimum gain in robustness from training on a corruption; below it, overlaps are undetermined."""
 
 MIN_OVERLAP = 0.3
 """Overlap above which a corruption counts as covered, as observed in the paper."""
@@ -130,7 +130,7 @@ class OverlapSettings:
     ] = ()
     arch: Annotated[
         str | None,
-        Option(help=f"{ARCH_HELP}; {NETWORK} unless --start is passed.", group="Models"),
+        Option(help=f"{ARCH_HELP}; {NETWORK} by default, without --start.", group="Models"),
     ] = None
     start: Annotated[
         Path | None,
@@ -153,7 +153,7 @@ class OverlapSettings:
     seeds: Annotated[int, Option(help="Number of repetitions.", group="Training")] = 1
     seed: Annotated[int, Option(help="Seed of the first repetition.", group="Compute")] = 0
     device: Annotated[
-        str, Option(help="cpu or cuda; cuda:0,cuda:1 share the work.", group="Compute")
+        str, Option(help="cpu, cuda, or several devices such as cuda:0,cuda:1.", group="Compute")
     ] = "cpu"
     out: OutFolder = Path("eyechart-overlap")
 
@@ -183,7 +183,7 @@ class OverlapSettings:
 PresetValue = str | int | float | bool | list[str]
 
 IMAGENET_CLASSES = 1000
-"""Number of ImageNet classes; the paper uses every tenth in WordNet-id order (ImageNet-100)."""
+"""Number of ImageNet classes; the paper uses every tenth class by WordNet id (ImageNet-100)."""
 
 PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
     {

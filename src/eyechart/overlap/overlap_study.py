@@ -1,4 +1,4 @@
-"""An overlap study trains one network on each corruption and tests each on every corruption.
+"""Overlap studies, which train a network on each corruption and test it on all corruptions.
 
 Every training and every test is a job with a separate file, so that a study can be stopped,
 resumed, and distributed over several devices.

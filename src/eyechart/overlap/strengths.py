@@ -1,7 +1,7 @@
 """Express a corruption's strength as one number: 0 is clean, and 1 to 5 is the published range.
 
-Beyond 5, parameters are extrapolated up to their limits. Parameters are rounded to values that have
-an effect at the image's size, so that strengths that yield the same images count as one.
+Beyond 5, parameters are extrapolated up to their limits. Parameters are rounded to values that make
+a difference at the image's size, so that strengths that yield the same images count as one.
 """
 
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ MILD, STRONG = 1.0, STRONGEST
 """Strengths at the ends of the published range."""
 
 DIGITS = 4
-"""Number of significant digits of real numbers, in the search and in files."""
+"""Number of significant digits to which real parameters are rounded, in the search and in files."""
 
 NARROWEST = 0.01
 """Minimum width of a range of severities."""
 
 FARTHEST = {"thickness": 0.5}
-"""Fraction of the image side at which a length has its maximum effect; 1 for other parameters."""
+"""Fraction of the image side at which a length has its full effect; 1 for lengths not listed."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Choose the baseline of CE: a built-in table, a model on the same images, or humans.
 
-The choice is checked before anything is predicted; `normalize` divides afterwards.
+The choice is checked before any predictions; later, `normalize` divides by the baseline.
 """
 
 from collections import Counter
@@ -33,9 +33,10 @@ TABLE = ".csv"
 
 @dataclass(frozen=True)
 class BaselineChoice:
-    """The baseline of CE: a `table`, or the `name` of a model or "humans"; "" for no baseline.
+    """The baseline of CE: a table, a model or humans.
 
-    `note` explains why there is no baseline although a built-in table exists.
+    `name`: name of the table or model, "humans", or "" for no baseline. `table`: the table, None
+    for other baselines. `note` explains why there is no baseline although a built-in table exists.
     """
 
     name: str = ""
@@ -52,8 +53,8 @@ def choose_baseline(
 ) -> BaselineChoice:
     """Return the baseline of CE.
 
-    A built-in table is looked up by suite. "auto" is the first table of the suite that is valid for
-    the images, or no baseline.
+    A built-in table is looked up by suite. "auto" selects the suite's first table that is valid for
+    the images, or no baseline if there is no such table.
 
     Args:
         wanted: Name of a table or model, a CSV file, "humans", "auto" or "none".
@@ -107,7 +108,7 @@ def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
     digest = f"{hash64(*(f'{name} {value!r}' for name, value in sorted(errors.items()))):016x}"
     clean = errors.pop(CLEAN, None)
     if not errors:
-        raise UsageError(f"{path} has no error of any corruption: add a row for each.")
+        raise UsageError(f"{path} has no error rate for any corruption: add a row for each.")
     return measured_baseline(f"{path.name}#{digest[:8]}", errors, clean)
 
 

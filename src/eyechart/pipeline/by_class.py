@@ -106,7 +106,7 @@ class ByClass:
         clean: FloatArray,
         mistake: tuple[int, float | None],
     ) -> ClassResults:
-        """Return the results of one class; `clean`: whether each of its clean images is correct."""
+        """Return the results of one class; `clean`: which clean images are classified correctly."""
         by_corruption = rates.by_corruption
         worst = int(by_corruption.argmin())
         n_images = int((rates.counts.sum(axis=0) > 0).sum())
@@ -127,7 +127,10 @@ class ByClass:
         )
 
     def _mistakes(self) -> dict[int, tuple[int, float]]:
-        """Return each class's most frequent incorrect prediction, and its fraction of errors."""
+        """Return each class's most frequent incorrect prediction.
+
+        The second value is the fraction of the class's errors with this prediction.
+        """
         pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
         mistakes = {}
         for label in np.unique(pairs[0]).tolist():
@@ -142,7 +145,7 @@ class ByClass:
 class _ClassRates:
     """Numbers of predictions and of correct predictions for one class, by corruption and image.
 
-    `replicates` has the accuracy in each bootstrap replicate.
+    `replicates` contains the accuracy in each bootstrap replicate.
     """
 
     counts: FloatArray
@@ -156,7 +159,7 @@ class _ClassRates:
 
     @property
     def by_corruption(self) -> FloatArray:
-        """Accuracy under each corruption, infinite where there are no predictions."""
+        """Accuracy under each corruption; infinity for a corruption without predictions."""
         total, right = self.counts.sum(axis=1), self.hits.sum(axis=1)
         # Infinity keeps corruptions without predictions from being chosen as the worst.
         rates: FloatArray = np.full(len(total), np.inf)

@@ -74,7 +74,7 @@ class ImageEncoder(nn.Module):
 
 
 def load(name: str, request: Request) -> Model:
-    """Return the zero-shot classifier: open_clip's NAME[/WEIGHTS], a repository or a folder."""
+    """Return a zero-shot classifier, given open_clip's NAME[/WEIGHTS], a repository or a folder."""
     texts, names = texts_of(request)
     if _is_open_clip(name):
         return _from_open_clip(name, request, texts, names)

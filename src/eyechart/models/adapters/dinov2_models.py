@@ -23,7 +23,7 @@ STEPS = Preprocessing(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), interpo
 
 
 def load(name: str, request: Request) -> Model:
-    """Return a model given by size, repository, saved folder, or torch hub's CHECKOUT[/ENTRY]."""
+    """Return the model given by a size, a repository, a folder, or torch hub's CHECKOUT[/ENTRY]."""
     folder, entry = _checkout(name)
     if folder is not None:
         return _from_checkout(name, folder, entry, request)

@@ -62,7 +62,7 @@ def options_for(request: Request) -> dict[str, bool]:
 
 @contextmanager
 def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
-    """Disable transformers' progress bars for loading; downloads keep theirs."""
+    """Disable transformers' progress bars unless weights may be downloaded."""
     bars = package.utils.logging
     if request.download or not bars.is_progress_bar_enabled():
         yield
@@ -75,7 +75,7 @@ def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
 
 
 def is_repository(spec: str, name: str) -> bool:
-    """Return True for a repository and False for a folder; raise a UsageError if it is neither."""
+    """Return whether a name is a repository, not a folder; raise a UsageError if it is neither."""
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():

@@ -113,7 +113,7 @@ def _only_input(path: Path, session: Untyped) -> Untyped:
 
 
 def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str | None], bool]:
-    """Return the shape as (B, 3, H, W), and whether the channels come last."""
+    """Return the shape as (B, 3, H, W), and whether the model takes (B, H, W, 3) instead."""
     if shape[1] == 3 or (not isinstance(shape[1], int) and shape[3] != 3):
         return shape, False
     if shape[3] == 3:

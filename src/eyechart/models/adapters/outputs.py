@@ -39,7 +39,7 @@ def meaning_of(
     """Return which outputs to keep, and their names if they are not ImageNet's.
 
     1,000 outputs are ImageNet's if their labels are ImageNet's or generic (LABEL_0, …). If there is
-    one extra output in front, as in models from TensorFlow, it is dropped. If there are more
+    one extra output at the front, as in models from TensorFlow, it is dropped. If there are more
     outputs and their labels include all of ImageNet's WordNet ids, these are selected.
     """
     if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
@@ -71,14 +71,14 @@ def _plain(name: str) -> str:
 
 
 def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an unknown name, with similar names or where to find the full list.
+    """Return the error for an unknown name, which suggests similar names or says where to look.
 
     Case is ignored when names are compared, since zoos use capitals.
     """
     spelt = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), spelt, n=2)
     if not near and len(known) > NEAR_ENOUGH:
-        return UsageError(f"Unknown {kind} '{name}': {where} lists them.")
+        return UsageError(f"Unknown {kind} '{name}': {where} lists the known names.")
     names = " or ".join(f"'{spelt[one]}'" for one in near)
     hint = f"Did you mean {names}?" if near else f"Known: {', '.join(sorted(known))}."
     return UsageError(f"Unknown {kind} '{name}'. {hint}")

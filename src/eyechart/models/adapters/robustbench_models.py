@@ -19,7 +19,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
 THREATS = ("Linf", "corruptions", "L2")
-"""RobustBench's threat models; a name that is listed under several denotes the same model."""
+"""RobustBench's threat models; a name listed under several of them denotes the same model."""
 
 
 def load(name: str, request: Request) -> Model:

@@ -37,7 +37,7 @@ class Tensor8:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether integers represent real numbers."""
+        """Whether the tensor stores real numbers as scaled integers."""
         return self.dtype.kind in "iu" and self.scale > 0
 
     def write(self, real: Numbers) -> Numbers:
@@ -55,7 +55,7 @@ class Tensor8:
 
     @property
     def is_softmax(self) -> bool:
-        """Whether these are probabilities in steps of 1/256, whose sum is rarely 1."""
+        """Whether the tensor contains probabilities in steps of 1/256, whose sum is rarely 1."""
         # A probability of 0 is stored as the lowest integer.
         lowest = int(np.iinfo(self.dtype).min) if self.dtype.kind in "iu" else None
         return self.zero == lowest and abs(self.scale - SOFTMAX_STEP) < 1e-6
@@ -200,11 +200,11 @@ def _described(details: dict[str, Untyped]) -> Tensor8:
 
 
 def with_logits(content: bytes) -> bytes:
-    """Return the file with its logits as output instead of the final softmax, if it has one.
+    """Return a model file that outputs logits: if there is a final softmax, it is bypassed.
 
-    In steps of 1/256, most classes have probability 0 and many classes are tied; the logits, even
-    in 8 bits, distinguish them. Requantization steps may follow the softmax. Nothing else is
-    changed, and the file keeps its length.
+    If probabilities are stored in steps of 1/256, most of them are 0 and many are equal; logits
+    distinguish the classes even in 8 bits. Requantization steps may follow the softmax. Nothing
+    else is changed, and the file keeps its length.
     """
     schema: Untyped = import_module("ai_edge_litert.schema_py_generated")
     # Mutable, because the last step writes into it through a view.

@@ -35,7 +35,7 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
 
     Without `request.download` no connection is made: weights must already be on this machine.
     Without `request.trust` only tensors are unpickled, even if the zoo requests more. `repository`:
-    the model is a repository, so a missing file means that it was not downloaded.
+    whether the model is a repository, so that a missing file means that it was not downloaded.
     """
     try:
         unpickling = anything() if request.trust else weights_only()
@@ -75,7 +75,9 @@ def _sentence(spec: str, request: Request, error: BaseException, repository: boo
         return UsageError(f"There is no model {spec}: check the name of the repository.")
     if kinds & {"ConnectionError", "ConnectError", "URLError", "OfflineModeIsEnabled"}:
         why = in_one_line(chain[-1])
-        return UsageError(f"The weights of {spec} cannot be downloaded: {why}; check the network.")
+        return UsageError(
+            f"The weights of {spec} cannot be downloaded: {why}; check the network connection."
+        )
     return UsageError(f"Cannot load {spec}: {in_one_line(error)}.")
 
 
@@ -149,8 +151,8 @@ def finished(
 ) -> Model:
     """Return the zoo's module as a `Model`, identified by its weights and these settings.
 
-    `labels`: the zoo's names of its outputs, None if they are ImageNet's. `also`: other settings
-    that affect its scores. `network`: a larger network that contains the module; if given, the
+    `labels`: the zoo's names for the outputs, None if they are ImageNet's. `also`: other settings
+    that affect the scores. `network`: a larger network that contains the module; if given, the
     identity is computed from all of its weights.
     """
     digest = hashlib.sha256(identity_of(network or module).encode())

@@ -13,8 +13,9 @@ LEVELS = 256
 
 
 def equalize(images: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
-    """Return 8-bit RGB images (B, 3, H, W) with Lab lightness equalized in tiles × tiles tiles.
+    """Return 8-bit RGB images (B, 3, H, W) with Lab lightness equalized in tiles.
 
+    `tiles`: number of tiles in each row and in each column of the grid.
     `clip`: maximum count of a histogram bin, as a multiple of its count in a uniform histogram.
     """
     lab = to_lab(images)
@@ -42,7 +43,7 @@ def equalize_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor
 
 
 def mirrored(places: Tensor, length: int) -> Tensor:
-    """Return positions outside 0 … length − 1 reflected at the first and last pixel."""
+    """Return the positions, reflected into 0 … length − 1 at the first and last pixel."""
     # A single pixel would have a period of 0.
     turn = max(2 * (length - 1), 1)
     around = places.remainder(turn)
@@ -89,7 +90,7 @@ def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
 def _neighbors(
     length: int, side: int, tiles: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the tiles before and after each pixel of a line, and the weight of the tile after."""
+    """Return the tiles before and after each pixel of a line, and the weight of the latter."""
     # OpenCV multiplies by the reciprocal as well; a division would round differently.
     position = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
     before = position.floor()

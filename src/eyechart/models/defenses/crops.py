@@ -22,8 +22,8 @@ def crop_of_crop_note(defenses: Sequence[Defense], sizes: Sequence[tuple[int, in
         if defense.name == TEN_CROP and small:
             return (
                 f"{defense} resizes crops of {min(small[0])} px images; the ImageNet-C paper takes "
-                "crops from uncropped images. Clean accuracy may therefore fall where the paper's "
-                "rises; use --stimulus uncropped for 256 px images, if the files are larger."
+                "crops from uncropped images. Clean accuracy may therefore fall although it rises "
+                "in the paper; use --stimulus uncropped for 256 px images, if the files are larger."
             )
     return ""
 
@@ -32,7 +32,7 @@ def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]
     """Yield the four corner crops, the center crop, and the mirror images of these five.
 
     If images are larger than `side` px, crops are `side` × `side` px. Otherwise the height and
-    width of a crop are `share` times those of the image, and it is resized to the image size.
+    width of a crop are `share` times the image's, and the crop is resized to the image size.
     """
     size = images.shape[2:]
     is_larger = _is_larger(size, side)

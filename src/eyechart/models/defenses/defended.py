@@ -51,7 +51,7 @@ def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window:
 
 
 def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
-    """Return a model that averages over corner crops, the center crop and their mirror images.
+    """Return a model that averages over four corner crops, the center crop and their mirror images.
 
     If images are larger than `side` px, crops are `side` × `side` px and not resized, as in the
     ImageNet-C paper. Otherwise the height and width of a crop are `share` times those of the

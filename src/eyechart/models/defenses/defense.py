@@ -18,16 +18,16 @@ Ask = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """A numeric setting of a defense, above 0 and at most `most`; see `step`."""
+    """A numeric setting of a defense, which must be above 0 and at most `most`."""
 
     name: str
     usual: float
     most: float
     step: int = 0
-    """The accepted values: 0 for any number, 1 for integers, 2 for odd integers."""
+    """Which values are accepted: any number if `step` is 0, integers if 1, odd integers if 2."""
 
     def read(self, value: float, defense: str) -> float:
-        """Return the value, as an int if it must be one; raise a UsageError if it is invalid."""
+        """Return the value, as an int if `step` is not 0; raise a UsageError if it is invalid."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and 0 < value <= self.most and self._fits(value):
             return int(value) if self.step else float(value)

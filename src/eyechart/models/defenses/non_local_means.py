@@ -1,7 +1,8 @@
 """Estimate the noise in images, and remove about that much noise with non-local means.
 
-The noise is estimated by the method of Donoho and Johnstone. The weights are defined as by Buades,
-Coll and Morel, after subtracting the patch difference that noise explains.
+The noise is estimated by the method of Donoho and Johnstone. The weights are defined as in
+the paper by Buades, Coll and Morel, but the difference between patches that is expected from noise
+alone is subtracted first.
 """
 
 from functools import reduce

@@ -1,4 +1,4 @@
-"""Registry of defenses by their command-line names. To add one, write a module and a line here.
+"""Registry of defenses by command-line name; to add one, write a module and register it here.
 
 The command line lists the defenses, so nothing slow (such as torch) is imported here.
 """
