@@ -16,7 +16,7 @@ from eyechart.structure.holdout_images import HoldoutImages
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Image indices for one training and its two tests.
+    """Indices of the images used for one training and its two tests.
 
     Attributes:
         name: Name of the fold.
@@ -37,7 +37,7 @@ class Fold:
 
 
 def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
-    """Return one fold per style, or per style in `only`; it holds out all images of that style."""
+    """Return a fold per style, or per style in `only`, that holds out all images of the style."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
     if len(known) < 2:
@@ -70,12 +70,12 @@ def subclass_folds(
     order: Sequence[Sequence[str]] | None = None,
     seed: int = 0,
 ) -> list[Fold]:
-    """Return folds that each hold out a number of subclasses, per class or over all classes.
+    """Return folds that each hold out some subclasses, a fixed number per class or in total.
 
     Subclasses are chosen at random; subclasses that no earlier fold has held out are preferred.
 
     Args:
-        kinds: Images.
+        kinds: The images, with their classes and subclasses.
         per_class: Number of subclasses per class.
         in_all: Number of subclasses over all classes, instead of `per_class`.
         folds: Number of folds.

@@ -118,8 +118,8 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
         )
     if missing:
         notes.append(
-            f"Not held out, because these subclasses are missing here: {', '.join(missing)}"
-            f" ({len(missing)} of the {total} published ones)."
+            "These published subclasses are missing here and are therefore not held out:"
+            f" {', '.join(missing)} ({len(missing)} of the {total})."
         )
     return HeldOut(tuple(sorted(held)), tuple(notes))
 

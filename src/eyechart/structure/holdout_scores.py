@@ -30,7 +30,7 @@ from eyechart.structure.study_results import (
 )
 
 N_BOOTSTRAP = 2000
-"""Number of bootstrap replicates, more than for curves, because resampling rates is cheap."""
+"""Number of bootstrap replicates; larger than for curves, because resampling rates is cheap."""
 
 MAX_CONFUSIONS = 20
 """Maximum number of confusions stored per fold, most frequent first."""
@@ -176,7 +176,7 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
 
 
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
-    """Return the mean over folds; its interval also resamples folds, the same for all means."""
+    """Return the mean over folds; for intervals, folds are resampled identically for all means."""
     n_folds = len(estimates)
     # The same draw of folds for held-out and familiar images keeps their difference paired.
     folds = draw_units(n_folds, n_folds, N_BOOTSTRAP, (n_folds, FOLDS))

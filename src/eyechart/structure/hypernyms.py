@@ -44,7 +44,7 @@ def read_hypernyms(path: Path) -> Hypernyms:
             continue
         if len(pair) != 2 or not all(map(ID.fullmatch, pair)):
             raise UsageError(
-                f"{path}, line {number}: a line must be two WordNet ids, of a synset and of one of"
+                f"{path}, line {number}: a line must contain two WordNet ids, a synset and one of"
                 f" its hyponyms, such as 'n02084071 n02085374', got {line.strip()[:60]!r}."
             )
         graph.add_edge(*pair)

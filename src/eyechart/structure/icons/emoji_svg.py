@@ -165,7 +165,7 @@ class Style:
 
 
 def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the flips and rotations of an icon; two equal flips cancel, and rotations add up."""
+    """Return the flips and rotations of an icon; equal flips cancel out, and rotations add up."""
     flips = [
         # Aliases can flip a flipped icon again: an even number of flips cancels out.
         key

@@ -26,7 +26,7 @@ LIST, LICENSES, RECORD = "icons.csv", "LICENSES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
 TITLE = "# Where the icons come from"
 MOST_BROKEN = 0.01
-"""Maximum fraction of broken drawings; a larger one indicates a problem with a package."""
+"""Maximum fraction of broken drawings; a larger fraction indicates a problem with a package."""
 
 LOOKED_AT = 32
 """Size in pixels at which broken drawings and duplicates are detected, for every output size."""
@@ -36,7 +36,7 @@ LOOKED_AT = 32
 class Icon:
     """A drawing in one style; `rendition` distinguishes several drawings of a style.
 
-    `draw` returns its pixels (H, W, 3) on demand, because not all icons may fit into memory.
+    `draw` returns its pixels (H, W, 3) on demand, because the icons may not all fit into memory.
     """
 
     label: str
@@ -163,9 +163,9 @@ def _draw(
             # Stop early: with a damaged package, nearly all icons would fail.
             if len(broken) > MOST_BROKEN * len(wanted):
                 raise UsageError(
-                    f"At least {len(broken)} of {len(wanted):,} icons cannot be drawn, more than"
-                    f" 1 %, the last ({style.name}, {name}) because {in_one_line(error)}: download "
-                    "the packages again."
+                    f"At least {len(broken)} of {len(wanted):,} icons (more than 1 %) cannot be"
+                    f" drawn; the last error is for {style.name}, {name}: {in_one_line(error)};"
+                    " download the packages again."
                 ) from None
         step(1, "")
     if not icons:
@@ -262,8 +262,8 @@ def _licenses(licenses: Sequence[License]) -> str:
     lines = [
         TITLE,
         "",
-        "Each style was drawn by others and may be used under their terms. The icons here are their"
-        " SVG drawings, rendered as pixels on white without any other change.",
+        "Each style was drawn by its authors and may be used under their license. The icons here"
+        " are their SVG drawings, rendered as pixels on white without any other change.",
         "",
         "| style | drawn by | license | package |",
         "|---|---|---|---|",

@@ -13,7 +13,7 @@ TABLE = "icon_classes.yaml"
 
 @dataclass(frozen=True)
 class Rule:
-    """Name patterns of a class's emoji, except those in `but`; `group` limits them to one group.
+    """Name patterns of a class's emoji, with exceptions in `but`, all in one `group` if given.
 
     Names and groups are defined by Unicode, such as "hot_beverage" in "Food & Drink".
     """

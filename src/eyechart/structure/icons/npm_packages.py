@@ -116,7 +116,7 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
-    """Download the packages that a folder lacks from the registry for which npm is configured."""
+    """Download the packages that are missing in a folder, from the registry that npm uses."""
     missing = []
     for name in names:
         try:
