@@ -1,4 +1,5 @@
 """The gate: rules for releasing a model, the evidence from finished runs, and the outcome.
 
-Reads what `eyechart evaluate` wrote; tables, Markdown and the evidence page are in `reports`.
+The gate reads run folders that `eyechart evaluate` wrote. The package `reports` writes its tables,
+Markdown and evidence page.
 """

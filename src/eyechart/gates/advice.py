@@ -28,7 +28,7 @@ def make_decider(
     Args:
         rule: The rule.
         mean: The mean that is compared with the rule's limit.
-        n_available: The number of images in the run that the rule applies to, sampled or not.
+        n_available: The number of images that the rule applies to, with or without samples.
         n_rules: The number of rules in the gate.
         run: The run, whose settings determine how more samples are obtained.
     """
@@ -75,13 +75,13 @@ def _sentences(
         # typographic: a space between number and percent sign
         equal, worse = f"{PASS_POWER:.0%}", f"{FAIL_POWER:.0%}"
         yield (
-            f"At that size, {equal} of equal models pass, and {worse} of models that are"
-            f" {WORSE * rule.margin:g} worse fail."
+            f"At that size, a model equal to the old one passes in {equal} of cases, and a model"
+            f" that is {WORSE * rule.margin:g} worse fails in {worse} of cases."
         ).replace("%", " %")
 
 
 def _option(factor: float, run: RecordedRun) -> str:
-    """Return the option that multiplies the number of samples; "" if there is none."""
+    """Return a hint with the --n that gives `factor` times the samples; "" if --n has no effect."""
     config = run.results.config
     # The number of samples of a given test set or of published levels does not depend on --n.
     if config.testset or not run.entries or config.plan.is_at_levels:

@@ -24,7 +24,8 @@ class ClusteredMean:
 
     Attributes:
         value: The mean.
-        variance: Its variance, from the differences between images; infinite for a single image.
+        variance: The variance of the mean, estimated from differences between images; infinite for
+            a single image.
         n_images: The number of images.
         n_samples: The number of samples.
         n_effective: The number of equally weighted images that would be as informative (Kish).
@@ -50,7 +51,7 @@ class ClusteredMean:
     def bounds(self, alpha: float) -> tuple[float, float]:
         """Return the lower and the upper bound, each of which is wrong with probability `alpha`.
 
-        Each is the wider of two bounds: Student's t with the variance between images (n − 1 degrees
+        Each bound is the wider of two: Student's t with the variance between images (n − 1 degrees
         of freedom), and Wilson's with the same variance and the number of images. Wilson's interval
         has a positive width even if all images agree.
 
@@ -75,9 +76,9 @@ class ClusteredMean:
         )
 
     def p_value(self, limit: float, side: Side) -> float:
-        """Return the one-sided p-value for the true mean being above, or below, a limit.
+        """Return the one-sided p-value for the claim that the mean is above (or below) a limit.
 
-        It is below α if and only if the bound at level α is also above, or below, the limit.
+        It is below α if and only if the bound at level α is above (or below) the limit as well.
 
         Example:
             >>> hits = clustered_mean(np.repeat([1, 1, 1, 0], 10), np.arange(40), lowest=0)
@@ -107,7 +108,7 @@ def p_values(
     side: Side,
     lowest: float,
 ) -> FloatArray:
-    """Return one-sided p-values of means, each the larger of the t-test's and Wilson's.
+    """Return one-sided p-values of means: the larger one of the t-test and Wilson's score test.
 
     Args:
         value: The means.
@@ -141,7 +142,7 @@ def p_values(
 def clustered_mean(
     values: ArrayLike, image: IntArray, weights: FloatArray | None = None, *, lowest: float
 ) -> ClusteredMean:
-    """Return the mean of samples' values with its variance between images.
+    """Return the mean over samples, with a variance that treats images as sampling units.
 
     Args:
         values: One value per sample, from `lowest` to 1.

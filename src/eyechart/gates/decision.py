@@ -15,7 +15,7 @@ from eyechart.stats.p_values import SIGNIFICANT, holm
 
 
 def gate_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a gate: fail if a rule fails, pass if all pass.
+    """Return the outcome of a gate: fail if a rule fails, pass if all pass, else inconclusive.
 
     Example:
         >>> gate_outcome(["pass", "inconclusive"])
@@ -31,8 +31,8 @@ def decide_rules(
 ) -> list[RuleResults]:
     """Return the results of each rule.
 
-    Passing is tested at the full level for each rule, because all rules must pass. The p-values for
-    failing are corrected for the number of rules, because one failing rule is enough.
+    Each rule is tested for passing at the full significance level, because all rules must pass. The
+    p-values for failing are corrected for the number of rules, because one failing rule is enough.
     """
     means = [_mean(rule, chosen) for rule, chosen in zip(rules, samples, strict=True)]
     limits = [rule.limit for rule in rules]
@@ -74,7 +74,7 @@ def decide_rules(
 
 
 def rule_outcome(p_pass: float, p_fail: float) -> Outcome:
-    """Return the outcome of a rule from the p-values for being above and below its limit.
+    """Return the outcome of a rule from its p-values for passing and for failing.
 
     Example:
         >>> rule_outcome(p_pass=0.3, p_fail=0.7)

@@ -1,4 +1,4 @@
-"""`gate`: does a model meet its release requirements?
+"""`gate`: decide whether a model meets its release requirements.
 
 `ec.gate` takes the settings as arguments; the command line calls `decide_gate`.
 """

@@ -16,7 +16,7 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 class ConditionResults(Record):
-    """The new model under one corruption, within the conditions of a rule."""
+    """Results of the new model under one corruption, on the samples that a rule applies to."""
 
     corruption: str
     """The corruption."""
@@ -35,7 +35,7 @@ class ConditionResults(Record):
     pointer: str
     """JSON pointer (RFC 6901) to the rate over all samples of this corruption in results.json."""
     overall_rate: Known
-    """The rate at that pointer, over all strengths and classes; null if there is none."""
+    """The rate at that pointer, over all strengths and classes; null if the run has no rate."""
 
 
 class Decider(Record):
@@ -46,9 +46,10 @@ class Decider(Record):
     samples_help: bool | None
     """Whether more samples of the same images can decide the rule; null if unknown."""
     n_samples: int | None
-    """Total number of samples of the same images that would decide it; null if no number would."""
+    """Number of samples of the same images that would decide the rule; null if none is enough."""
     n_images: int | None
-    """Number of images that would decide it at the current samples per image; null if too many."""
+    """Number of images that would decide the rule at the current samples per image; null if too
+    many."""
 
 
 class RuleResults(Record):
@@ -61,7 +62,7 @@ class RuleResults(Record):
     model: str
     """The new model."""
     old_model: str | None
-    """The old model; null without a comparison."""
+    """The old model; null if the rule does not compare models."""
     space: str
     """The label space."""
     n_images: int
@@ -73,9 +74,9 @@ class RuleResults(Record):
     rate: float
     """Accuracy or consistency of the new model."""
     old_rate: float | None
-    """Accuracy or consistency of the old model; null without a comparison."""
+    """Accuracy or consistency of the old model; null if the rule does not compare models."""
     estimate: float
-    """The value compared with the limit: the new model's rate, or the new minus the old rate."""
+    """The value compared with the limit: the new rate, or the new rate minus the old rate."""
     lower: float
     """Lower one-sided 95 % confidence bound of the estimate."""
     upper: float
@@ -91,9 +92,9 @@ class RuleResults(Record):
     within: Known
     """Variance between samples of one image; null if no image has two samples."""
     decider: Decider | None
-    """The amount of data that would decide the rule; null unless it is inconclusive."""
+    """The amount of data that would decide the rule; null unless the rule is inconclusive."""
     conditions: tuple[ConditionResults, ...]
-    """The new model under each corruption."""
+    """Results of the new model under each corruption."""
     notes: tuple[str, ...]
     """Notes on the samples, one sentence each."""
 
@@ -104,7 +105,7 @@ class RunFacts(Record):
     folder: str
     """The run folder."""
     results_digest: str
-    """SHA-256 of its results.json."""
+    """SHA-256 of the run's results.json."""
     made: str
     """Date of the run, in ISO format."""
     command: str
@@ -169,7 +170,7 @@ class GateResults(Record):
 
     @property
     def passed(self) -> bool:
-        """Whether the model passes; `inconclusive` says how an inconclusive outcome counts."""
+        """Whether the model passes; an inconclusive outcome counts as `inconclusive` says."""
         return "pass" in (self.outcome, self.inconclusive if self.outcome != "fail" else "fail")
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -1,6 +1,6 @@
 """Options of the gate, each declared once; `eyechart gate` and `ec.gate` are derived from them.
 
-Imports nothing slow, because the command line is built from this record.
+This module imports nothing slow, because the command line is built from these options.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eyechart.results.schema import Results
 
 INCONCLUSIVE = ("fail", "pass")
-"""What an inconclusive outcome can count as; the first is the default."""
+"""What an inconclusive outcome can count as; the first one is the default."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GateSettings:
         Option(
             help="Run folder of the new model (--out of eyechart evaluate).",
             group="Data",
-            python="Also Results stored in a folder.",
+            python="Also accepts Results that are stored in a folder.",
             metavar="NEW",
             path="folder",
             is_argument=True,
@@ -42,7 +42,7 @@ class GateSettings:
             help="Run folder of the old model, on the same samples; for rules with"
             " no_worse_than_old.",
             group="Data",
-            python="Also Results stored in a folder.",
+            python="Also accepts Results that are stored in a folder.",
             metavar="OLD",
             path="folder",
         ),
@@ -52,7 +52,7 @@ class GateSettings:
         Option(
             help="YAML file with the rules; see the documentation of the gate.",
             group="Data",
-            python="Also a list of rules as dictionaries.",
+            python="Also accepts a list of dictionaries, one per rule.",
             metavar="FILE",
             path="folder or file",
         ),

@@ -32,7 +32,7 @@ MAX_PER_IMAGE = 1000
 
 @dataclass(frozen=True)
 class Target:
-    """A true mean that a test at level `alpha` must place above or below a limit, with `power`."""
+    """A true mean that a test must show to be above or below a limit, with probability `power`."""
 
     true: float
     limit: float
@@ -46,9 +46,10 @@ class PlannedSize:
     """The numbers of samples and of images that would decide a rule.
 
     Attributes:
-        n_samples: Samples of the available images that suffice; None if no number does.
-        n_images: Images that suffice with the current number of samples per image; None if more
-            than `MAX_IMAGES` would be needed.
+        n_samples: The number of samples of the available images that suffices; None if no number
+            suffices.
+        n_images: The number of images that suffices with the current number of samples per image;
+            None if more than `MAX_IMAGES` would be needed.
         is_separable: Whether the variances between and within images can be estimated separately;
             if not, it is unknown whether more samples of the same images would help.
     """
@@ -59,9 +60,9 @@ class PlannedSize:
 
 
 def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target]:
-    """Return what a non-inferiority rule must distinguish: equal models, and much worse ones.
+    """Return the targets of a non-inferiority rule: equal models pass, much worse models fail.
 
-    The gate passes only if all `n_rules` rules pass; a rule fails at a corrected level.
+    The gate passes only if all `n_rules` rules pass; failing is tested at a corrected level.
     """
     # Each rule may miss with an equal share of the allowed probability: all of them together then
     # pass with `PASS_POWER`, however they depend on each other.
@@ -73,7 +74,7 @@ def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target
 
 
 def floor_targets(estimate: float, floor: float, n_rules: int, alpha: float) -> list[Target]:
-    """Return what a rule with a floor must show: that the true rate is above, or below, it."""
+    """Return the target of a rule with a floor: show on which side of the floor the rate is."""
     # There is no old model to be equal to, so that the estimate is taken as the true rate.
     if estimate > floor:
         return [Target(estimate, floor, "above", alpha, 1 - (1 - PASS_POWER) / n_rules)]
@@ -83,7 +84,7 @@ def floor_targets(estimate: float, floor: float, n_rules: int, alpha: float) -> 
 def plan_size(
     mean: ClusteredMean, targets: Sequence[Target], n_available: int | None = None
 ) -> PlannedSize:
-    """Return the smallest sizes at which all targets are reached.
+    """Return the smallest numbers of samples and of images that reach all targets.
 
     Args:
         mean: The inconclusive mean.

@@ -147,7 +147,7 @@ class RecordedRun:
 
     @cached_property
     def _listed(self) -> Mapping[str, Mapping[str, str]]:
-        """The rows of the list of images (CSV or Parquet) by image; empty without such a list."""
+        """The rows of the list of images (CSV or Parquet) by image; empty if there is no list."""
         source = Path(self.results.images.source)
         if source.suffix.lower() not in MANIFESTS or not source.is_file():
             return {}
@@ -191,7 +191,7 @@ class RecordedRun:
         return PredictionReader(self._parts.folder, labels, rule, self.has_clean)
 
     def labels(self, model: str, space: str) -> IntArray:
-        """Return the label of each image in a label space, −1 for none."""
+        """Return the label of each image in a label space; −1 if an image has no label."""
         if self.results.config.labels == NO_LABELS:
             return np.full(len(self._images), NONE)
         if space == ENTRY16:

@@ -16,7 +16,7 @@ from eyechart.labels.space_names import ENTRY16
 from eyechart.predictions.reading import Predictions
 
 TOLERANCE = 1e-5
-"""Maximum difference of Δv between device types (docs/reproducibility.md)."""
+"""Maximum difference in Δv between device types (docs/reproducibility.md)."""
 
 SAME = ("digest", "image", "label", "category", "version", "draw", "severity", "parameters", "seed")
 """Columns in which the samples of two runs must agree, besides Δv."""
@@ -24,9 +24,10 @@ SAME = ("digest", "image", "label", "category", "version", "draw", "severity", "
 
 @dataclass(frozen=True, eq=False)
 class RuleSamples:
-    """The samples of a rule, one element each; `old` is empty unless two models are compared.
+    """The samples that a rule applies to; arrays have one element per sample.
 
-    `left_out` counts samples that cannot be scored: without a label, or without a clean prediction.
+    `old` is empty unless two models are compared. `left_out` is the number of samples that cannot
+    be scored, because they have no label or no clean prediction.
     """
 
     space: str
@@ -49,9 +50,9 @@ class RuleSamples:
 
 @dataclass(frozen=True, eq=False)
 class RunPair:
-    """The new run, and the old run; None if there is no old run.
+    """The new run and the old run; `old` is None if there is no old run.
 
-    `same` contains the corruptions whose samples are known to be the same in both.
+    `same` contains the corruptions whose samples are known to be the same in both runs.
     """
 
     new: RecordedRun
@@ -66,11 +67,11 @@ class RunPair:
 
 
 def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
-    """Return the samples of a rule.
+    """Return the samples that a rule applies to.
 
     Raises:
-        UsageError: The rule does not fit the runs, matches no sample, or the runs differ in the
-            samples that are compared.
+        UsageError: The rule does not fit the runs or matches no sample, or the runs to be compared
+            have different samples.
     """
     new, old = pair.new, pair.old
     if rule.margin is not None and old is None:
@@ -118,7 +119,7 @@ def select_samples(rule: Rule, pair: RunPair) -> RuleSamples:
 
 def _why_none(rule: Rule, n_matching: int, severity: FloatArray) -> str:
     if rule.severity is not None and np.isnan(severity).all():
-        return "severity: the samples were drawn without a severity: use delta_v."
+        return "severity does not apply, as the samples were drawn without a severity: use delta_v."
     if not n_matching:
         return f"no sample of the run meets the conditions of the rule {rule.name!r}."
     need = "labels" if rule.metric == "accuracy" else "predictions on clean images"
@@ -150,7 +151,9 @@ def _space(rule: Rule, model: str, run: RecordedRun) -> str:
     spaces = tuple(run.model(model).spaces)
     if rule.labels is not None and rule.labels not in spaces:
         raise rule.problem(
-            "labels", f"{model} was not scored in {rule.labels}, only in {', '.join(spaces)}."
+            "labels",
+            f"{model} was not scored in the label space {rule.labels}, only in"
+            f" {', '.join(spaces)}.",
         )
     return rule.labels or spaces[0]
 
@@ -159,7 +162,9 @@ def _check_space(
     rule: Rule, space: str, new: RecordedRun, old: RecordedRun, old_model: str
 ) -> None:
     if space not in old.model(old_model).spaces:
-        raise rule.problem("labels", f"{old_model} of {old.folder} was not scored in {space}.")
+        raise rule.problem(
+            "labels", f"{old_model} in {old.folder} was not scored in the label space {space}."
+        )
     rules = [run.results.config.rule for run in (new, old)]
     if space == ENTRY16 and rules[0] != rules[1]:
         raise UsageError(
@@ -190,7 +195,7 @@ def _corruptions(rule: Rule, run: RecordedRun) -> tuple[tuple[str, ...], tuple[s
         raise rule.problem(
             "delta_v", f"Δv does not measure the strength of {', '.join(moved)}: use severity."
         )
-    note = f"Left out, because Δv is undefined for them:  {', '.join(moved)}." if moved else ""
+    note = f"Left out, because Δv is undefined for them: {', '.join(moved)}." if moved else ""
     return kept, (note,) if note else ()
 
 
@@ -206,7 +211,7 @@ def _full_name(rule: Rule, name: str, run: RecordedRun) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The samples of one corruption that a rule applies to."""
+    """The samples that a rule applies to, for one corruption."""
 
     image: IntArray
     weights: FloatArray
@@ -284,7 +289,7 @@ def _is_in_slice(
 
 
 def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, space: str) -> int:
-    """Return the number of images that the rule applies to, even without samples in its range."""
+    """Return the number of images that the rule applies to, even if no sample is in its range."""
     predictions = run.predictions(corruption, model, space)
     return len(np.unique(predictions.image[_is_in_slice(rule, predictions, run, model, space)]))
 
@@ -292,7 +297,7 @@ def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, spac
 def _is_in_classes(
     rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
 ) -> NDArray[np.bool_]:
-    """Return which samples belong to the rule's classes, named as in the model or in the data."""
+    """Return which samples belong to the rule's classes, with class names of the model or data."""
     class_names = run.class_names(model, space)
     labels = run.column("label")
     spelled = np.array([labels.get(name, "") for name in run.image_names(model, space)])

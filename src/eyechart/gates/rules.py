@@ -1,6 +1,6 @@
-"""The rules of a gate, and reading them from a YAML file or from Python.
+"""The rules of a gate, read from a YAML file or from Python objects.
 
-Problems are reported with the line and the key. Rules are applied to runs in `rule_samples`.
+Error messages name the line and the key. The module `rule_samples` applies rules to runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,33 +32,33 @@ class Rule(Record):
     name: str
     """Name of the rule."""
     corruptions: tuple[str, ...] = ()
-    """Corruptions; empty for all, or if families are named."""
+    """Corruptions that the rule applies to; empty for all, or if families are named."""
     families: tuple[str, ...] = ()
-    """Families of corruptions."""
+    """Families of corruptions that the rule applies to."""
     delta_v: Range | None = None
     """Range of visual change, both ends included; null for any."""
     severity: Range | None = None
     """Range of severity, both ends included; null for any."""
     classes: tuple[str, ...] = ()
-    """Only images of these classes; empty for all."""
+    """Classes of images that the rule applies to; empty for all."""
     where: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Only images that have one of these values in each of these columns of the list of images."""
+    """Values that images must have in columns of the list of images, by column."""
     metric: Literal["accuracy", "consistency"] = "accuracy"
     """What is measured: correct predictions, or predictions that equal the clean prediction."""
     labels: str | None = None
     """Label space; null for the first one of the run."""
     model: str | None = None
-    """Model of the new run; null if it has only one."""
+    """Model of the new run; null for its only model."""
     old_model: str | None = None
     """Model of the old run; null for its only model, or the one with the new model's name."""
     at_least: float | None = None
     """Floor that the lower confidence bound must reach."""
     margin: float | None = None
-    """Accepted drop below the old model's rate; the confidence bound must exclude a larger one."""
+    """Accepted drop below the old model's rate; the confidence bound must exclude larger drops."""
     file: str = Field("", exclude=True)
     """File that contains the rule; "" if it was given in Python."""
     lines: Mapping[str, int] = Field(default_factory=dict, exclude=True)
-    """Line of each key in the file; the key "" has the first line of the rule."""
+    """Line of each key in the file; the key "" stands for the rule itself."""
 
     @property
     def limit(self) -> float:
@@ -83,7 +83,7 @@ class Rules:
         rules: The rules, in order.
         intended: The conditions that the model is intended for, in the user's words; "" if not
             stated.
-        file: The file they were read from; "" for none.
+        file: The file that contains the rules; "" if they were given in Python.
     """
 
     rules: tuple[Rule, ...]
@@ -95,7 +95,8 @@ def load_rules(rules: object) -> Rules:
     """Return the rules from a YAML file or from a list of dictionaries.
 
     Raises:
-        UsageError: The file cannot be read, or a rule is invalid; the message names line and key.
+        UsageError: The file cannot be read, or a rule is invalid; the message names the line and
+            the key.
 
     Example:
         >>> rules = load_rules([
@@ -183,7 +184,7 @@ class _Reader:
         return UsageError(f"rules: {text}" if index is None else f"Rule {index + 1}: {text}")
 
     def _line(self, path: ValuePath) -> int:
-        """Return the line of a value, or of the nearest one that contains it."""
+        """Return the line of a value, or of the nearest enclosing value whose line is known."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -197,7 +198,7 @@ def _check_together(rule: Rule, keys: set[str]) -> None:
         if not {one, two} & keys:
             raise rule.problem("", f"{one} or {two} is missing.")
     if rule.old_model is not None and rule.margin is None:
-        raise rule.problem("", "old_model needs no_worse_than_old: omit it.")
+        raise rule.problem("", "old_model needs no_worse_than_old: omit old_model.")
 
 
 def _text(key: str, value: object) -> str:
@@ -208,14 +209,14 @@ def _text(key: str, value: object) -> str:
 
 
 def _texts(key: str, value: object) -> tuple[str, ...]:
-    """Return names; a single name need not be in a list, and numbers are accepted as names."""
+    """Return a tuple of names from a list or a single name; numbers are accepted as names."""
     values = [value] if isinstance(value, str | int | float) else as_list(value, key)
     # YAML does not read yes, no, 7 and 0.5 as text
     plain = [str(item).lower() if isinstance(item, bool) else item for item in values]
     plain = [f"{item:g}" if isinstance(item, int | float) else item for item in plain]
     names = as_texts(plain, key)
     if not names:
-        raise UsageError(f"{key} must not be empty: omit it for all.")
+        raise UsageError(f"{key} must not be empty: omit it to select all.")
     return names
 
 
@@ -275,4 +276,4 @@ KEYS: Mapping[str, tuple[str, Callable[[str, object], Any]]] = {
     "at_least": ("at_least", lambda key, value: as_within(value, key, 0, 1)),
     "no_worse_than_old": ("margin", _margin),
 }
-"""Keys of a rule: the field of `Rule` that each becomes, and how its value is read."""
+"""Keys of a rule, with the field of `Rule` that each key sets and the function that reads it."""

@@ -1,4 +1,4 @@
-"""Human responses: importers, human references and combinations of them, similarity, transfer.
+"""Human responses: import, human references, and transfer between similar corruptions.
 
 Curves are fitted by the package `curves`.
 """

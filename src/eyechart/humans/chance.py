@@ -49,7 +49,7 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
 
 
 def _corrected(pieces: PPoly, choices: int) -> PPoly:
-    """Return the corrected segments of a non-increasing curve, which stays at 0 once it is 0."""
+    """Return the corrected segments of a non-increasing curve; it stays at 0 once it reaches 0."""
     coefficients = pieces.c / (1 - 1 / choices)
     # An affine map of the values multiplies all coefficients by a factor and adds an offset to the
     # constant ones.

@@ -49,7 +49,7 @@ class References:
 
 
 def check_names(references: Sequence[Reference]) -> None:
-    """Raise a UsageError if two references have the same name and are thus indistinguishable."""
+    """Raise a UsageError if two references have the same name."""
     names = [reference.name for reference in references]
     for name in names:
         if names.count(name) > 1:

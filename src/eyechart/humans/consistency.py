@@ -17,14 +17,14 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES
 
 
 def find_rule(rule: str | None, responses: HumanResponses) -> str:
-    """Return `rule`. If it is None, return "given" if consistency is known, else "majority"."""
+    """Return the rule; by default, "given" if consistency is known, and "majority" otherwise."""
     if rule is None:
         return "given" if (~np.isnan(responses.consistent)).any() else "majority"
     return check_rule(rule)
 
 
 def check_rule(rule: object) -> str:
-    """Return the name of a rule; raise a UsageError that lists the rules if it is unknown."""
+    """Return a valid rule; raise a UsageError that lists all rules if it is unknown."""
     if not isinstance(rule, str):
         raise UsageError(
             f"clean_responses must be one of {', '.join(CLEAN_RESPONSES)}, got {rule!r}."
@@ -42,9 +42,9 @@ def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bo
 def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:
     """Return whether each response equals other humans' response to the clean image.
 
-    The value is NaN if this is unknown. With "given", the clean response in the file is used. If a
-    response to a clean image has none, it is compared with the most common response of other humans
-    to the same clean image; the curve starts at this agreement.
+    The value is NaN if no response to the clean image is known. With "given", the clean response in
+    the file is used. If the file has none for a clean image, responses to that image are compared
+    with the most common response of other humans to it; curves start at this rate of agreement.
     """
     agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
     if rule != "given":

@@ -239,11 +239,11 @@ def read_responses(path: Path) -> HumanResponses:
         return HumanResponses(**columns, **facts, judgements=judgements)
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"{path} is damaged, import the data again: {reason}.") from None
+        raise UsageError(f"{path} is damaged ({reason}): import the data again.") from None
 
 
 def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
-    """Return the rows of several sets of responses, with the metadata of the first."""
+    """Return the rows of several sets of responses as one set, with the first set's metadata."""
     columns: Columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (*TEXTS, *NUMBERS, "trials")
@@ -278,7 +278,7 @@ def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
 
 
 def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
-    """Return the row of each single response, and whether it is a hit.
+    """Split rows into single responses; return the row of each one and whether it is a hit.
 
     A row with 14 hits in 15 responses becomes 14 ones and a zero, so that single responses are
     resampled. If a row's number of hits is not an integer, each of its responses gets the row's hit
@@ -299,10 +299,11 @@ def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.
 def anchor_of(
     clean: HumanResponses, hits: FloatArray, clusters: NDArray[np.str_]
 ) -> float | NDArray[np.float64] | None:
-    """Return the hit rate on clean images, where the curve starts.
+    """Return the hit rate on clean images, at which the curve starts; None if it is unknown.
 
-    If responses share clusters with clean responses, each response gets its cluster's rate.
-    Otherwise the mean over clusters is returned as one number, whose sampling error is ignored.
+    If responses share clusters with clean responses, the result has one value per response: the
+    clean hit rate of its cluster. Otherwise the result is the mean over clusters, without a
+    sampling error.
     """
     if not len(clean):
         return None

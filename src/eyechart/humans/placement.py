@@ -195,11 +195,11 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
 
 
 def geirhos_responses() -> HumanResponses:
-    """Return responses by participant and condition, spread evenly over the condition's Δv.
+    """Return responses by participant and condition, spread evenly over the condition's Δv values.
 
-    The published data are counts, so each response has the participant's rate in that condition.
-    Each experiment had different participants. Clean grayscale images of the color experiment have
-    the corruption `clean`.
+    The published data are counts, so each response gets the participant's hit rate in that
+    condition. Each experiment had different participants. Clean grayscale images of the color
+    experiment have the corruption `clean`.
     """
     parts = []
     for row in packaged_rows("eyechart.humans", "data", "geirhos2018_counts.csv"):

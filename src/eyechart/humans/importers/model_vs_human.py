@@ -29,8 +29,8 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the responses in tables from the model-vs-human toolbox, one row per trial.
 
     Without Δv, that is, with neither a placement nor a column delta_v, only error consistency κ can
-    be computed, and no curves. Experiments are then named after their files, unless a corruption is
-    passed.
+    be computed, and no curves can be fitted. Experiments are then named after their files, unless a
+    corruption is passed.
     """
     placement = None if options.placement is None else find_placement(options.placement)
     rows: list[CsvRow] = []
@@ -76,12 +76,12 @@ def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> FloatArray:
 
 
 def experiment_of(path: Path) -> str:
-    """Return the experiment in a file's name: "sketch" for sketch_subject-01_session_1.csv."""
+    """Return the experiment that a file is named after: "sketch" for sketch_subject-01_….csv."""
     return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
-    """Return a Δv for each row, so that each participant's rows cover the condition's Δv evenly."""
+    """Return a Δv for each row; a participant's rows cover the Δv of each condition evenly."""
     groups: dict[tuple[str, float], list[int]] = {}
     for index, row in enumerate(rows):
         try:
