@@ -141,7 +141,7 @@ class SubclassSettings(HoldoutSettings):
     hold: Annotated[
         tuple[str, ...],
         Option(
-            help="Hold out this subclass, or the subclasses in a text file; repeatable.",
+            help="Subclass to hold out, or a text file with subclasses; repeatable.",
             group="Data",
             metavar="NAME|FILE",
         ),

@@ -31,7 +31,7 @@ EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 
 # a color image of 2048 × 2048 px
 LARGEST_SHARED = 3 << 22
-"""Images with more values are processed one after the other, to limit memory use."""
+"""Images with more values than this are processed one at a time, to limit memory use."""
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 """Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
@@ -75,7 +75,7 @@ def corrupt(
         The corrupted images, in the type, dtype and shape of `images`.
 
     Raises:
-        UsageError: the images, the name or a strength are invalid.
+        UsageError: the images, the name or a strength is invalid.
 
     Example:
         >>> import numpy as np

@@ -86,9 +86,9 @@ def corrupt_files(
     """Corrupt the images and yield the outcome for each as soon as it is known.
 
     An image that cannot be read is left out, and the others are processed. If an earlier run wrote
-    a result from the same file with the same settings, it is kept. Any other existing result is
-    left unchanged, unless `overwrite` replaces all, or `replacing` replaces results from other
-    settings. Damaged results are regenerated.
+    a result from the same file with the same settings, that result is kept. Other existing results
+    are left unchanged, unless `overwrite` or, for results from other settings, `replacing` is set.
+    Damaged results are regenerated.
 
     Args:
         jobs: the images and their output files.

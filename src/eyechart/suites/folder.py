@@ -145,7 +145,7 @@ def search(images: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Pat
 
 
 def _result_folder(image: ImageFile) -> Path | None:
-    """Return the folder of earlier results that contains the image; None if there is none."""
+    """Return the folder of earlier results that contains the image; None if it is not a result."""
     below = image.path.parents[: len(image.relative.parts) - 1]
     return next((folder for folder in below if _has_record(folder)), None)
 
@@ -240,7 +240,7 @@ def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
 
 
 def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
-    """Raise an error if the folder has other content; return whether an overwrite is unfinished."""
+    """Raise an error if the folder has other results; return whether an overwrite is unfinished."""
     if not _has_record(out):
         existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:

@@ -140,7 +140,7 @@ class Suite:
 
 
 def split_variant(name: str) -> tuple[str, str | None]:
-    """Return the name of a suite and the variant after its @, if there is one."""
+    """Return the name of a suite and the variant after its @; None if there is no variant."""
     # the path of a file may contain an @
     if name.endswith(SUITE_SUFFIXES) or AT not in name:
         return name, None

@@ -128,7 +128,7 @@ def _item(entry: Entry) -> dict[str, object]:
 
 
 def _published_as(entry: Entry) -> Entry | None:
-    """Return the published entry that equals this one except for variant and severities."""
+    """Return the published entry that differs only in variant and severities; None if none does."""
     for suite in PUBLISHED:
         for published in load_suite(suite):
             if published.name != entry.name:

@@ -34,7 +34,7 @@ FEW_LEVELS = 12
 class Samples:
     """Samples of one corruption, or clean images if `entry` is None.
 
-    `row`: numbers that are unique in the test set. `image`: positions in the image set. `draw`: how
+    `row`: row numbers, unique in the test set. `image`: positions in the image set. `draw`: how
     many earlier samples of this corruption use the same image. `severity`: NaN if the strength does
     not come from a severity. `values`: the value of each parameter, in the entry's units.
     """

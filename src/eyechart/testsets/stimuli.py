@@ -34,7 +34,7 @@ JPEG_AT_ONCE = 128
 """Number of images that a GPU compresses as JPEG at once."""
 
 AHEAD = {"cpu": 64, "cuda": 1024}
-"""Number of files that are read ahead while the previous ones are processed."""
+"""Number of files that are read ahead while earlier files are processed."""
 
 BATCH = {"cpu": 32, "cuda": 256}
 
@@ -164,7 +164,7 @@ def describe_clean_images(
     seed: int,
     jpeg: int | None,
 ) -> CleanImages:
-    """Return the images at `places` (increasing), described for measuring visual change."""
+    """Return the images at `places` (increasing), prepared for measuring visual change."""
     description = None if clean is None else ruler.describe(clean)
     return CleanImages(places, clean, images.keys(places), ruler, description, device, seed, jpeg)
 

@@ -53,7 +53,7 @@ class TestSetHeader(Record):
     images: str
     """Digest of all images that the test set was sampled from."""
     n_images: int | None = None
-    """Number of these images."""
+    """Number of images that the test set was sampled from."""
     damaged: tuple[str, ...]
     """Names of the images that were left out."""
     versions: dict[str, str]
@@ -294,7 +294,7 @@ def keep_testset(
 
 
 def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
-    """Remove the part files with these names and the plan; other files in the folder are kept."""
+    """Remove the part files with these names and the plan's file; all other files are kept."""
     parts = Parts(folder, names)
     for name in names:
         parts.drop(name)
@@ -350,7 +350,7 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
-    """Return the folder next to `out` for part files; a folder of a different plan is rejected."""
+    """Return the folder next to `out` for part files; raise an error if it has a different plan."""
     folder = out.with_name(f"{out.name}.parts")
     record = folder / PLAN
     settings = {
@@ -362,7 +362,7 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
         folder.mkdir(exist_ok=True)
         # Never write into a folder that contains files of the user.
         if not record.exists() and any(folder.iterdir()):
-            raise UsageError(f"{folder} contains other files: move it elsewhere.")
+            raise UsageError(f"{folder} contains other files: move this folder elsewhere.")
         check_same(record, settings, "an unfinished test set")
         write_settings(record, settings)
     except OSError as error:

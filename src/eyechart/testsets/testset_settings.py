@@ -96,7 +96,7 @@ class TestsetSettings:
     jpeg: Annotated[
         int | None,
         Option(
-            help="Compress corrupted images as JPEG (ImageNet-C: 85).",
+            help="Compress corrupted images as JPEG at this quality (ImageNet-C: 85).",
             group="Corruptions",
             is_advanced=True,
             metavar="QUALITY",
@@ -113,7 +113,7 @@ class TestsetSettings:
     ] = True
     max_images: Annotated[
         int | None,
-        Option(help="Maximum number of images (class-balanced subset).", group="Data"),
+        Option(help="Use at most this number of images, balanced over classes.", group="Data"),
     ] = None
 
 

@@ -53,7 +53,7 @@ def draw_targets(
     *,
     seed: int,
 ) -> FloatArray:
-    """Return a target Δv for `count` samples, spread evenly over the bins; NaN for the others.
+    """Return a target Δv for `count` samples, spread evenly over the bins; NaN for other samples.
 
     Args:
         low: Smallest Δv that each sample can have.
@@ -203,7 +203,7 @@ class Reach:
 def find_reach(
     images: ImageSet, pools: Sequence[Samples], plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, Reach]:
-    """Return the range of every sample of the pools, and the targets of samples that are used."""
+    """Return the Δv range of every sample in the pools, and the targets of samples to use."""
     delta_v = {
         pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
         for pool in pools if (entry := pool.entry) is not None
@@ -255,9 +255,13 @@ def _check_reach(pool: Samples, plan: Plan, target: FloatArray, delta_v: FloatAr
     if np.isnan(target).all():
         low, high = plan.delta_v
         seen = delta_v[~np.isnan(delta_v)]
-        reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
+        reach = (
+            f"only from {seen.min():.2f} to {seen.max():.2f}"
+            if len(seen)
+            else "because it is undefined for all of them"
+        )
         raise UsageError(
-            f"{pool.name} does not reach a Δv between {low:g} and {high:g} on these images, only "
+            f"{pool.name} does not reach a Δv between {low:g} and {high:g} on these images, "
             f"{reach}: widen delta_v, or omit the corruption."
         )
 

@@ -32,7 +32,7 @@ class Mixture:
     range of `severity` is given, the severity is drawn uniformly from that range. If a range of
     `delta_v` is given, strengths are chosen such that, on average over images, visual change is
     uniform over that range, or over the part of the range that the corruption can reach. `tables`:
-    mean visual change of each entry at severities 0 … 5; empty until it is measured.
+    mean visual change of each entry at severities 0 … 5; empty until they are measured.
     """
 
     entries: tuple[Entry, ...] = ()

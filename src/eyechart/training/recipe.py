@@ -100,7 +100,9 @@ class Recipe:
     ] = 0.0
     stability: Annotated[
         float,
-        Option(help="Weight of stability training; 0 for none.", group=GROUP, is_advanced=True),
+        Option(
+            help="Loss weight of stability training; 0 for none.", group=GROUP, is_advanced=True
+        ),
     ] = 0.0
     stability_width: Annotated[
         float,

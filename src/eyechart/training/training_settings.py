@@ -182,7 +182,10 @@ class RetrainSettings:
         images_option("Test images, used before and after retraining."),
     ]
     max_train_images: Annotated[
-        int, Option(help="Maximum number of training images (class-balanced subset).", group="Data")
+        int,
+        Option(
+            help="Use at most this number of training images, balanced over classes.", group="Data"
+        ),
     ] = 12_000  # the VCR study used about as many from ImageNet's training set
     stimulus: Stimulus = "224"
     labels: Annotated[
@@ -284,7 +287,7 @@ class EnhancementSettings:
     weights: Annotated[
         tuple[float, ...],
         Option(
-            help="Weight of stability training; repeatable.",
+            help="Loss weight of stability training; repeatable.",
             group="Training",
             is_advanced=True,
             flags=("--weight",),
@@ -310,7 +313,8 @@ class StyleTransferSettings:
     model: Annotated[
         str,
         Option(
-            help="Model whose features define content and style, as for evaluate.", group="Models"
+            help="Model whose features define content and style, named as for evaluate.",
+            group="Models",
         ),
     ] = "efficientnet_lite0"
     device: Device = "cpu"

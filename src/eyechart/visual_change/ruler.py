@@ -49,7 +49,7 @@ class Ruler(Protocol):
     def full_side(self) -> int:
         """Minimum length in pixels of the shorter side at which all scales are used.
 
-        Δv of smaller images differs.
+        Smaller images have fewer scales, so their Δv is not comparable.
         """
 
     @property

@@ -61,4 +61,4 @@ SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
 PIXEL = Definition("pixel", 2.0)
-"""VIFp, without a pyramid; piq, torchmetrics and sewar compute it on each gray image."""
+"""VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""

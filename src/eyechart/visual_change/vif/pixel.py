@@ -60,7 +60,7 @@ class PixelStatistics:
 
     @property
     def ill_conditioned(self) -> Tensor:
-        """Which images needed float64 instead of float32: none, because float64 is always used."""
+        """False for every image, because float64 is always used."""
         return torch.zeros_like(self.measurable)
 
     @property

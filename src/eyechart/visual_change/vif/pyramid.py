@@ -12,7 +12,7 @@ from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
 
 SMALLEST_SIDE = 18
-"""Minimum height and width in px, with two scales and one inner block in the second scale."""
+"""Minimum height and width in px, at which the second scale has one inner block."""
 
 MOST_SCALES = 4
 FULL_SIDE = len(LOW) << (MOST_SCALES - 1)
