@@ -292,7 +292,7 @@ def test_other_results_inside_the_input_are_not_corrupted_again(run, photos):
     result = run("corrupt", photos, "-c", "frost", "-s", 2, "--out", photos / "frosty")
     assert result.status == 0
     assert "4 images written" in result.out
-    said = f"Skipped 4 images in {photos / 'foggy'}, which eyechart wrote."
+    said = f"Skipped 4 images that eyechart wrote into {photos / 'foggy'}."
     assert result.err.splitlines() == [said]
     assert not (photos / "frosty" / "foggy").exists()
     # asked for by name, they are

@@ -162,7 +162,7 @@ def test_a_selection_becomes_a_suite_that_runs(run, table):
     assert told.status == 0, told.err
     assert "2 corruptions overlap by 0.1 or less" in told.out
     assert "Equally good (1):\n  shot_noise, defocus_blur" in told.out
-    assert "Not selectable, because overlaps are undetermined: noc/hue." in told.out
+    assert "Not selectable, because their overlaps are undetermined: noc/hue." in told.out
     suite = load_suite("my-benchmark.yaml")
     assert [entry.name for entry in suite] == ["gaussian_noise", "defocus_blur"]
     assert suite.name == "my-benchmark"

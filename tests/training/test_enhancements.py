@@ -174,7 +174,7 @@ def test_a_pretrained_network_is_tuned_to_the_weights_that_it_gets_after_its_own
     assert [space["clean_accuracy"]["value"] for space in spaces.values()] == [
         each["value"] for each in before
     ]
-    assert f"divide by the errors of {table}" in told.out
+    assert f"use the errors of {table} as the baseline" in told.out
 
 
 def test_errors_can_be_divided_by_those_of_another_model(home, run, tmp_path):
@@ -187,7 +187,7 @@ def test_errors_can_be_divided_by_those_of_another_model(home, run, tmp_path):
     for space in spaces.values():
         assert space["corruption_error"]["baseline"] == other
         assert_divided(space, errors)
-    assert f"divide by the errors of {other}" in told.out
+    assert f"use the errors of {other} as the baseline" in told.out
     # with another model there are other answers, so it is another comparison
     again = run(*pretrained_words(home, tmp_path / "out"))
     assert_rejected(again, "another comparison", f"baseline: {other[:20]}")

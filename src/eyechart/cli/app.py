@@ -80,7 +80,7 @@ def _options(
 def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> NoReturn:
     """Run a command and exit, with status 0 or one of the statuses in `cli/shared/stop.py`.
 
-    SIGTERM stops it in the same way as Ctrl-C, but with exit status 143.
+    SIGTERM stops the command in the same way as Ctrl-C, but with exit status 143.
     """
     for stream in (sys.stdout, sys.stderr):
         # a terminal without Greek shows question marks, not a failure

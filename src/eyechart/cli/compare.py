@@ -144,8 +144,8 @@ def _print_runs(
 ) -> "tuple[dict[str, str], list[Rankings]]":
     """Print the leaderboards and the differences between rankings.
 
-    Returns the contents of the files to write, by file name, and the rankings by two benchmarks,
-    which are an empty list if there is only one benchmark.
+    Returns the contents of the files to write, by file name, and the rankings by two benchmarks (an
+    empty list if there is only one benchmark).
     """
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.ranking_comparison import (
@@ -247,7 +247,10 @@ def print_board(
     for model in standings.order:
         if known := standings.board.marked(model):
             names = ", ".join(known)
-            _print_note(f"{MARK} {model} was trained on {names}: not a test of unseen corruptions.")
+            _print_note(
+                f"{MARK} {model} was trained on {names}, so its scores do not measure robustness to"
+                " unseen corruptions."
+            )
     if by is not None and by != standings.by:
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
     if standings.verdict:

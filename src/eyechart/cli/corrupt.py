@@ -1,6 +1,7 @@
 """`eyechart corrupt`: write corrupted copies of images, with a progress bar; resumable.
 
-It applies one corruption at one strength, or writes a whole benchmark in a published layout.
+The command applies one corruption at one strength, or writes a whole benchmark in a published
+layout.
 """
 
 import sys
@@ -132,7 +133,7 @@ class CorruptSettings:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The parameters that were set, by name."""
+        """The parameters that were set with --set, by name."""
         parameters = {}
         for text in self.assignments:
             name, _, value = text.partition("=")
@@ -281,7 +282,7 @@ def _write_arrays(images: Sequence[Path], parts: "Sequence[Settings]", out: Path
 
 def _say_left_out(left_out: dict[Path, int]) -> None:
     for folder, number in left_out.items():
-        print(f"Skipped {_count(number)} in {folder}, which eyechart wrote.", file=sys.stderr)
+        print(f"Skipped {_count(number)} that eyechart wrote into {folder}.", file=sys.stderr)
 
 
 def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> None:

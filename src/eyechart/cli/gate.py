@@ -75,8 +75,9 @@ class GateFiles:
 def gate(settings: GateSettings, files: GateFiles) -> None:
     """Pass or fail a model by rules: minimum scores, and non-inferiority to an old model.
 
-    A rule passes if its lower confidence bound is above its limit, and fails if its upper bound is
-    below it. The gate passes if every rule passes. Exit status: 0 pass, 1 fail or inconclusive.
+    A rule passes if the lower confidence bound of its score is above its limit, and fails if the
+    upper bound is below that limit. The gate passes if every rule passes. The exit status is 0 if
+    the gate passes, and 1 if it fails or is inconclusive.
     """
     files.check()
     from rich.console import Console

@@ -72,8 +72,8 @@ class CheckedModels(LoadingSettings):
 def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     """Check a model's preprocessing and accuracy before an evaluation.
 
-    Exit with status 1 if top-1 accuracy is below the published accuracy, or if a different
-    preprocessing is significantly better.
+    Exit with status 1 if top-1 accuracy is below the published accuracy, or if different
+    preprocessing gives significantly higher accuracy.
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -106,7 +106,7 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
 
 
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
-    """Return the labeled images, or the demo images; unlabeled images are not read."""
+    """Return the labeled images, or the demo images if there is no path; skip unlabeled images."""
     from eyechart.images.demo import SOURCE, demo_images
     from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_listed

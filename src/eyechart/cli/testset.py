@@ -17,7 +17,7 @@ from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 if TYPE_CHECKING:
     from eyechart.testsets.coverage import SampleCoverage
 
-app = CommandLine(help="Draw, describe and render test sets.")
+app = CommandLine(help="Make, describe and render test sets.")
 
 HEIGHT = "▁▂▃▄▅▆▇█"
 
@@ -28,7 +28,7 @@ Manifest = Annotated[
 
 @app.callback()
 def _testset() -> None:
-    """Draw, describe and render test sets."""
+    """Make, describe and render test sets."""
 
 
 @app.command("make")
@@ -49,7 +49,7 @@ def make(
         ),
     ] = Path("testset.parquet"),
 ) -> None:
-    """Draw a test set, and write it as a manifest that defines the same images on every machine."""
+    """Make a test set, and write it as a manifest that defines the same images on every machine."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
@@ -63,7 +63,7 @@ def make(
     source = find_source(settings.images, settings.stimulus)
     if source.published is not None:
         raise UsageError(
-            f"{settings.images} contains corrupted images: draw a test set from clean images, or"
+            f"{settings.images} contains corrupted images: make a test set from clean images, or"
             " evaluate these with eyechart evaluate --images."
         )
     where = find_device(settings.device)
@@ -98,7 +98,7 @@ def make(
     "eyechart testset describe testset.parquet > testset.txt",
 )
 def describe(testset: Manifest) -> None:
-    """Print how a test set was drawn and what it contains."""
+    """Print how a test set was sampled and what it contains."""
     from eyechart.testsets.manifest_rows import VERSION
     from eyechart.testsets.testset import read_testset
 
@@ -159,8 +159,7 @@ def _print_coverage(coverages: "list[SampleCoverage]", min_per_bin: int = MIN_PE
     console.print(table)
     print(
         f"A bin is covered if it has at least {min_per_bin} samples. 39 bins: as in the published"
-        " tables; 40: as"
-        " in the text of the paper; reached: bins with at least one sample."
+        " tables; 40 bins: as in the text of the paper; reached: bins with at least one sample."
     )
 
 

@@ -52,7 +52,8 @@ class ChangeFiles:
     map_to: Annotated[
         Path | None,
         Option(
-            help="Also draw where information was lost: a PNG file, or a folder for folders.",
+            help="Also draw where information was lost: a PNG file, or a folder if folders are"
+            " compared.",
             group="Output",
             flags=("--map",),
             metavar="PATH",
@@ -208,7 +209,7 @@ def _print(rows: "list[Row]") -> None:
         _print_summary(changes, f" measured at {scales} scales" if len(used) > 1 else "")
     lacking = sum(not row.measurable for row in rows)
     if lacking:
-        print(f"{_count(lacking)} left out of the summary: too little contrast for Δv.")
+        print(f"{_count(lacking)} left out of the summary: too little contrast to measure Δv.")
 
 
 def _print_summary(values: list[float], of_scales: str) -> None:

@@ -48,7 +48,7 @@ SUBSETS = {
     "weather": slice(7, 11),
     "digital": slice(11, 15),
 }
-"""The range of positions of each subset in `NAMES`."""
+"""The range of positions in `NAMES` that each subset occupies."""
 
 ELASTIC_AMPLITUDES = (12.5, 16.25, 21.25, 25.0, 30.0)
 """Amplitudes of elastic_transform at severities 1 to 5, in units of 0.5 % of the height in px."""

@@ -81,7 +81,7 @@ def as_text(value: object, name: str) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Return whether a string can be encoded: a lone surrogate cannot."""
+    """Return whether a string can be encoded as UTF-8; one with a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -95,7 +95,7 @@ def as_texts(values: object, name: str) -> tuple[str, ...]:
 
 
 def as_list(values: object, name: str) -> list[Any]:
-    """Return an iterable as a list; reject a string, which is treated as a single value."""
+    """Return an iterable as a list; reject a string, because it counts as a single value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UsageError(f"{name} must be a list, got {brief(values)}.")
     try:

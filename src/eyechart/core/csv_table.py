@@ -1,4 +1,4 @@
-"""Read and write CSV tables; every error names the file, the row and what to do.
+"""Read and write CSV tables; every error names the file and the row, and says what to do.
 
 The meaning of the columns is defined by the package that reads the table.
 """
@@ -137,7 +137,7 @@ def read_rows(
 
 
 def _current(head: Sequence[str], former: Mapping[str, str]) -> list[str]:
-    """Return column names, with a former name replaced if the current one is absent."""
+    """Return the current names of columns; a former name stays if both are in the header."""
     return [former[name] if former.get(name, name) not in head else name for name in head]
 
 
@@ -183,7 +183,7 @@ def read_cells(path: Path, content: str) -> list[list[str]]:
 
 
 def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
-    """Return mappings with the same keys as CSV with a header; None becomes an empty cell.
+    """Return mappings with identical keys as CSV text with a header; None becomes an empty cell.
 
     Example:
         >>> print(csv_text([{"model": "a", "mce": 71.2}, {"model": "b", "mce": None}]), end="")
@@ -216,7 +216,7 @@ def check_width(path: Path, row: Sequence[str], width: int) -> None:
 
 
 def first_duplicate(names: Sequence[str]) -> str | None:
-    """Return the first name that occurs a second time, or None.
+    """Return the first name that occurs a second time, or None if all names differ.
 
     Example:
         >>> first_duplicate(["fog", "snow", "fog"])

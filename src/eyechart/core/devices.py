@@ -45,8 +45,9 @@ def has_triton(device: torch.device) -> bool:
 def keep_freed_memory() -> None:
     """Let the C library keep freed memory instead of returning it to the system.
 
-    Batches of images are allocated and freed all the time. glibc maps blocks of that size anew each
-    time, and clearing their pages took a third of an evaluation on the CPU.
+    Batches of images are allocated and freed all the time. By default, glibc requests blocks of
+    that size from the system each time, and clearing their pages took a third of the time of an
+    evaluation on the CPU.
     """
     try:
         # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h; other C libraries have no mallopt

@@ -73,7 +73,7 @@ class _Target:
         self.error: OSError | None = None
 
     def write(self, data: memoryview) -> int:
-        """Write, unless an earlier write failed."""
+        """Write the data, unless an earlier write failed."""
         if self.error is None:
             try:
                 self.file.write(data)

@@ -31,7 +31,7 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
 
 @lru_cache(maxsize=2)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Return the thread pool of this process (a forked child must not use its parent's)."""
+    """Return the thread pool of this process (a forked child must not use its parent's pool)."""
     pool = ThreadPoolExecutor(threads, "eyechart", initializer=_use_one_thread)
     # all threads must have started, with one torch thread each, before the number is restored
     together = Barrier(threads)

@@ -72,14 +72,14 @@ class Parts:
         return sorted({*self.folder.glob("*.parquet")} - {path for path, _, _ in self._files()})
 
     def notes(self) -> list[str]:
-        """Return a warning if there are strays, as a list that is otherwise empty."""
+        """Return a list with one warning if there are strays, otherwise an empty list."""
         strays = self.strays()
         if not strays:
             return []
-        count = "1 Parquet file is" if len(strays) == 1 else f"{len(strays)} Parquet files are"
+        files = "1 Parquet file" if len(strays) == 1 else f"{len(strays)} Parquet files"
         return [
-            f"{count} not from this run and ignored, such as {strays[0]}: move files that you need"
-            " elsewhere and delete the rest."
+            f"Ignored {files} not from this run, such as {strays[0]}: move files that you need to"
+            " another folder and delete the rest."
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:

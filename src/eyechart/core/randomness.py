@@ -1,8 +1,8 @@
 """Random numbers that depend on the image and on their purpose, not on the order of drawing.
 
 Philox 4×32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) turns a counter
-and a key into random words. Everything after the words is integer arithmetic and table look-up, so
-the numbers are bit-identical on every device and in every batch.
+and a key into random words. All further steps are integer arithmetic and table look-ups, so the
+numbers are bit-identical on every device and in every batch.
 """
 
 import hashlib
@@ -140,7 +140,7 @@ def _normal_table(device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _stream(name: str, device: torch.device) -> Tensor:
-    """Return a stream's name as a 32-bit number (1, 1)."""
+    """Return a 32-bit hash of a stream's name, as a tensor (1, 1)."""
     return torch.tensor([[hash64(name) & MASK32]], device=device)
 
 
@@ -158,7 +158,7 @@ class ImageRandom:
     """
 
     def __init__(self, keys: Tensor, salts: Sequence[int], device: torch.device) -> None:
-        """Take the keys and salts of the images.
+        """Store the keys and salts of the images.
 
         Args:
             keys: (B,) int64, 64 bits per image.
@@ -176,7 +176,7 @@ class ImageRandom:
         return len(self.salts)
 
     def part(self, start: int, stop: int) -> "ImageRandom":
-        """Return the sequences of the images `start` to `stop` − 1."""
+        """Return the random sequences of the images `start` to `stop` − 1."""
         return ImageRandom(self.keys[start:stop], self.salts[start:stop], self.device)
 
     def _quads(self, stream: Tensor, quads: int) -> list[Tensor]:
@@ -280,7 +280,7 @@ def _poisson_thresholds(photons: Tensor) -> Tensor:
 
 
 def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.float64]) -> Tensor:
-    """Find the counts by binary search in one sequence of row numbers and CDFs.
+    """Find the counts by binary search in one sorted sequence that contains the CDFs of all rows.
 
     The row number is in the high bits of each element, and the CDF in the low bits.
     """
@@ -314,7 +314,7 @@ def _poisson_guide(photons: float) -> tuple[NDArray[np.int32], NDArray[np.int32]
 
 
 def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor:
-    """Return the same counts as `_poisson_by_search`, by a guide table, faster on a CPU."""
+    """Return the same counts as `_poisson_by_search`; the guide table is faster on a CPU."""
     thresholds, guide = _poisson_guide(photons)
     flat = uniform.flatten().to(torch.int32).numpy()
     row = levels.flatten().to(torch.int32).numpy()

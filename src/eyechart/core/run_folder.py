@@ -1,6 +1,7 @@
 """The output folder of a long task: created, checked and resumed in the same way everywhere.
 
-Its record (run.json) contains the settings. The files that the task writes are declared elsewhere.
+The folder's record (run.json) contains the settings of the task. The files that the task writes are
+declared elsewhere.
 """
 
 import json
@@ -96,7 +97,8 @@ def write_settings(record: Path, settings: Settings) -> None:
 def first_change(old: Settings, new: Settings) -> str | None:
     """Return the first setting of `new` that differs in `old`, with both values in short form.
 
-    Return None if all are the same. For long lists, name the added and the removed entries.
+    Return None if all settings are the same. For long lists, name the added and the removed
+    entries.
     """
     # settings that are only in the old record, such as growing ones, are not compared
     name = next((name for name in new if old.get(name) != new[name]), None)

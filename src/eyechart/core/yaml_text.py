@@ -82,7 +82,7 @@ def _with_lines(loader: _BoundedLoader) -> tuple[Any, dict[ValuePath, int]]:
 
 
 def _lines_in(node: yaml.Node, path: ValuePath) -> Iterator[tuple[ValuePath, int]]:
-    """Yield the path and the line of everything below a node."""
+    """Yield the path and the line of every key and list item below a node."""
     # an alias can be part of the value that it refers to, so the limit on the text does not suffice
     if len(path) > MAX_DEPTH:
         raise yaml.YAMLError(f"it is nested more than {MAX_DEPTH} levels deep")

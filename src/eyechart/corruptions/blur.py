@@ -44,7 +44,7 @@ def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
 def glass_blur(
     images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values, passes: Values
 ) -> Tensor:
-    """Blur, copy each pixel from a random neighbor, and blur again, as seen through glass.
+    """Blur, copy each pixel from a random neighbor, and blur again, as if seen through glass.
 
     As in the published code, the blurred image is truncated to 8 bits, and pixels are overwritten
     one after the other rather than swapped.

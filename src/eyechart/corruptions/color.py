@@ -169,7 +169,7 @@ _ORDERS = tuple(permutations(range(4)))
 def _stretch_in_turn(
     images: Tensor, steps: NDArray[np.int64], factors: Values, active: NDArray[np.bool_]
 ) -> Tensor:
-    """Return the images after three steps, (3, B); each step changes only its `active` images."""
+    """Return the images after three `steps` (3, B); a step changes only its `active` images."""
     about_mean, about_gray = active & (steps == CONTRAST), active & (steps == SATURATION)
     numbers = np.stack((np.where(active, factors, 1), about_mean, about_gray), axis=1)
     for step in torch.from_numpy(numbers).to(images.device, torch.float32):

@@ -196,7 +196,7 @@ def corruption(
         *parameters: the keyword arguments of the function.
         random: whether the function uses random numbers; implied by drawn parameters.
         needs: the attribute of `Assets` that the function takes as a keyword.
-        takes: "unit" (float32), "levels" (uint8) or "either".
+        takes: the image format: "unit" (float32), "levels" (uint8) or "either".
     """
     if family not in FAMILIES:
         raise ValueError(f"{name}: unknown family {family}.")

@@ -17,7 +17,7 @@ FINE = 2.0**16
 
 
 def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the pixels at integer `rows`, `columns` (broadcast to B, H, W); black outside."""
+    """Return the pixels at integer `rows`, `columns` (B, H, W), black outside the image."""
     batch, channels, height, width = images.shape
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     # clamped to a valid index; what is outside becomes black below
@@ -104,7 +104,7 @@ def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Va
 def shear_by_shift(
     images: Tensor, random: ImageRandom, *, shift: Values, direction: Values
 ) -> Tensor:
-    """Shear the image horizontally, by the shift of its top and bottom rows."""
+    """Shear the image horizontally about its center, by the shift of its top and bottom rows."""
     return _slant(images, 2 * shift * direction)
 
 

@@ -57,9 +57,9 @@ def diamond(radius: float) -> Offsets:
 def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
     """Return a dash of `dash` px and the dots on its right and on its left.
 
-    The thickness of the dash is three fifths of its length. Five dots follow; each is a fifth of
-    the dash long, and they are two fifths apart. If dots would be smaller than a pixel, there are
-    fewer of them, so that gaps remain between them.
+    The thickness of the dash is three fifths of its length. On each side there are five dots, each
+    a fifth of the dash long, whose spacing is two fifths of the dash. If dots would be smaller than
+    a pixel, there are fewer dots, so that gaps remain between them.
     """
     fifth = dash / 5
     # at least two pixels, or dots would merge
@@ -128,7 +128,7 @@ def draw_objects(
 
 
 def present(count: Values, device: torch.device) -> Tensor:
-    """Return (B, n): whether each of the first n = max(count) objects is present in its image."""
+    """Return bool (B, n): whether each of the first n = max(count) objects is in its image."""
     numbers = torch.arange(int(count.max()), device=device)
     return numbers < torch.from_numpy(count).to(device)[:, None]
 
@@ -144,7 +144,7 @@ def _round_objects(
     radius: Values,
     shape: Callable[..., Offsets],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return pixel indices (B, n, P) of disks or diamonds, whether each is present, and grays."""
+    """Return pixel indices (B, n, P) of disks or diamonds, which are present, and their grays."""
     height, width = images.shape[-2:]
     # as published: margins at the top and left are rounded up; the opposite ones are one smaller
     margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
@@ -206,7 +206,7 @@ def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     random=True,
 )
 def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Halve the distance to white inside drops, once for each drop where they overlap."""
+    """Halve the distance to white inside drops; where drops overlap, once for each of them."""
     if not count.any():
         return images.clone()
     batch, _, height, width = images.shape

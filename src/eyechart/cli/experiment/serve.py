@@ -101,7 +101,9 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
 )
 def close(
     study: StudyPath,
-    again: Annotated[bool, typer.Option("--reopen", help="Open the study again.")] = False,
+    again: Annotated[
+        bool, typer.Option("--reopen", help="Open the study to participants again.")
+    ] = False,
 ) -> None:
     """Close a study to new participants; those who have begun can finish."""
     need_experiment()
@@ -128,7 +130,10 @@ def withdraw(
 
     with connect_study(open_study(study)) as opened:
         count = delete(opened.database, opened.secret, participant)
-    print(f"Deleted {participant} and {count} responses. Export the study again to update files.")
+    print(
+        f"Deleted {participant} and {count} responses. Export the study again to update its"
+        " exported files."
+    )
 
 
 @examples(

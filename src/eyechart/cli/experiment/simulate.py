@@ -83,5 +83,5 @@ def simulate(
     print(f"{out}: {len(outcomes)} robots, {', '.join(f'{n} {name}' for name, n in ends.items())}.")
     if len(outcomes) < len(kinds):
         n_unused = len(kinds) - len(outcomes)
-        print(f"The study was complete before the other {n_unused} robots took part.")
+        print(f"The study was complete before the remaining {n_unused} robots could take part.")
     print(f"Next: eyechart experiment status {out}, or export.")

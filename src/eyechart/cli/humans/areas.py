@@ -58,7 +58,7 @@ def areas(
     print(
         f"area: area under the curve for Δv from 0 to 1, density {curves.density}. 95 %, 83 %:"
         " bootstrap confidence intervals over images or participants. bounds: smallest and largest"
-        " possible area, because the curve is unknown where there are no responses."
+        " possible area, given that the curve is unknown where there are no responses."
     )
 
 

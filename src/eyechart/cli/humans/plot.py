@@ -1,4 +1,4 @@
-"""`eyechart humans plot`: human curves with their bands, as a figure."""
+"""`eyechart humans plot`: draw human curves with their confidence bands."""
 
 from dataclasses import replace
 from functools import partial
@@ -32,11 +32,13 @@ def plot(
         typer.Argument(metavar="[REFERENCE]", help="Human reference: geirhos or an imported file."),
     ] = "geirhos",
     by_class: Annotated[
-        bool, typer.Option("--by-class", help="Draw a panel per class of similar corruptions.")
+        bool, typer.Option("--by-class", help="Draw one panel per class of similar corruptions.")
     ] = False,
     level: Annotated[
         float | None,
-        typer.Option(help="Confidence level of the bands in percent; 95, or 83 with --by-class."),
+        typer.Option(
+            help="Confidence level of the bands in percent; default: 95, or 83 with --by-class."
+        ),
     ] = None,
     consistency: Annotated[
         bool,

@@ -140,7 +140,7 @@ def _line(reference: "Reference", experiment: str) -> str:
 
 
 def _matched(reference: "Reference", experiment: str) -> str:
-    """Return text on which corruptions an experiment is a direct or transferred reference for."""
+    """Return text that names the corruptions for which an experiment is a reference."""
     from eyechart.humans.transfer import direct_names
     from eyechart.suites.suite import all_entries
 

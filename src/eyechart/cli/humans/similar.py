@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 CAUTION = (
     "Caution: the published rule calls two curves different if their 83 % intervals are disjoint"
     " anywhere. It is applied point by point without correction, so equal curves are often"
-    " called different: in a simulation with 1,500 responses to each corruption, 14 of 40 pairs of"
-    " equal curves, and only 2 by the simultaneous test. Intervals that just touch mean p = 0.05"
-    " only for equal standard errors (0.066 if one is twice the other, 0.106 if it is five times"
-    " the other)."
+    " called different. In a simulation with 1,500 responses to each corruption, the rule called 14"
+    " of 40 pairs of equal curves different, and the simultaneous test only 2. Intervals that just"
+    " touch mean p = 0.05 only if the standard errors are equal. The p-value is 0.066 if one"
+    " standard error is twice the other, and 0.106 if it is five times the other."
 )
 
 
@@ -45,7 +45,7 @@ def similar(
     ] = None,
     b: Annotated[
         str | None,
-        typer.Argument(metavar="[B]", help="A second corruption or experiment to compare it with."),
+        typer.Argument(metavar="[B]", help="A second corruption or experiment to compare with A."),
     ] = None,
     *,
     humans: HumanSettings,
@@ -70,7 +70,8 @@ def similar(
     margin: Annotated[
         float | None,
         typer.Option(
-            help="Maximum difference of similar curves (upper confidence limit); 0.2 if omitted.",
+            help="Maximum difference between similar curves (upper confidence limit); 0.2 if"
+            " omitted.",
             min=0,
             max=1,
         ),
@@ -78,8 +79,9 @@ def similar(
 ) -> None:
     """Find corruptions that look similar to humans.
 
-    Compares the human curves of all pairs by the published 83 % rule and by a simultaneous test
-    with Holm correction, and uses same/different judgements. All pairs within a class are similar.
+    Compares the human curves of all pairs of corruptions by the published 83 % rule and by a
+    simultaneous test with Holm correction. For a same/different study, the judgements are tested
+    instead. All pairs within a class are similar.
     """
     from eyechart.humans.reference import find_reference, study_name
     from eyechart.humans.same_different import judgements_file

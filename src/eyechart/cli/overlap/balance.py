@@ -40,7 +40,7 @@ class BalanceSettings:
     accuracies: Annotated[
         Path,
         Option(
-            help="A CSV file (trained_on, clean, a column per corruption), a study folder, or"
+            help="A CSV file (columns trained_on, clean and one per corruption), a study folder, or"
             " published (the tables of the ImageNet-NOC paper).",
             group="Data",
             metavar="ACCURACIES",

@@ -1,4 +1,4 @@
-"""`eyechart overlap calibrate`: find strengths that leave 95 % and 50 % of a model's accuracy."""
+"""`eyechart overlap calibrate`: find strengths at which 95 % and 50 % of the accuracy remain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -131,7 +131,7 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
 
 
 def _chosen(source: CalibrationSource) -> "Suite":
-    """Return a suite of the corruptions given by --corruption, or of all in the given suites."""
+    """Return a suite of the given corruptions or, if there are none, of all in the given suites."""
     from eyechart.suites.suite import load_suite
     from eyechart.suites.suite_file import choose_entries
 

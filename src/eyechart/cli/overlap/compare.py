@@ -36,7 +36,7 @@ def compare(
         typer.Argument(
             metavar="TWO",
             parser=folder_or_file,
-            help="A second matrix, table or study folder to compare it with.",
+            help="A second matrix, table or study folder to compare with the first.",
         ),
     ],
     threshold: Annotated[

@@ -82,8 +82,9 @@ def coverage(
 ) -> None:
     """Print which corruptions of one benchmark another benchmark covers.
 
-    Uses the highest overlap and, if the table has models trained on all corruptions of a benchmark
-    (rows all:SUITE), compares their errors with the errors of the standard model.
+    A corruption is covered if its highest overlap with the other benchmark is above a threshold. If
+    the table has models trained on all corruptions of a benchmark (rows all:SUITE), their errors
+    are also compared with the errors of the standard model.
     """
     check_latex(settings.latex)
     # compute everything before printing, so that an error does not follow half a result
@@ -160,7 +161,7 @@ class _Study:
     baseline: str | None
 
     def direct_tests(self, by: str, of: "Benchmark") -> "tuple[list[Direct], list[str]]":
-        """Return the tests of the model trained on all of `by`, and reasons for missing tests."""
+        """Return tests of the model trained on benchmark `by`, and reasons for missing tests."""
         from eyechart.overlap.benchmark_coverage import direct_test
         from eyechart.overlap.error_intervals import direct_intervals
 

@@ -42,7 +42,7 @@ BaselineName = Annotated[
 ]
 
 OURS = (",", "one,two,", "benchmark,form,")
-"""The characters with which the CSV files written by the overlap commands begin."""
+"""The first characters of every CSV file that an overlap command writes."""
 
 
 def print_table(
@@ -134,7 +134,9 @@ def check_latex(path: Path | None) -> None:
     with path.open(encoding="utf-8", errors="replace") as file:
         is_ours = file.readline().startswith(MADE_BY)
     if not is_ours:
-        raise UsageError(f"{path} already exists and was not written by eyechart: choose another.")
+        raise UsageError(
+            f"{path} already exists and was not written by eyechart: choose another file."
+        )
 
 
 def write_latex(path: Path, text: str) -> None:

@@ -109,7 +109,7 @@ def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str
     if {CLUSTER, GIVEN} & set(asked):
         if len(asked) > 1:
             raise UsageError(
-                f"--order {CLUSTER} and {GIVEN} must be the only value, got {', '.join(asked)}."
+                f"--order {CLUSTER} or {GIVEN} must be the only value, got {', '.join(asked)}."
             )
         first = in_order(overlaps[0], common)
         return common if asked[0] == GIVEN else list(clustered(first).names)

@@ -105,7 +105,9 @@ class SelectSettings:
         if self.threshold is None and (out is not None or self.marked is not None):
             raise UsageError("--out and --marked write one selection: give a --threshold.")
         if out is not None and any(Path(name).resolve() == out.resolve() for name in self.suites):
-            raise UsageError(f"--out would overwrite {out}, which --suite reads: choose another.")
+            raise UsageError(
+                f"--out would overwrite {out}, which --suite reads: choose another file."
+            )
         if self.suites and out is None:
             raise UsageError("--suite needs --out: add it, or omit --suite.")
         if out is not None:
@@ -165,7 +167,9 @@ def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
 
     print_table(step_table(steps), left=(5,))
     if steps[0].low > 0:
-        print(f"Below {up(steps[0].low)} no two corruptions can be selected together.")
+        print(
+            f"At thresholds below {up(steps[0].low)}, no two corruptions can be selected together."
+        )
 
 
 def _print_selection(selection: "Selection[str]") -> None:
@@ -183,7 +187,7 @@ def _print_selection(selection: "Selection[str]") -> None:
             print(f"  … and {len(selection.ties) - TIES:,} more")
     if selection.left_out:
         names = ", ".join(selection.left_out)
-        print(f"Not selectable, because overlaps are undetermined: {names}.")
+        print(f"Not selectable, because their overlaps are undetermined: {names}.")
 
 
 def _has_suite(matrix: Path) -> bool:
@@ -193,7 +197,7 @@ def _has_suite(matrix: Path) -> bool:
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
-    """Return the suites that define the corruptions: --suite, the study's, or all published."""
+    """Return the suites given by --suite or, if none, the study's suite or all published ones."""
     from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite

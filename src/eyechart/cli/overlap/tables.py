@@ -39,7 +39,8 @@ class MatrixFiles:
     accuracies: Annotated[
         Path,
         Option(
-            help="A CSV file (trained_on, clean, a column per corruption), or a study folder.",
+            help="A CSV file (columns trained_on, clean and one per corruption), or a study"
+            " folder.",
             group="Data",
             metavar="ACCURACIES",
             path="folder or file",

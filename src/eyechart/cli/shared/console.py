@@ -13,7 +13,7 @@ WIDE, ENDLESS = 160, 2000
 
 
 def wide_console(markdown: bool = False) -> "Console":
-    """Return a console with the terminal's width; it is wide in a pipe, unlimited for Markdown."""
+    """Return a console as wide as the terminal, or wider if the output is a pipe or Markdown."""
     from rich.console import Console
 
     if markdown:

@@ -24,7 +24,9 @@ CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotatio
 class Only:
     """The fields of a record for which a command has options.
 
-    `usual` is a record that replaces the defaults, also for fields without an option.
+    The values of the record `usual` replace the defaults, including those of fields without an
+    option.
+
     Example: `Annotated[Recipe, Only("batch_size", "epochs", usual=RETRAINING)]`.
     """
 

@@ -1,7 +1,7 @@
 """Help texts of commands: plain aligned lines that fit the terminal, with examples at the end.
 
 Typer's boxes take a third of the width, so a group is shown as a title and a line for each option.
-Long commands show their main options with --help and all of them with --help-all.
+Commands with many options show the main options with --help and all options with --help-all.
 """
 
 import inspect

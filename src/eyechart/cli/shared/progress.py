@@ -40,7 +40,7 @@ class ProgressBars:
 def progress_bar(title: str, total: int) -> Iterator[Advance]:
     """Yield a function that advances the bar and prints its message unless it is empty.
 
-    If standard error is not a terminal, a line is printed every `INTERVAL_S` instead.
+    If standard error is not a terminal, a line is printed every `INTERVAL_S` seconds instead.
     """
     if not sys.stderr.isatty():
         with ProgressLines(title, total) as lines:
@@ -82,7 +82,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
 
 
 class ProgressLines:
-    """Prints one line on standard error every `INTERVAL_S`, for logs; nothing for shorter tasks.
+    """Prints a line for logs on standard error every `INTERVAL_S` seconds; none for shorter tasks.
 
     A separate thread prints the lines, since a single step may take minutes.
     """

@@ -1,4 +1,4 @@
-"""Ending a subcommand early, with a sentence for the user and one of these exit statuses."""
+"""End a subcommand early, with a sentence for the user and one of these exit statuses."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ BROKEN_PIPE = 141
 
 
 class Stop(Exception):
-    """Ends the command; finished work is kept."""
+    """An exception that ends the command; finished work is kept."""
 
     def __init__(self, sentence: str, status: int = INTERRUPTED) -> None:
         super().__init__(sentence)

@@ -42,8 +42,9 @@ def style(
 ) -> None:  # fmt: skip
     """Train a network without one style and test it on that style.
 
-    Also tests on familiar styles of the same classes (images held out of training). The defaults
-    are the settings used for ICONS-50. Run the same command again to resume.
+    The network is also tested on familiar styles of the same classes, with images that were held
+    out of training. The defaults are the settings used for ICONS-50. Run the same command again to
+    resume.
     """
     from eyechart.structure.folds import style_folds
     from eyechart.structure.holdout_study import HoldoutStudy
@@ -79,8 +80,8 @@ def subclass(
 ) -> None:  # fmt: skip
     """Train a network without some subclasses and test it on them.
 
-    Also tests on familiar subclasses. The defaults are the settings of the published experiments.
-    Run the same command again to resume.
+    The network is also tested on familiar subclasses. The defaults are the settings of the
+    published experiments. Run the same command again to resume.
     """
     from eyechart.structure.cifar100 import load_cifar100
     from eyechart.structure.held_out_names import read_names
@@ -187,7 +188,7 @@ def _run(
 
 
 def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
-    """Return a sentence on the number and size of images, and on their classes and subclasses."""
+    """Return a sentence with the number and size of images, and their classes and subclasses."""
     n_kinds = len(set(kinds.names(kind)))
     noun = "styles" if kind == "style" else "subclasses"
     classes = len(kinds.data.class_names)

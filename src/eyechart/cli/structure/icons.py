@@ -34,10 +34,10 @@ def build(
             "--from",
             metavar="FOLDER",
             parser=folder,
-            help="Folder of packages made with npm pack; nothing is downloaded.",
+            help="Folder of packages made with npm pack, instead of downloading them.",
         ),
     ] = None,
-    size: Annotated[int, typer.Option(help="Width and height in px.")] = 32,
+    size: Annotated[int, typer.Option(help="Width and height of each icon in px.")] = 32,
     style: Annotated[
         list[str] | None,
         typer.Option(help="Draw only this style; repeatable; all eight if omitted."),
@@ -89,7 +89,7 @@ def original(
         typer.Argument(
             metavar="PATH",
             parser=folder_or_file,
-            help="The published ICONS-50: its folder of class folders, or the .npy file.",
+            help="The published ICONS-50: the folder with its class folders, or its .npy file.",
         ),
     ],
     out: Annotated[
@@ -110,7 +110,7 @@ def original(
 
 
 def _tell(built: "Built") -> None:
-    """Print statistics of the dataset that matter for results."""
+    """Print the properties of the dataset that affect results."""
     print("Icons by style: " + _counts(built.styles.items()) + ".")
     thin = sorted(built.classes.items(), key=lambda item: item[1])[:5]
     print("Fewest icons by class: " + _counts(thin) + ".")

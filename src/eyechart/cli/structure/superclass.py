@@ -35,7 +35,7 @@ def superclass(
     ],
     loading: LoadingSettings,
 ) -> None:  # fmt: skip
-    """Fine-tune models on familiar subclasses of superclasses and test on unseen ones.
+    """Fine-tune models on seen subclasses of superclasses, and test them on unseen subclasses.
 
     Subclasses in ImageNet-1K are seen, and all others are unseen. The defaults are the settings of
     the published experiment. Run the same command again to resume, or with more models to add them.

@@ -127,6 +127,6 @@ def _show(compared: "EnhancementResults", arch: str, epochs: int) -> None:
         cells = (share_text(share) for share in (row.clean_error, row.mce, row.relative_mce))
         table.add_row(title or row.title, *cells)
     wide_console().print(table)
-    print(f"mCE and relative mCE divide by the errors of {compared.baseline}.")
+    print(f"mCE and relative mCE use the errors of {compared.baseline} as the baseline.")
     for note in compared.notes:
         print(f"Note: {note}")

@@ -1,4 +1,4 @@
-"""Downscale images to blocks and enlarge them again, like Pillow's BOX filter, in gray levels.
+"""Shrink 8-bit images by averaging blocks, like Pillow's BOX filter, and enlarge them again.
 
 The CPU uses Pillow itself; other devices compute the same sums.
 """
@@ -17,7 +17,7 @@ FIXED = 1 << 22
 
 
 def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return the uint8 images (B, C, H, W) averaged over blocks to (height, width)."""
+    """Return the uint8 images (B, C, H, W) shrunk to (height, width) by averaging blocks."""
     if levels.device.type != "cpu":
         return shrink_in_torch(levels, size)
     out = torch.empty(*levels.shape[:2], *size, dtype=torch.uint8)
@@ -45,7 +45,7 @@ def _round(values: Tensor) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _block_means(before: int, after: int) -> Tensor:
-    """Return float64 (after, before): Pillow's weights in units of 2⁻²²."""
+    """Return Pillow's weights in units of 2⁻²², as a float64 matrix (after, before)."""
     # the same operations as in Pillow, since rounding matters where a block's edge is halfway
     scale = before / after
     center = (np.arange(after)[:, None] + 0.5) * scale

@@ -77,7 +77,7 @@ def jpeg_in_torch(levels: Tensor, quality: Values) -> Tensor:
 
 
 def _through_blocks(planes: Tensor, quality: Values, table: tuple[int, ...]) -> Tensor:
-    """Transform, quantize and transform back (B, C, H, W); sides are padded to multiples of 8.
+    """Transform planes (B, C, H, W), quantize, transform back; sides are padded to multiples of 8.
 
     Returns int32. Each pass of a transform leaves two fractional bits, which the next pass removes;
     between passes, values are eight times the values of the orthonormal transform.
@@ -145,7 +145,7 @@ def _odd() -> NDArray[np.int64]:
 
 
 def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
-    """Return quantization steps (B, 64): the standard tables, scaled by quality as usual."""
+    """Return quantization steps (B, 64): the standard tables, scaled by quality as in libjpeg."""
     # libjpeg's jpeg_quality_scaling
     percent = np.where(quality < 50, 5000 // np.maximum(quality, 1), 200 - 2 * quality)
     steps = np.clip((np.array(table) * percent[:, None] + 50) // 100, 1, 255)

@@ -1,4 +1,4 @@
-"""OpenCV, if installed, for faster CPU versions of kernels; the torch versions define results."""
+"""Find OpenCV, which speeds up kernels on the CPU; their torch versions define the results."""
 
 from functools import lru_cache
 from typing import Any

@@ -54,7 +54,7 @@ def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: V
 
 
 def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
-    """Return (B, pixels): the source of each pixel after one sweep.
+    """Return the index of the source of each pixel after one sweep, (B, pixels).
 
     `halves` (B, 2, H, W) are 16-bit random numbers for the offsets −reach … reach − 1.
     """
@@ -139,11 +139,11 @@ def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor
 
 
 def _widest_shift(reach: Values) -> Values:
-    """Return the random shift that moves pixels, on average, as far as a sequence of swaps would.
+    """Return the size of the random shift that moves pixels as far, on average, as swaps would.
 
-    It is fitted to a loop that swaps every pixel in turn with one at −reach … reach − 1. The mean
-    displacement of that loop is 0.87, 1.35, 2.55 and 5.65 px along each axis for a reach of 1, 2, 4
-    and 9.
+    The shift is fitted to a loop that swaps every pixel in turn with a pixel at an offset of −reach
+    … reach − 1. The mean displacement of that loop is 0.87, 1.35, 2.55 and 5.65 px along each axis
+    for a reach of 1, 2, 4 and 9.
     """
     return np.asarray(1.2 * reach + 0.8 * np.minimum(reach, 1))
 

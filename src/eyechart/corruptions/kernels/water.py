@@ -81,7 +81,7 @@ def canny(levels: Tensor) -> Tensor:
 
 
 def _grow(edges: Tensor, allowed: Tensor) -> Tensor:
-    """Return `edges` extended by everything connected to them within `allowed`."""
+    """Return `edges` extended by all pixels of `allowed` that are connected to them."""
     inside = allowed.to(torch.float32)
     grown = edges.to(torch.float32)
     while True:
