@@ -57,8 +57,8 @@ def packaged_areas() -> dict[str, float]:
 def packaged_caution(areas: Mapping[str, float]) -> str:
     """Return a sentence that compares the packaged reference's areas with the paper's.
 
-    `areas` has the human accuracy areas of a run by corruption. If none of these corruptions is in
-    the paper, `packaged_areas` is used instead.
+    `areas`: area under the human accuracy curve of each corruption in a run. If none of these
+    corruptions is in the paper, `packaged_areas` is used instead.
     """
     implied, text = implied_areas(), SCORES["r_a"].text
     measured = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}

@@ -141,7 +141,7 @@ class NormalizedErrors(Record):
 
     @property
     def means(self) -> dict[str, Estimate]:
-        """Available means by name."""
+        """Available mCE and relative mCE, by name."""
         # Means are None where a corruption of the suite is missing.
         both = {"mce": self.mce, "relative_mce": self.relative_mce}
         return {name: mean for name, mean in both.items() if mean is not None}
@@ -243,7 +243,7 @@ class SpaceResults(Scored):
 class ModelResults(Scored):
     """Results of one model in all label spaces that were requested or that the human data need.
 
-    Its attributes include the scores in the primary label space: `results["resnet50"].r_a`.
+    The scores in the primary label space are attributes of this record: `results["resnet50"].r_a`.
     """
 
     name: str

@@ -88,7 +88,7 @@ class RunConfig(Plan, ComparisonSettings):
     eyechart: str
     """Version of eyechart that made the predictions."""
     ruler_version: int = 1
-    """Version of the ruler that measured visual change; values of different versions differ."""
+    """Version of the ruler that measured visual change; values from different versions differ."""
     stimulus: str
     """How images were resized and cropped."""
     clean: int | str | None = ""

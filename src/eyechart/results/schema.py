@@ -106,7 +106,7 @@ class ErrorAgreement(Record):
     second: str
     """The second model, or humans."""
     kappa: Estimate
-    """κ: 1 if both err on the same samples, 0 at chance level."""
+    """κ: 1 if both observers err on the same samples, 0 at chance level."""
     trials: int
     """Number of samples that were compared."""
 

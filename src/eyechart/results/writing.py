@@ -82,7 +82,7 @@ def schema_text() -> str:
 
 
 def csv_columns() -> tuple[str, ...]:
-    """Return the columns of results.csv, shared by accuracy and consistency."""
+    """Return the columns of results.csv, which are the same for accuracy and consistency."""
     names = ["model", "space", "corruption", "property", "n_samples", "rate"]
     for score in DECLARED:
         if score.of_test:
@@ -113,7 +113,7 @@ def to_csv(results: Results) -> str:
 
 
 def lines_of(results: Results) -> Iterator[dict[str, Cell]]:
-    """Yield the lines of results.csv by column name; missing values are left out."""
+    """Yield each line of results.csv as values by column name; missing values are left out."""
     for model in results.models:
         for name, space in model.spaces.items():
             for corruption, score in space.corruptions.items():

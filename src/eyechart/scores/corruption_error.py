@@ -165,8 +165,8 @@ def mean_corruption_error(
     ImageNet-NOC's published score is the relative form.
 
     Args:
-        errors: Error rates in [0, 1] by corruption. Without `corruptions`, these must be exactly
-            the corruptions of the mean.
+        errors: Error rates in [0, 1] by corruption. Without `corruptions`, the keys must be
+            exactly the corruptions over which the mean is taken by default.
         baseline: As in `corruption_error`.
         clean: The model's error rate on clean images; needed for the relative form.
         relative: Whether to return the relative mCE.

@@ -71,8 +71,8 @@ def intervals_overlap(
 
     Two 83 % intervals that just touch correspond to p = 0.05 only if the curves are independent and
     have equal standard errors; p is 0.066 at a ratio of 2 and 0.106 at a ratio of 5. The rule is
-    applied pointwise without correction, so that somewhere along a curve it finds a difference by
-    chance more often than that. `difference` has neither flaw.
+    applied pointwise without correction, so it finds a chance difference somewhere along a curve
+    more often than these p-values suggest. `difference` has neither flaw.
     """
     check_comparable(first, second)
     (low, high), (other_low, other_high) = first.interval(level), second.interval(level)

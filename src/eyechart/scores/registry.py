@@ -46,7 +46,7 @@ class Score:
         has_mean: Whether its mean over corruptions is a score of the test.
         is_main: Whether the terminal shows the score and tests of retraining use it. Files, the
             report and the gate include every score.
-        can_gate: Whether `--fail-under` accepts it.
+        can_gate: Whether `--fail-under` accepts the score.
         is_dark_when_high: Whether the report's tables shade high values dark; by default the worst
             values are dark.
         short: Title where space is scarce.

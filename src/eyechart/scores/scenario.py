@@ -87,9 +87,9 @@ def scenario(
     width in standard errors, computed from the largest deviation in each replicate. A side leads
     over a range if the interval excludes 0.
 
-    The verdict is "mixed" if both lead somewhere. A side is ahead if it leads somewhere, has the
-    larger area, and the intervals exclude that the other is ahead by more than `margin` over any
-    range. Otherwise the comparison is inconclusive.
+    The verdict is "mixed" if both sides lead somewhere. A side is ahead if it leads somewhere, has
+    the larger area, and the intervals exclude that the other is ahead by more than `margin` over
+    any range. Otherwise the comparison is inconclusive.
     """
     check_level(level)
     areas = compared_areas(human_curve, model_curve)
@@ -159,7 +159,7 @@ def _between(values: FloatArray, start: IntArray, stop: IntArray) -> FloatArray:
 def _leads(
     gaps: FloatArray, noise: FloatArray, places: FloatArray, start: IntArray, stop: IntArray
 ) -> tuple[Lead, ...]:
-    """Return disjoint ranges with a significant lead, the clearest first, in order of Δv."""
+    """Return the clearest disjoint ranges with a significant lead, in order of Δv."""
     step = PLACES[1]
     clear = np.flatnonzero(np.abs(gaps) > noise)
     leads: list[Lead] = []

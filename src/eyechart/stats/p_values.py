@@ -96,8 +96,8 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
 
     The p-value is the fraction of replicates whose difference is at least as far from the observed
     difference as the observed one is from 0. The observed data count as a replicate, and an
-    undetermined replicate (NaN) as extreme. If no replicate is that far, the p-value is the tail
-    probability of a normal distribution with the replicates' standard deviation: otherwise a
+    undetermined replicate (NaN) counts as extreme. If no replicate is that far, the p-value is the
+    tail probability of a normal distribution with the replicates' standard deviation: otherwise a
     thousand replicates could not show significance after correction over more than 50 pairs.
 
     Example:

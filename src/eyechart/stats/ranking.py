@@ -27,7 +27,7 @@ from eyechart.stats.p_values import (
 class Ranking:
     """The rank of each model (1 is the best) and its interval over 95 % of the replicates.
 
-    Ties share the mean of their ranks: two best models have rank 1.5 each.
+    Tied models share the mean of their ranks: if two models are best, both have rank 1.5.
     """
 
     ranks: Mapping[str, float]

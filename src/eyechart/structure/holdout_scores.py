@@ -133,9 +133,9 @@ def notes_on(results: HoldoutResults) -> list[str]:
     repeated = [name for name, count in held.items() if count > 1]
     if repeated:
         notes.append(
-            f"Held out in more than one fold, because too few are available: {len(repeated):,} of"
-            f" {len(held):,} {'styles' if results.kind == 'style' else 'subclasses'}, such as"
-            f" {repeated[0]}."
+            f"{len(repeated):,} of {len(held):,}"
+            f" {'styles' if results.kind == 'style' else 'subclasses'}, such as {repeated[0]}, were"
+            " held out in more than one fold, because too few are available."
         )
     return notes
 

@@ -99,8 +99,8 @@ class Report:
 
     `runs`: the finished runs, in the order given. `parts`: the tests, one per suite. `discrete`:
     comparison of rankings by ImageNet-C and VCR; None unless there are runs of both. `benchmarks`:
-    comparisons of rankings by ImageNet-C and ImageNet-NOC. `notes`: why a comparison is missing.
-    `hidden`: what is hidden, as names from `reports.hiding.HIDEABLE`.
+    comparisons of rankings by ImageNet-C and ImageNet-NOC. `notes`: reasons why comparisons are
+    missing. `hidden`: what is hidden, as names from `reports.hiding.HIDEABLE`.
     """
 
     runs: tuple[Run, ...]

@@ -29,7 +29,7 @@ MOST_BROKEN = 0.01
 """Maximum fraction of broken drawings; a larger fraction indicates a problem with a package."""
 
 LOOKED_AT = 32
-"""Size in pixels at which broken drawings and duplicates are detected, for every output size."""
+"""Size in pixels at which broken drawings and duplicates are detected, for any output size."""
 
 
 @dataclass(frozen=True, eq=False)
