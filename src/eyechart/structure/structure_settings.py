@@ -184,7 +184,7 @@ class SubclassSettings(HoldoutSettings):
 
     @property
     def is_published(self) -> bool:
-        """Whether the subclasses held out in the paper are held out."""
+        """Whether to hold out the same subclasses as in the paper."""
         return self.order == "published"
 
     @property
@@ -246,7 +246,7 @@ class SuperclassSettings:
     hypernyms: Annotated[
         Path,
         Option(
-            help="WordNet's file wordnet.is_a.txt, with the ids 'parent child' on each line.",
+            help="WordNet's file wordnet.is_a.txt, with two ids, 'parent child', on each line.",
             group="Data",
             metavar="FILE",
             path="folder or file",

@@ -80,7 +80,7 @@ class FoldScore(Record):
     confusions: tuple[Confusion, ...]
     examples: tuple[HeldOutExample, ...] = ()
     guessing: float = 0.0
-    """Accuracy on the familiar images of always predicting their most frequent class."""
+    """Accuracy of always predicting the most frequent class, on the familiar images."""
 
 
 class HoldoutResults(Record):

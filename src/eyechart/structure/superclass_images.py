@@ -130,7 +130,7 @@ def _counted(images: int) -> str:
 
 
 def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
-    """Return the images whose digests are not in `known_sets`, and the number of other images."""
+    """Return the images whose digests are not in `known_sets`, and how many were left out."""
     known = {digest for known_set in known_sets for digest in known_set.digests}
     kept = [index for index, digest in enumerate(images.digests) if digest not in known]
     return images.take(kept), len(images) - len(kept)

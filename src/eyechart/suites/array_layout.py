@@ -51,7 +51,7 @@ class Stack:
         return self.images.sizes[0]
 
     def levels(self, indices: Sequence[int]) -> NDArray[np.uint8]:
-        """Return some of the images as uint8 (B, H, W, 3)."""
+        """Return the images at these indices, uint8 (B, H, W, 3)."""
         return _rows(self.images.batch(indices))
 
 

@@ -45,7 +45,7 @@ class Settings:
         stimulus: how images are first resized and cropped; None keeps the original size.
         layout: the published layout of the folder; None keeps the layout of the input images.
         images: a digest of all images, if they are written to one file.
-        corruption_versions: the version, by name, of each corruption that is no longer version 1.
+        corruption_versions: the version of each corruption whose version is above 1, by name.
     """
 
     corruption: str

@@ -1,7 +1,7 @@
 """Write whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
 
 This module determines output paths and settings; `file_corruption.py` corrupts and writes images,
-and `array_layout.py` does so for arrays.
+and `array_layout.py` writes arrays.
 """
 
 import os

@@ -38,7 +38,7 @@ class Strengths(NamedTuple):
     parameters: Mapping[str, Values] = MappingProxyType({})
 
     def select(self, indices: Sequence[int]) -> "Strengths":
-        """Return the strengths of some of the images."""
+        """Return the strengths of the images at these indices."""
         some = {name: values[indices] for name, values in self.parameters.items()}
         return Strengths(self.severity[indices], some)
 

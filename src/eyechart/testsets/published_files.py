@@ -74,7 +74,7 @@ class Published:
         return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen))
 
     def _of_suite(self, suite: str) -> Sequence[str]:
-        """Return the corruptions to use: a suite's, a known benchmark's, or all of them."""
+        """Return the corruption names of the suite or benchmark, or all names in this folder."""
         if suite in WITH_LEVELS:
             return [entry.name for entry in load_suite(suite)]
         if suite in FILE_SUITES:

@@ -224,7 +224,7 @@ def _on_number(asked: Retraining, data: LabeledImages) -> list[str]:
 def on_clean(changes: Sequence[ScoreChange], lr: float) -> list[str]:
     """Return a note for each label space in which clean accuracy fell significantly."""
     return [
-        f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: an --lr below"
+        f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}. An --lr below"
         f" {lr:g} or more images may prevent this; networks without normalization need a far lower"
         " --lr."
         for change in changes
