@@ -120,7 +120,7 @@ class Styles:
 def style_transfer(
     images: Tensor, random: ImageRandom, *, styles: Styles, amount: Values, style: Values
 ) -> Tensor:
-    """Repaint the image in the style of another one (adaptive instance normalization)."""
+    """Repaint the image in the style of another image (adaptive instance normalization)."""
     device = images.device
     network = styles.network.to(device)
     color = images.expand(-1, 3, -1, -1)

@@ -279,8 +279,8 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
 
     The algorithm is diamond-square on a torus: each round doubles the grid, and a new point is the
     mean of its four neighbors plus a random shift within ±w²; w starts at 100 and is divided by
-    `decay` every round. The torus is a square as long as the image's longer side; for elongated
-    images it is a row of squares.
+    `decay` every round. The torus is a square that covers the image; for elongated images it is
+    a row of squares.
     """
     rounds, tiles = cloud_grid(height, width)
     # a point of the first grid becomes 4^rounds points, of which all but itself are new
@@ -321,7 +321,7 @@ LONGEST_SHAPE = 2
 def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
     """Return how often the grid is doubled to cover an image, and the size of the first grid.
 
-    For narrow images, one square as long as the longer side would be too expensive.
+    For narrow images, one square that covers the image would be too expensive.
     """
     longer, shorter = max(height, width), min(height, width)
     side = longer if longer <= LONGEST_SHAPE * shorter else shorter

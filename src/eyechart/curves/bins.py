@@ -19,15 +19,15 @@ TRUSTED = 10
 """Number of samples needed for a reliable rate at the end of an observed range."""
 
 MAX_HOLE = 0.06
-"""Maximum width of adjacent empty bins that still count as observed, as a fraction of the axis."""
+"""Maximum total width, in Δv, of adjacent empty bins that still count as observed."""
 
 
 @dataclass(frozen=True)
 class Bins:
     """The number of samples and the number of hits in each bin; M bins have M + 1 `edges`.
 
-    Counts are floats, because samples can be weighted. `counts` and `hits` can have
-    several rows, such as one per bootstrap replicate, with the same edges.
+    Counts are floats, because samples can be weighted. `counts` and `hits` can have several rows,
+    such as one per bootstrap replicate, with the same edges.
     """
 
     edges: FloatArray
@@ -68,7 +68,7 @@ class Bins:
 def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which bins are usable, or lie in a gap of at most `MAX_HOLE` between usable bins.
 
-    With few samples, bins may be empty by chance; a non-increasing curve hardly falls across them.
+    With few samples, bins may be empty by chance. A non-increasing curve hardly falls in such gaps.
 
     Example:
         >>> usable = np.ones(40, dtype=bool)

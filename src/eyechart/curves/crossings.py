@@ -16,7 +16,7 @@ NARROWEST, SMALLEST = 1e-6, 1e-9
 def four_areas(
     first: PPoly, second: PPoly, density: Density
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the area under each curve, and the areas by which the first and the second leads.
+    """Return the area under each curve, and the area by which each curve leads the other.
 
     Each area is one number, or an array with one number per pair if many curves are stacked.
     """
@@ -53,7 +53,7 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
 
 
 def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
-    """Return the breakpoints of both curves, and c₂, c₁, c₀ of their difference in each piece."""
+    """Return all breakpoints, and the coefficients of the curves' difference in each piece."""
     places = np.union1d(first.x, second.x)
     gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
     for sign, pieces in ((1, first), (-1, second)):

@@ -108,7 +108,7 @@ class Curve:
 
     @cached_property
     def refit_bins(self) -> Bins:
-        """The bins of the replicates, one row each."""
+        """The bins of the replicates, with one row of counts per replicate."""
         counts, hits = zip(*((row.counts, row.hits) for row in self.replicate_bins), strict=True)
         return Bins(self.bins.edges, np.stack(counts), np.stack(hits))
 
@@ -209,10 +209,11 @@ class CurveFit(CurveSettings):
     delta_v: Annotated[
         ArrayLike,
         Option(
-            help="Visual change of each sample; NaN samples are left out and counted.", group=GROUP
+            help="Visual change of each sample; samples with NaN are left out, but counted.",
+            group=GROUP,
         ),
     ]
-    hits: Annotated[ArrayLike, Option(help="Whether each sample is a hit, 0…1.", group=GROUP)]
+    hits: Annotated[ArrayLike, Option(help="Whether each sample is a hit, in [0, 1].", group=GROUP)]
     _: KW_ONLY
     anchor: Annotated[
         Anchor,

@@ -65,10 +65,12 @@ def read_samples(
     }
     for name, column in columns.items():
         if column is not None and column.ndim > 1:
-            raise UsageError(f"{name} must be one value per sample, got shape {column.shape}.")
+            raise UsageError(
+                f"{name} must be a list with one value per sample, got shape {column.shape}."
+            )
         if column is not None and column.ndim and len(column) != len(change):
             raise UsageError(
-                f"{name} must have one value per sample: {len(change)}, got {len(column)}."
+                f"{name} must have one value per sample ({len(change)}), got {len(column)}."
             )
     # images whose Δv is undefined are counted, but cannot be binned
     seen = ~np.isnan(change)

@@ -31,7 +31,7 @@ GROUP = "Curves and statistics"
 
 
 def read_right_anchor(text: str) -> str | float:
-    """Return a number if the text is one, otherwise the text."""
+    """Return the text as a number if possible, otherwise unchanged."""
     try:
         return float(text)
     except ValueError:

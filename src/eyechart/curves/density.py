@@ -31,8 +31,8 @@ POWERS = 3
 class Density:
     """A density over visual change 0…1: a non-negative piecewise polynomial with integral 1.
 
-    Two densities are equal if they have the same pieces. `name` is the value of --density that
-    selects this density, or "" if there is no short one.
+    Two densities are equal if they have the same pieces. `name` is a value of --density that
+    selects this density, or "" if the density is unnamed.
 
     Example:
         >>> Density.beta(2, 2).name

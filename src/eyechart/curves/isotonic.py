@@ -1,8 +1,7 @@
 """Isotonic curves: the non-increasing rates closest to the bins' rates, joined by straight lines.
 
-Samples in sparsely filled bins are used too. Flipping one sample from a miss
-to a hit never lowers the curve anywhere, because isotonic regression preserves the order of its
-inputs.
+Samples in sparsely filled bins are used too. Flipping one sample from a miss to a hit never lowers
+the curve anywhere, because isotonic regression preserves the order of its inputs.
 """
 
 import numpy as np
@@ -62,7 +61,7 @@ def isotonic_curves(
 
 
 def _blocks(weights: FloatArray, sums: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Split the rows into blocks that are small enough for `_regress` to fit into memory."""
+    """Split the rows into blocks, to limit the memory that `_regress` needs."""
     rows = max(1, MAX_CELLS // weights.shape[1] ** 2)
     starts = range(0, len(weights), rows)
     return [(weights[start : start + rows], sums[start : start + rows]) for start in starts]
@@ -88,7 +87,7 @@ def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
 
 
 def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:
-    """Interpolate unknown rates linearly; beyond the outermost known rates, repeat these."""
+    """Interpolate unknown rates linearly; extend the first and last known rates to the ends."""
     if is_known.all():
         return rates
     n_cells = rates.shape[1]

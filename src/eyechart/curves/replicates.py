@@ -37,7 +37,7 @@ class Draws:
 class ReplicateBins:
     """The counts of the replicates, one row each, and the anchors of the samples and replicates.
 
-    Each anchor is the mean of the anchor's values over the samples; None if no values were given.
+    An anchor is a mean over the samples; it is None if no values were given for it.
     """
 
     bins: Bins
@@ -46,7 +46,7 @@ class ReplicateBins:
 
 
 def draws_of(names: Names | None, n_bootstrap: int, seed: int) -> Draws:
-    """Return the key that determines the bootstrap weights, from the names of all clusters."""
+    """Return the key that determines the bootstrap weights, for clusters with these names."""
     if names is None:
         return Draws(seed, n_bootstrap, None)
     # the kind of name counts: "1" and 1 are different clusters
@@ -107,7 +107,7 @@ def resample_bins(
 def _by_cells(
     samples: CurveSamples, edges: FloatArray, n_bootstrap: int, seed: int
 ) -> ReplicateBins:
-    """Do the same as `resample_bins`, but faster, by counting samples per bin, hit and anchors."""
+    """Do the same as `resample_bins`, but faster, from counts of samples with equal values."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     left, right = samples.anchors
     cell = bin_index(samples.delta_v, edges) * 4 + 2 * samples.hits + (0 if left is None else left)

@@ -116,7 +116,7 @@ class StudyConfig:
         Option(help="Maximum duration of a session, in minutes.", group=TRIALS, minimum=0.01),
     ] = 120.0
     minutes: Annotated[
-        int, Option(help="Duration told to participants, in minutes.", group=STUDY, minimum=1)
+        int, Option(help="Duration that participants are told, in minutes.", group=STUDY, minimum=1)
     ] = 8
     consent: Annotated[str, Option(help="Text that participants agree to.", group=STUDY)] = CONSENT
     contact: Annotated[

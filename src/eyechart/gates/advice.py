@@ -81,7 +81,7 @@ def _sentences(
 
 
 def _option(factor: float, run: RecordedRun) -> str:
-    """Return a hint with the --n that gives `factor` times the samples; "" if --n has no effect."""
+    """Return a hint to multiply --n by `factor`; "" if --n does not set the number of samples."""
     config = run.results.config
     # The number of samples of a given test set or of published levels does not depend on --n.
     if config.testset or not run.entries or config.plan.is_at_levels:

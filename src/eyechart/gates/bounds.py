@@ -78,7 +78,7 @@ class ClusteredMean:
     def p_value(self, limit: float, side: Side) -> float:
         """Return the one-sided p-value for the claim that the mean is above (or below) a limit.
 
-        It is below α if and only if the bound at level α is above (or below) the limit as well.
+        The p-value is below α if and only if the bound at level α is above (or below) the limit.
 
         Example:
             >>> hits = clustered_mean(np.repeat([1, 1, 1, 0], 10), np.arange(40), lowest=0)

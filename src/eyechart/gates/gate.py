@@ -27,7 +27,7 @@ def gate(settings: GateSettings) -> GateResults:
     passes. Bounds are one-sided (5 %), with images as sampling units.
 
     Returns:
-        The outcome with every rule's estimate, bounds and advice; `.passed`, `.save(path)`.
+        The outcome, with each rule's estimate, bounds and advice; see `.passed` and `.save(path)`.
 
     Raises:
         UsageError: If an argument or a rule is invalid, or the runs have different samples.

@@ -35,7 +35,7 @@ class ConditionResults(Record):
     pointer: str
     """JSON pointer (RFC 6901) to the rate over all samples of this corruption in results.json."""
     overall_rate: Known
-    """The rate at that pointer, over all strengths and classes; null if the run has no rate."""
+    """The rate at `pointer`, over all strengths and classes; null if the run has no such rate."""
 
 
 class Decider(Record):
@@ -46,10 +46,10 @@ class Decider(Record):
     samples_help: bool | None
     """Whether more samples of the same images can decide the rule; null if unknown."""
     n_samples: int | None
-    """Number of samples of the same images that would decide the rule; null if none is enough."""
+    """Number of samples of the same images that would decide the rule; null if no number would."""
     n_images: int | None
-    """Number of images that would decide the rule at the current samples per image; null if too
-    many."""
+    """Number of images that would decide the rule with the current number of samples per image;
+    null if too many."""
 
 
 class RuleResults(Record):

@@ -297,7 +297,7 @@ def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, spac
 def _is_in_classes(
     rule: Rule, predictions: Predictions, run: RecordedRun, model: str, space: str
 ) -> NDArray[np.bool_]:
-    """Return which samples belong to the rule's classes, with class names of the model or data."""
+    """Return which samples belong to the rule's classes, as named by the model or by the data."""
     class_names = run.class_names(model, space)
     labels = run.column("label")
     spelled = np.array([labels.get(name, "") for name in run.image_names(model, space)])

@@ -42,7 +42,7 @@ class Rule(Record):
     classes: tuple[str, ...] = ()
     """Classes of images that the rule applies to; empty for all."""
     where: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Values that images must have in columns of the list of images, by column."""
+    """Allowed values in columns of the list of images, by column; other images are left out."""
     metric: Literal["accuracy", "consistency"] = "accuracy"
     """What is measured: correct predictions, or predictions that equal the clean prediction."""
     labels: str | None = None

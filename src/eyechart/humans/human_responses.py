@@ -302,8 +302,8 @@ def anchor_of(
     """Return the hit rate on clean images, at which the curve starts; None if it is unknown.
 
     If responses share clusters with clean responses, the result has one value per response: the
-    clean hit rate of its cluster. Otherwise the result is the mean over clusters, without a
-    sampling error.
+    clean hit rate of its cluster. Otherwise the result is one number, the mean over clusters;
+    its sampling error is ignored.
     """
     if not len(clean):
         return None

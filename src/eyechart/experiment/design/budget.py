@@ -1,4 +1,4 @@
-"""Estimate how many participants a study needs, how long each takes, and what that costs."""
+"""Estimate how many participants a study needs, how long sessions take, and the total cost."""
 
 import math
 from collections.abc import Mapping

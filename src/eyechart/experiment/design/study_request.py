@@ -76,7 +76,7 @@ class StudyRequest:
     consent_file: Annotated[
         Path | None,
         Option(
-            help="Consent text; {minutes} in it is replaced by the duration.",
+            help="File with the consent text; {minutes} is replaced by the duration.",
             group=STUDY,
             is_advanced=True,
             flags=("--consent",),

@@ -81,7 +81,7 @@ class QualityRule:
 
 @cache
 def needed(trials: int, choices: int) -> int | None:
-    """Return the smallest number of correct responses with a guessing probability below 0.1 %.
+    """Return the smallest number of correct responses that is guessed in under 0.1 % of cases.
 
     Return None if even a full score is guessed with a higher probability.
     """

@@ -66,7 +66,7 @@ def make_server(
     Args:
         folder: The study.
         more_hosts: Additional hosts that may receive forms and embed the pages.
-        behind_proxy: Trust the client address that a proxy on this machine reports.
+        behind_proxy: Whether to trust the client address that a proxy on this machine reports.
         pace: Factor by which rate limits are multiplied, for simulated participants.
     """
     if not is_built():

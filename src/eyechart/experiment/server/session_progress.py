@@ -122,7 +122,7 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
 
 
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
-    """Return whether the next main trial is a catch trial; each session has random positions."""
+    """Return whether the next main trial is a catch trial; catch trials have random positions."""
     handed = progress.done("main") + progress.out("main")
     total = planned(config)["main"]
     # From the stored seed at every call, so that positions survive a restart.

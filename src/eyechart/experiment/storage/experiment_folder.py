@@ -32,7 +32,7 @@ REPAIR = "re-run the eyechart experiment new command that created the study to f
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """An existing study. `secret`: 32 bytes that key pseudonyms and tokens."""
+    """An existing study. `secret`: the 32-byte key for pseudonyms and tokens."""
 
     path: Path
     config: StudyConfig
