@@ -132,7 +132,7 @@ class NormalizedErrors(Record):
     relative_mce: Estimate | None
     """Mean relative CE over all corruptions of the suite; null if any relative CE is missing."""
     note: str = ""
-    """Why a mean is missing; "" if none is missing."""
+    """Why a mean is missing; "" if no mean is missing."""
 
     @property
     def tables(self) -> dict[str, Mapping[str, Estimate]]:
@@ -170,13 +170,13 @@ class ClassResults(Record):
     n_samples: int
     """Number of corrupted samples."""
     clean: Known
-    """Accuracy on clean images; null if there are none."""
+    """Accuracy on clean images; null if the class has no clean images."""
     corrupted: Estimate
     """Accuracy over all corrupted samples."""
     worst: str
     """The corruption with the lowest accuracy."""
     worst_rate: Known
-    """The accuracy under that corruption."""
+    """The accuracy under the corruption `worst`."""
     instead: str
     """The most frequent incorrect prediction; "" if there is none."""
     instead_share: float | None

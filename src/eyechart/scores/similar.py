@@ -19,11 +19,11 @@ class SimilarDifference(Record):
     delta_hmri: Real
     """HMRI under the first corruption minus HMRI under the second."""
     hmri_interval: tuple[Real, Real]
-    """95 % interval of that difference."""
+    """95 % interval of the difference in HMRI."""
     delta_mrsi: Real
     """MRSI under the first corruption minus MRSI under the second."""
     mrsi_interval: tuple[Real, Real]
-    """95 % interval of that difference."""
+    """95 % interval of the difference in MRSI."""
     ranges: tuple[Lead, ...]
     """Ranges of Δv in which the 83 % bands of the model's two curves do not overlap."""
     human_curves: int
