@@ -146,7 +146,7 @@ def test_onnx_models_of_something_else_are_rejected(tmp_path, made, words):
 def test_a_card_may_not_ask_an_onnx_model_for_another_side(tmp_path):
     path = write_means(tmp_path / "net.onnx", ("n", 3, 8, 8))
     path.with_suffix(".yaml").write_text("side: 9\n")
-    reject(path, "8 × 8 px, but its sidecar has 9")
+    reject(path, "8 × 8 px, but its sidecar has side 9")
 
 
 # TensorFlow Lite

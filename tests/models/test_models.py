@@ -192,7 +192,7 @@ def test_a_module_without_weights_has_no_identity():
         (lambda x: channel_means(x)[:2], r"got \(2, 3\) for 3"),
         (lambda x: (channel_means(x), None), "got a tuple: return the tensor"),
         (lambda x: {"logits": channel_means(x)}, "got a dict"),
-        (lambda x: tiny(), "got a Sequential: if it returns a model, write ()"),
+        (lambda x: tiny(), "got a Sequential: to use the model that it returns, write ()"),
         (lambda x: channel_means(x).log() * torch.nan, "NaN or infinity"),
         (lambda x: channel_means(x) / 0, "NaN or infinity"),
     ],
@@ -600,7 +600,7 @@ def test_an_exported_program_with_dynamic_sides_takes_images_as_they_come(tmp_pa
 def test_an_exported_program_and_its_sidecar_must_agree(tmp_path):
     write_exported(tmp_path / "net.pt2", tiny(), side=16)
     (tmp_path / "net.yaml").write_text("side: 20\n")
-    with pytest.raises(ec.UsageError, match="16 × 16 px, but its sidecar has 20"):
+    with pytest.raises(ec.UsageError, match="16 × 16 px, but its sidecar has side 20"):
         load_model(str(tmp_path / "net.pt2"), CPU)
 
 

@@ -20,7 +20,7 @@ def demo_images() -> list[ListedImage]:
     spec = find_spec("foolbox")
     if spec is None or spec.origin is None:
         raise UsageError(
-            'The demo images are not installed: pip install "eyechart[demo]", or give'
+            'The demo images are not installed: run  pip install "eyechart[demo]"  first, or give'
             " --images FOLDER."
         )
     folder = Path(spec.origin).parent / "data"

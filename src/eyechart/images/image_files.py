@@ -112,8 +112,8 @@ def _split_by_format(
     kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
     count = "1 file is" if len(unread) == 1 else f"{len(unread)} files are"
     note = (
-        f"{count} skipped because the format is not supported ({kinds}), such as {unread[0]}:"
-        " convert them to PNG to use them."
+        f"{count} skipped because the format is not supported ({kinds}); the first is {unread[0]}."
+        " Convert such files to PNG to use them."
     )
     return images, (note,)
 

@@ -1,8 +1,8 @@
 """Convert the image types that users pass in to one batch tensor, and convert results back.
 
-The result has the type of the input: a tensor keeps its class (such as torchvision's
-tv_tensors.Image), an array stays an array, a PIL image a PIL image and a list a list. Data type,
-shape and number of channels are kept.
+Results have the same type as the input: a tensor (which keeps its class, such as torchvision's
+tv_tensors.Image), an array, a PIL image or a list. Data type, shape and number of channels are
+kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -136,7 +136,7 @@ def check_batch(batch: Batch) -> None:
         # Written so that NaN fails the comparison as well.
         if not (low >= 0 and high <= 1):
             if np.isnan(low) or np.isnan(high):
-                raise UsageError("images contain NaN; clean them first.")
+                raise UsageError("images contain NaN: replace these values first.")
             advice = "divide by 255 or pass uint8"
             if low < 0:
                 advice = "undo their normalization"

@@ -1,8 +1,8 @@
 """ImageNet-C's published layout: ROOT/CORRUPTION/SEVERITY/CLASS/FILE.
 
 The published tar files add a folder (noise, blur, weather, digital, extra) above the corruptions,
-which is accepted as well. File names are the same in every folder, so only one listing and the
-differences from it are stored.
+which is accepted as well. File names are nearly the same in every folder, so only one listing and
+the differences from it are stored.
 """
 
 import os

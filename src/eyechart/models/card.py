@@ -56,7 +56,7 @@ class Card:
         if model.fixed_side and self.side not in (None, model.side):
             raise UsageError(
                 f"{model.name} takes images of {model.side} × {model.side} px, but its sidecar has "
-                f"{self.side}: remove the side from {self.path}."
+                f"side {self.side}: remove the entry side from {self.path}."
             )
         if steps:
             model.preprocessing = replace(model.preprocessing, **steps)

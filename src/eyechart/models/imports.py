@@ -59,7 +59,7 @@ def _module(name: str) -> ModuleType:
         missing = error.name or ""
         # The module exists, but one of its own imports is missing.
         if name != missing and not name.startswith(f"{missing}."):
-            raise UsageError(f"'{name}' needs '{missing}': pip install it first.") from error
+            raise UsageError(f"'{name}' needs '{missing}': install it with pip first.") from error
         raise UsageError(
             f"There is no module '{missing}': it must be a file in the current directory"
             " or an installed package."

@@ -155,7 +155,8 @@ class Model:
             if isinstance(error, TypeError) and "positional argument" in str(error):
                 raise UsageError(
                     f"Model '{self.name}' must take a batch of images, but does not"
-                    f" ({in_one_line(error)}): if it returns a model, write () after it."
+                    f" ({in_one_line(error)}): to use the model that it returns, write () after its"
+                    " name."
                 ) from error
             half = self.dtype != torch.float32
             reason = in_one_line(error)
@@ -181,7 +182,8 @@ class Model:
         need = f"Model '{self.name}' must return class scores (B, K) with K at least 2"
         if isinstance(scores, nn.Module):
             raise UsageError(
-                f"{need}, got a {type(scores).__name__}: if it returns a model, write () after it."
+                f"{need}, got a {type(scores).__name__}: to use the model that it returns, write"
+                " () after its name."
             )
         if not isinstance(scores, Tensor):
             raise UsageError(

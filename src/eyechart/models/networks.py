@@ -70,8 +70,8 @@ def _step(inner: int, outer: int) -> nn.Sequential:
 class ResNet9(nn.Module):
     """Eight convolutions, a linear layer and two skip connections, for images of 32 and 64 px.
 
-    It trains in seconds. The architecture follows the fast CIFAR-10 networks of the DAWNBench
-    competition.
+    The network trains in seconds. Its architecture follows the fast CIFAR-10 networks of the
+    DAWNBench competition.
     """
 
     def __init__(self, classes: int, width: int = 64) -> None:
@@ -152,7 +152,7 @@ class _Bottleneck(_Residual):
     """1×1, 3×3 and 1×1 convolutions with a skip connection.
 
     The first convolution has the stride, as in the paper. In torchvision's ResNets, the 3×3
-    convolution has it; that is a different network with different weights.
+    convolution has the stride; that is a different network with different weights.
     """
 
     expansion = 4

@@ -132,7 +132,7 @@ STUDIES.add(
 
 
 def category_of_model(spec: str) -> str:
-    """Return the category of a model, from the study or as its name suggests.
+    """Return the category of a model, taken from the study or inferred from its name.
 
     The result is "" if the name does not suggest any category.
     """

@@ -1,6 +1,7 @@
 """Balance of a benchmark: does it reward robustness to each of its corruptions equally?
 
-This module also computes the corruption errors of any model in an accuracy table, for coverage.
+This module also computes the corruption errors of any model in an accuracy table, which
+the analysis of coverage uses.
 """
 
 from collections.abc import Mapping, Sequence

@@ -61,7 +61,7 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
 
 
 class RobustnessProbe:
-    """A model, and images on which its clean predictions are known.
+    """A model, and images for which its clean predictions are known.
 
     At most `max_images` images are used, as a class-balanced subset.
     """

@@ -1,8 +1,8 @@
 """RGB to CIE Lab (white point D65) and back, in 8 bits.
 
 L is scaled from 0…100 to 0…255, and 128 is added to a and b.
-The conversion to Lab uses integer arithmetic with OpenCV's precision, so that both yield the same
-levels; the conversion back uses floats.
+The conversion to Lab uses integer arithmetic with OpenCV's precision, to obtain the same levels as
+OpenCV; the conversion back uses floats.
 """
 
 from functools import cache
