@@ -83,8 +83,8 @@ def agreements(
     """Yield κ of every pair of models, and of each model with humans who saw the same images.
 
     κ is computed within each corruption and severity (or tenth of the range of Δv) and averaged.
-    Images that are stimuli of a published experiment are used as they are, within the experiment's
-    conditions.
+    Images that are stimuli of a published experiment are not corrupted; for them, κ is computed
+    within each condition of the experiment.
 
     Args:
         recorded: Predictions by label space and model.

@@ -350,7 +350,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         return Fit(**shared)
 
     def with_plan(self, plan: "Plan") -> Self:
-        """Return the settings with the values of a plan."""
+        """Return the settings with their values replaced by the values of a plan."""
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
 
     @property

@@ -41,10 +41,11 @@ MARGIN_CHANGE = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcome: number of predictions compared, and how many differ in pixels, Δv and class.
+    """Outcome of a recheck: how many predictions were compared, and how many differ.
 
-    `close_calls`: number of predictions that differ while the two best scores are within the
-    margin, which is expected occasionally.
+    `pixels`, `delta_v` and `other`: numbers of differences in pixels, Δv and predicted class.
+    `close_calls`: number of predicted classes that differ although the two best scores are nearly
+    equal; a few such differences are expected.
     """
 
     n_predictions: int
@@ -137,7 +138,7 @@ def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) 
 
 
 def _of_model(table: pa.Table, model: str, rows: pa.ChunkedArray) -> pa.Table:
-    """Return a model's predictions of these rows, sorted by row."""
+    """Return a model's predictions for these rows, sorted by row."""
     is_wanted = pc.and_(
         pc.equal(table["model"], model), pc.is_in(table["row"], rows.combine_chunks())
     )

@@ -1,4 +1,4 @@
-"""The record of a prediction, which is sufficient to change the mapping to categories later.
+"""The record of a prediction, from which other mappings to categories can be computed later.
 
 A row is one model's prediction for one sample of the test set, with the test set's columns.
 """
@@ -49,7 +49,7 @@ SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
 class BatchRecord:
     """The record of a model's scores on a batch, one row per image.
 
-    Columns: prediction, margin, confidence, rank (0 for none), 2 × 16 categories.
+    Columns: prediction, margin, confidence, rank (0 for none), two values per category.
     """
 
     numbers: Tensor

@@ -330,7 +330,7 @@ def _run_facts(run: RunFacts, path: Path) -> Iterator[tuple[str, str | Markup]]:
 
 
 def _limits(results: GateResults) -> Iterator[str]:
-    """Yield what the outcome does not show."""
+    """Yield sentences on what the gate's outcome does not show."""
     yield (
         "The outcome applies to images like the tested images, not to other scenes,"
         " cameras or classes."
@@ -353,8 +353,8 @@ def _limits(results: GateResults) -> Iterator[str]:
         " elsewhere."
     )
     yield (
-        "The probability of a wrong decision applies to a single decision, on images that were not"
-        " used to develop the model. If models are selected or tuned on these images, the"
+        "The stated error probability applies to one decision, made on images that were not used"
+        " to develop the model. If models are selected or tuned on these images, the"
         " bounds are too optimistic."
     )
     for result in results.rules:

@@ -103,7 +103,7 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
         [chart for view in views for chart in view.charts],
         structure=views,
         title="Held-out styles and subclasses",
-        summary=f"{kinds} of images held out of training: how well are they recognized?",
+        summary=f"{kinds} of images held out of training: how well are these images recognized?",
     )
     return write_text(path, text)
 

@@ -52,9 +52,9 @@ AREA_CLAIMS = {
 """Wording of areas for a model that is not compared with humans."""
 
 HOW_SHOWN = {
-    "geirhos": " They saw each image for a fifth of a second, and might do better with more time."
+    "geirhos": " Humans saw each image for a fifth of a second; more time might help them."
 }
-"""Notes on an experiment that models are compared with."""
+"""Notes on how experiments showed images to humans, by human reference."""
 
 NO_CLAIM = ("unclear", "insufficient data")
 NO_HUMANS = ("unclear", "not compared with humans")
@@ -135,7 +135,7 @@ class Basis:
     tone: tuple[str, str]
 
     def n_ahead(self, side: str) -> int:
-        """Return under how many corruptions "humans" or the "model" are significantly ahead."""
+        """Return the number of corruptions under which "humans" or "model" leads significantly."""
         return _n_ahead(self.compared, side)
 
 
@@ -250,7 +250,7 @@ def human_scores(
 
 
 def _n_ahead(compared: Compared, side: str) -> int:
-    """Return under how many corruptions "humans" or "model" is significantly ahead at any Δv."""
+    """Return the number of corruptions under which "humans" or "model" leads significantly."""
     return sum(scores.is_ahead(side) for scores in compared)
 
 
@@ -378,7 +378,7 @@ def _first_behind(compared: Compared) -> Markup:
         return Markup("")
     _, scores, index = min(leads, key=lambda lead: lead[0])
     ends = (scores.cell(delta, "tested", index, end) for end in ("start", "end"))
-    text = Markup("It first falls significantly behind under {}, at Δv {} to {}. ")
+    text = Markup("The model first falls significantly behind humans under {}, at Δv {} to {}. ")
     return text.format(corruption_words(scores.corruption), *ends)
 
 
