@@ -30,7 +30,7 @@ from eyechart.training.training_loop import Start, Training, train
 
 PREDICTIONS = "predictions"
 AT_ONCE = 8192
-"""Number of images whose predictions are written to one file."""
+"""Maximum number of images whose predictions are written at once."""
 
 
 def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:

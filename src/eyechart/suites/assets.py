@@ -42,7 +42,7 @@ def ready_entries(suite: Suite) -> list[Entry]:
 
 
 def assets_mark(entry: Entry) -> str:
-    """Return the identifier of an entry's assets; "" if they do not depend on the user's files."""
+    """Return the identifier of an entry's assets; "" if it needs no trained network."""
     return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
 
 
