@@ -146,7 +146,7 @@ def _names(value: object, key: str, path: Path) -> tuple[str, ...]:
         return read_names(path.parent / value)
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise UsageError(
-            f"{key} in {path} must be a list of names, or a file with one name per line, got"
+            f"{key} in {path} must be a list of names or a file with one name per line, got"
             f" {value!r}."
         )
     return tuple(value)
