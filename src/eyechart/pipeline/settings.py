@@ -281,7 +281,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     check: Annotated[
         bool,
         Option(
-            help="After the run, regenerate 1 % of the samples and compare them.",
+            help="After the run, regenerate and compare 1 % of the samples.",
             group="Output",
             python="Raises CheckFailed if they differ.",
         ),
