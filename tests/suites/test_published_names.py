@@ -197,7 +197,8 @@ def test_half_a_tree_is_rejected_with_what_is_missing(evaluate, tmp_path):
 def test_other_suites_cannot_be_asked_of_them_nor_they_of_clean_images(evaluate, made, tmp_path):
     clean, root = made
     assert_rejected(evaluate(root, "--suite", "vcr"), "other corruptions", "--suite is vcr")
-    assert_rejected(evaluate(root, "--suite", "imagenet-c"), "no corruption of imagenet-c")
+    words = "no corruptions of the suite imagenet-c"
+    assert_rejected(evaluate(root, "--suite", "imagenet-c"), words)
     assert_rejected(evaluate(clean, "--suite", "imagenet-3dcc"), "is read from files", "--images")
     assert not (tmp_path / "out").exists()
 

@@ -349,7 +349,7 @@ def rejected(evaluate, cheap, clean, what):
         return evaluate(cheap, "--suite", "imagenet-noc"), ("imagenet-noc",)
     if what == "absent suite":
         return evaluate(cheap, "--suite", "imagenet-c-extra"), (
-            "no corruption of imagenet-c-extra",
+            "no corruptions of the suite imagenet-c-extra",
         )
     if what == "jpeg":
         return evaluate(cheap, "--jpeg", 85), (
