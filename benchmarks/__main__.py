@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import numpy as np
@@ -24,6 +25,8 @@ from benchmarks.corruptions import (
 from benchmarks.curves import CurvesPlan, CurvesSpeed
 from benchmarks.imagecorruptions_rival import load_rival
 from benchmarks.loop import measure_loop
+from benchmarks.pilot import measure_pilot
+from benchmarks.plans import measure_plans
 from benchmarks.timing import limited_threads, machine_name
 from benchmarks.vif import VifPlan, VifSpeed
 from eyechart.cli.app import main
@@ -278,6 +281,40 @@ def loop(
         f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} images/s,"
         f" {speed.ratio:.2f} of the model's speed"
     )
+
+
+@app.command("plans")
+def plans(
+    images: Annotated[Path, typer.Argument(help="Folder, CSV or Parquet file of labeled images.")],
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Compare the run time that plans predict with the time that the runs take."""
+    print(machine_name(find_device(device)), flush=True)
+    for time in measure_plans(images, device):
+        print(
+            f"  {time.case:34} n {time.n:>6,}  planned {time.planned:6.1f} s"
+            f"  took {time.measured:6.1f} s  ratio {time.ratio:.2f}",
+            flush=True,
+        )
+
+
+@app.command("pilot")
+def pilot(
+    images: Annotated[Path, typer.Argument(help="Folder, CSV or Parquet file of labeled images.")],
+    model: Annotated[str, typer.Option(help="The model.")] = "efficientnet_lite0",
+    n: Annotated[int, typer.Option("--n", help="Samples per corruption.", min=1)] = 300,
+    n_reference: Annotated[int, typer.Option(help="Samples of the reference.", min=1)] = 20_000,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Measure how many of the reachable bins pilot sampling covers, and its extra time."""
+    print(machine_name(find_device(device)), flush=True)
+    with TemporaryDirectory(prefix="eyechart-") as folder:
+        coverage = measure_pilot(images, model, device, n, n_reference, Path(folder))
+    for name, covered in coverage.covered.items():
+        print(
+            f"  {name:26} {covered:6.1%}  (paper's sampling {coverage.covered_by_paper[name]:.1%})"
+        )
+    print(f"Run time relative to the paper's sampling: {coverage.time_ratio:.2f}")
 
 
 if __name__ == "__main__":

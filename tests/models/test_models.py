@@ -51,6 +51,25 @@ def test_a_function_gets_floats_from_0_to_1_and_its_scores_come_back():
     assert scores.dtype == torch.float32
 
 
+@pytest.mark.parametrize(("padded_to", "got"), [(0, 3), (2, 3), (3, 3), (9, 9)])
+def test_black_images_fill_a_batch_and_their_scores_are_dropped(padded_to, got):
+    sizes = []
+
+    def noting(batch):
+        sizes.append(len(batch))
+        assert (batch[3:] == 0).all()
+        return channel_means(batch)
+
+    batch = random_images()
+    scores = load_model(noting, CPU)(batch, padded_to=padded_to)
+    torch.testing.assert_close(scores, batch.float().mean(dim=(2, 3)) / 255)
+    assert sizes == [got]
+
+
+def test_only_a_gpu_pads_batches():
+    assert load_model(channel_means, CPU).padding(32) == 0
+
+
 def test_a_function_has_its_own_name_and_no_identity():
     found = load_model(channel_means, CPU)
     assert (found.name, found.identity, found.classes, found.side) == (

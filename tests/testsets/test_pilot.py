@@ -27,11 +27,21 @@ def plan(n=60, **options):
 
 
 def test_a_map_is_the_inverse_of_expected_visual_change():
-    found = PilotMap(severity=(0.0, 1.0, 5.0), delta_v=(0.0, 0.8, 1.0))
+    found = PilotMap(severity=(0.0, 1.0, 5.0), delta_v=(0.0, 0.8, 1.0), highest=1.0)
     places = found.severities(np.array([0.0, 0.4, 0.8, 0.9, 1.0]))
     np.testing.assert_allclose(places, [0, 0.5, 1, 3, 5], atol=1e-6)
-    flat = PilotMap(severity=(0.0, 5.0), delta_v=(0.3, 0.3))
+    flat = PilotMap(severity=(0.0, 5.0), delta_v=(0.3, 0.3), highest=0.3)
     np.testing.assert_allclose(flat.severities(np.array([0.0, 0.5, 1.0])), [0, 2.5, 5])
+
+
+def test_changes_beyond_the_largest_expected_one_get_the_strongest_severity():
+    found = PilotMap(severity=(0.0, 5.0), delta_v=(0.0, 0.6), highest=0.8)
+    places = found.severities(np.array([0.0, 0.375, 0.75, 0.9, 1.0]))
+    np.testing.assert_allclose(places, [0, 2.5, 5, 5, 5], atol=1e-6)
+    severity = np.linspace(0, 5, 11)
+    assert _fit_map(severity, severity / 10).highest == pytest.approx(0.5)
+    scattered = _fit_map(severity, severity / 10 + np.tile([0.1, -0.1], 6)[:11])
+    assert 0.6 < scattered.highest <= 1
 
 
 def test_a_map_never_falls_and_ignores_what_cannot_be_measured():

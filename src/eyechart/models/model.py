@@ -112,7 +112,7 @@ class Model:
         if self.label_map is None:
             self._offered = tuple(maps)
 
-    def __call__(self, images: Any, wait: bool = True) -> Tensor:
+    def __call__(self, images: Any, wait: bool = True, padded_to: int = 0) -> Tensor:
         """Return the scores of images: float32 (B, K), on the model's device.
 
         Args:
@@ -120,6 +120,8 @@ class Model:
                 of the model.
             wait: Whether to wait for a GPU and check that the scores are finite. If False, the
                 caller has to check them, and raise `reject()` if they are not finite.
+            padded_to: Minimum number of images that the network gets; black images are added, and
+                their scores are dropped.
 
         Returns:
             The model's scores, which are logits or probabilities: see `log_probabilities`.
@@ -128,10 +130,20 @@ class Model:
         with torch.inference_mode():
             ready = self.preprocessing(levels.to(self.device))
             ready = ready.to(self.dtype, memory_format=self._layout)
-            scores = self._checked(self._run(ready), len(levels))
+            if padded_to > len(ready):
+                black = ready.new_zeros((padded_to - len(ready), *ready.shape[1:]))
+                ready = torch.cat((ready, black)).contiguous(memory_format=self._layout)
+            scores = self._checked(self._run(ready), len(ready))[: len(levels)]
             if wait and not bool(scores.isfinite().all()):
                 raise self.reject()
             return scores
+
+    def padding(self, n_images: int) -> int:
+        """Return `padded_to` for batches of up to `n_images`: on a GPU, this number; otherwise 0.
+
+        A GPU needs up to seconds for the first batch of every new size.
+        """
+        return n_images if self.device.type == "cuda" else 0
 
     def reject(self) -> UsageError:
         """Return the error for scores that are not finite."""

@@ -3,7 +3,7 @@
 A run that resumes reads its plan, so that a faster or slower machine does not change its samples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from pathlib import Path
@@ -41,10 +41,10 @@ AIM = 0.03
 """Target half-width of the 95 % interval of the mean R_a if the number of samples is automatic."""
 
 MIN_N = 150
-"""Minimum automatic number of samples per corruption for precision; fewer leave bins empty."""
+"""Minimum automatic number of samples per corruption if time allows; fewer leave bins empty."""
 
 FEWEST = 30
-"""Minimum automatic number of samples per corruption when time is limited."""
+"""Minimum automatic number of samples per corruption, even if they exceed the time limit."""
 
 PER_IMAGE = 5
 """Samples per corruption and image beyond which more samples of the same images add little."""
@@ -54,6 +54,9 @@ PROBED = {"cpu": 2, "cuda": 512}
 
 CURVES = 4.0
 """Time to score a property of a model, as a multiple of the time to fit a curve."""
+
+ONCE = 2.0
+"""Seconds that every run takes in addition: opening files, loading kernels, example images."""
 
 Limit = Literal["given", "precision", "time", "images"]
 """What determined the number of samples."""
@@ -107,7 +110,7 @@ class Costs:
 
     def seconds(self, n_images: int, n_samples: int) -> float:
         """Return the expected run time."""
-        return self.per_image * n_images + self.per_sample * n_samples + self.scoring
+        return self.per_image * n_images + self.per_sample * n_samples + self.scoring + ONCE
 
 
 def plan_run(
@@ -188,7 +191,7 @@ def _choose_n(n_images: int, n_corruptions: int, costs: Costs, seconds: float) -
     is_precise = half_width(n_images, N_SAMPLES * n_corruptions) <= AIM
     enough = _needed_n(n_images, n_corruptions) if is_precise else PER_IMAGE * n_images
     enough = min(N_SAMPLES, max(MIN_N, enough))
-    left = seconds - costs.per_image * n_images - costs.scoring
+    left = seconds - costs.seconds(n_images, 0)
     in_time = max(FEWEST, int(left / (costs.per_sample * n_corruptions)))
     if in_time < enough:
         # Rounded down, so that rounding does not exceed the time.
@@ -209,19 +212,18 @@ def _z() -> float:
 
 
 def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> Costs:
-    """Return the costs of a run, from a few samples of every corruption."""
+    """Return the costs of a run, measured on a few samples of every corruption."""
     images, device = inputs.images, inputs.device
+    n_timed = PROBED.get(device.type, 2)
     # Strengths from the published domains: a probe needs neither a pilot nor a search.
-    few = replace(plan, n=PROBED.get(device.type, 2), sampling=PAPER, delta_v=(0.0, 1.0))
-    groups = plan_samples(images, few)
-    corrupted = [_first(samples, few.n) for samples in groups if samples.entry is not None]
-    clean = [_first(samples, few.n) for samples in groups[:1]]
-    # Twice: the first time includes what is done only once, such as loading of kernels.
-    per_image = min(_timed(clean, few, settings, inputs) for _ in range(2)) / len(clean[0])
-    n_probed = sum(map(len, corrupted))
-    seconds = min(_timed(corrupted, few, settings, inputs) for _ in range(2))
+    few = replace(plan, n=2 * n_timed, sampling=PAPER, delta_v=(0.0, 1.0))
+    clean, *corrupted = plan_samples(images, few)
+    per_image = _seconds([clean], n_timed, few, settings, inputs) / min(len(clean), n_timed)
+    seconds = _seconds(corrupted, n_timed, few, settings, inputs)
+    timed = [_part(samples, n_timed, 1) for samples in corrupted]
     # The difference of two measured times can be negative.
-    per_sample = max(seconds - per_image * len(np.unique(corrupted[0].image)), 1e-6) / n_probed
+    seconds = max(seconds - per_image * len(np.unique(timed[0].image)), 1e-6)
+    per_sample = seconds / sum(map(len, timed))
     # Models of ImageNet's classes are also scored in the 16 categories if humans are compared.
     n_spaces = sum(
         2 if model.has_imagenet and settings.human_names else 1 for model in inputs.models
@@ -230,8 +232,24 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     return Costs(per_image, per_sample, n_fits * _fit_seconds(settings.n_bootstrap, len(images)))
 
 
-def _first(samples: Samples, n: int) -> Samples:
-    return samples.take(np.arange(min(len(samples), n)))
+def _seconds(
+    groups: Sequence[Samples],
+    n: int,
+    plan: Plan,
+    settings: EvaluateSettings,
+    inputs: EvaluationInputs,
+) -> float:
+    """Return the seconds that predictions for n samples of each corruption take."""
+    # The first n samples load the device's kernels; the next n are not in any cache yet.
+    for part in (0, 1):
+        seconds = _timed([_part(samples, n, part) for samples in groups], plan, settings, inputs)
+    return seconds
+
+
+def _part(samples: Samples, n: int, part: int) -> Samples:
+    """Return the first (0) or the next (1) n samples; all samples if there are fewer than n."""
+    first = max(0, min(part * n, len(samples) - n))
+    return samples.take(np.arange(first, min(len(samples), first + n)))
 
 
 def _timed(
@@ -249,17 +267,20 @@ def _timed(
 
 def _fit_seconds(n_bootstrap: int, n_images: int) -> float:
     """Return the seconds that fitting one curve takes."""
-    numbers = np.random.default_rng(0)
-    delta_v = numbers.random(300)
-    start = perf_counter()
-    fit_curve(
-        delta_v,
-        (delta_v < 0.5).astype(float),
-        clusters=np.arange(300) % n_images,
-        all_clusters=np.arange(max(n_images, 1)),
-        n_bootstrap=n_bootstrap,
-    )
-    return perf_counter() - start
+    delta_v = np.random.default_rng(0).random(300)
+    times = []
+    # The shortest of three times, because other processes make one time unreliable.
+    for _ in range(3):
+        start = perf_counter()
+        fit_curve(
+            delta_v,
+            (delta_v < 0.5).astype(float),
+            clusters=np.arange(300) % n_images,
+            all_clusters=np.arange(max(n_images, 1)),
+            n_bootstrap=n_bootstrap,
+        )
+        times.append(perf_counter() - start)
+    return min(times)
 
 
 def _read_plan(out: Path) -> RunPlan | None:
@@ -276,14 +297,14 @@ def _read_plan(out: Path) -> RunPlan | None:
 
 
 def _round_up(value: float) -> int:
-    """Return a number rounded up to two digits."""
+    """Return a number rounded up to two significant digits."""
     number = max(1, ceil(value))
     step = int(10 ** max(0, len(str(number)) - 2))
     return ceil(number / step) * step
 
 
 def _round_down(number: int) -> int:
-    """Return a number rounded down to two digits."""
+    """Return a number rounded down to two significant digits."""
     step = int(10 ** max(0, len(str(number)) - 2))
     return number // step * step
 

@@ -135,20 +135,20 @@ def _first_scores(model: Model, batch: Tensor, start: float) -> tuple[Tensor, Te
     """
     before = time.perf_counter()
     pair = batch[:2]
-    scores = model(pair)
+    scores = _scores(model, pair)
     after = time.perf_counter()
     n_left = (SECONDS - (after - start)) / max((after - before) / len(pair), 1e-9)
     # All images are predicted twice.
     n_images = int((n_left - N_REORDERED - N_ALONE + 1) / 2)
     if n_images <= len(pair):
         return pair, scores
-    return batch[:n_images], model(batch[:n_images])
+    return batch[:n_images], _scores(model, batch[:n_images])
 
 
 def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | None) -> str:
     """Return what else an image's scores depend on; "" if they depend only on the image."""
     # A random model would fail the other checks as well, so the first failure is reported alone.
-    if _differ(scores, model(batch), model):
+    if _differ(scores, _scores(model, batch), model):
         return (
             f"is not deterministic: the same {_count(batch)} got different scores the second time,"
             " so its results change from run to run; turn off dropout and other random operations."
@@ -164,7 +164,7 @@ def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | No
                 " normalization in training mode does this)."
             )
     some = batch[:N_REORDERED]
-    if _differ(scores[: len(some)], model(some.flip(0)).flip(0), model, scores):
+    if _differ(scores[: len(some)], _scores(model, some.flip(0)).flip(0), model, scores):
         return (
             f"gives the same {_count(some)} other scores in another order: its results depend on"
             " an image's position in the batch; each row of scores must be computed only from"
@@ -230,13 +230,13 @@ def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
 def _is_certain_of_nothing(model: Model, batch: Tensor) -> bool:
     height, width = batch.shape[2:]
     destroyed = destroyed_images(height, width)[:: COUNT // N_DESTROYED]
-    return bool((log_probabilities(model(destroyed)).amax(dim=1) == 0).all())
+    return bool((log_probabilities(_scores(model, destroyed)).amax(dim=1) == 0).all())
 
 
 def _alone(model: Model, batch: Tensor, index: int) -> Tensor | None:
     """Return an image's scores in a batch of one; None if the model cannot run such a batch."""
     try:
-        return model(batch[index : index + 1])
+        return _scores(model, batch[index : index + 1])
     except UsageError:
         # Batch normalization in training mode may need more than one image.
         return None
@@ -251,3 +251,7 @@ def _differ(one: Tensor, two: Tensor, model: Model, all_scores: Tensor | None = 
     spread = (one if all_scores is None else all_scores).std().clamp_min(1e-12)
     tolerance = TOLERANCE.get(model.dtype, HALF_TOLERANCE)
     return bool((one - two).abs().max() > tolerance * spread)
+
+
+def _scores(model: Model, batch: Tensor) -> Tensor:
+    return model(batch, padded_to=model.padding(N_IMAGES))

@@ -77,7 +77,9 @@ def predict_batches(
         stop = start + -(-n_left // -(-n_left // batch_size.n_images))
         try:
             images, known = stimuli.make(start, stop)
-            records = tuple(keep(model, model(images, wait=False), known) for model in models)
+            records = tuple(
+                keep(model, _scores(model, images, batch_size), known) for model in models
+            )
         # The CPU allocator and TorchScript raise a plain RuntimeError when memory runs out.
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -97,6 +99,10 @@ def predict_batches(
             continue
         yield PredictedBatch(start, stop, known, records)
         start = stop
+
+
+def _scores(model: Model, images: Tensor, batch_size: BatchSize) -> Tensor:
+    return model(images, wait=False, padded_to=model.padding(batch_size.n_images))
 
 
 def predict_classes(

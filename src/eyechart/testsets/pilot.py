@@ -32,6 +32,10 @@ MAX_SHARE = 3
 """At most one in this many samples is a pilot sample."""
 
 
+SCATTER = 3
+"""Standard deviations beyond the expected Δv of the strongest severity that are sampled as well."""
+
+
 class PilotMap(Record):
     """Expected Δv along the strength path of one corruption."""
 
@@ -39,11 +43,16 @@ class PilotMap(Record):
     """Severities of the pilot samples, in ascending order."""
     delta_v: tuple[float, ...]
     """Expected visual change at each of these severities, non-decreasing."""
+    highest: float
+    """Largest visual change that single samples are likely to have at the strongest severity."""
 
     def severities(self, share: FloatArray) -> FloatArray:
-        """Return the severities at which expected Δv has covered these fractions of its range."""
-        low, high = self.delta_v[0], self.delta_v[-1]
-        if high <= low:
+        """Return the severities at which expected Δv has covered these fractions of its range.
+
+        Fractions beyond the largest expected Δv get the strongest severity, whose samples scatter.
+        """
+        low, high = self.delta_v[0], self.highest
+        if self.delta_v[-1] <= low:
             # Δv does not depend on strength: strengths are spread evenly instead.
             return np.asarray(np.interp(share, (0, 1), (self.severity[0], self.severity[-1])))
         # Interpolation needs increasing values; plateaus of the map are made slightly inclined.
@@ -156,10 +165,15 @@ def _fit_map(severity: FloatArray, delta_v: FloatArray) -> PilotMap:
     known = ~np.isnan(delta_v)
     if known.sum() < 2:
         # Without a known Δv the map is flat, which spreads strengths evenly.
-        return PilotMap(severity=(float(severity.min()), float(severity.max())), delta_v=(0.0, 0.0))
+        ends = (float(severity.min()), float(severity.max()))
+        return PilotMap(severity=ends, delta_v=(0.0, 0.0), highest=0.0)
     order = np.flatnonzero(known)[np.argsort(severity[known], kind="stable")]
     # Pilot samples show different images, whose scatter must not let the map fall.
     fitted = isotonic_regression(delta_v[order], increasing=True).x
+    scatter = np.sqrt(np.mean((delta_v[order] - fitted) ** 2))
+    highest = min(1.0, float(fitted[-1] + SCATTER * scatter))
     return PilotMap(
-        severity=tuple(severity[order].tolist()), delta_v=tuple(np.round(fitted, 6).tolist())
+        severity=tuple(severity[order].tolist()),
+        delta_v=tuple(np.round(fitted, 6).tolist()),
+        highest=round(highest, 6),
     )

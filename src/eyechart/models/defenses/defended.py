@@ -27,10 +27,10 @@ class Defended(Model):
         self.name = f"{defense}+{model.name}"
         self.mark(defense.name, sorted(defense.settings.items()))
 
-    def __call__(self, images: Any, wait: bool = True) -> Tensor:
+    def __call__(self, images: Any, wait: bool = True, padded_to: int = 0) -> Tensor:
         """Return the scores of images; see `Model`."""
         levels = to_rgb_levels(images)
-        ask: Ask = partial(super().__call__, wait=wait)
+        ask: Ask = partial(super().__call__, wait=wait, padded_to=padded_to)
         # From the innermost defense to the outermost, so that the first one listed sees images
         # first.
         for defense in reversed(self.defenses):
