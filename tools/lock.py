@@ -5,9 +5,10 @@
     .venv/bin/python tools/lock.py --licenses  # list licenses, after make install
 
 Run it with the Python version to lock for. `constraints.txt` has the versions for all machines,
-`requirements.lock` has hashes of the files that pip may install on this machine, and
-`docs/licenses.md` has the licenses. torch is only in `constraints.txt`: its CPU and GPU builds
-share a version but have different hashes, and each machine needs a different build.
+`requirements.lock` has hashes of the files that pip may install on this machine,
+`requirements-demo.lock` has those that `make demo` needs, and `docs/licenses.md` has the licenses.
+torch is only in `constraints.txt`: its CPU and GPU builds share a version but have different
+hashes, and each machine needs a different build.
 """
 
 import json
@@ -22,13 +23,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-CONSTRAINTS, LOCK, LICENSES = "constraints.txt", "requirements.lock", "docs/licenses.md"
+CONSTRAINTS, LICENSES = "constraints.txt", "docs/licenses.md"
+LOCK, DEMO_LOCK = "requirements.lock", "requirements-demo.lock"
 OWN = "eyechart"
 BUILDS = ("torch", "triton", "nvidia-", "cuda-")
 """Packages whose files depend on the machine's accelerator, not only on its Python."""
 
-EDITABLE = "editables"
-"""Package that hatchling needs for an editable install but does not declare as a dependency."""
+BUILD = ("hatchling", "editables")
+"""Packages that build an editable install; hatchling does not declare the second one."""
 
 
 UNCONSTRAINED = ("setuptools",)
@@ -52,10 +54,14 @@ def main(arguments: list[str]) -> None:
         (ROOT / LICENSES).write_text(licenses_text(sorted(names)), encoding="utf-8")
         print(f"{len(names)} packages in {LICENSES}.")
         return
-    packages = resolve(upgrade=bool(arguments))
+    packages = resolve("dev", upgrade=bool(arguments))
     hashed = [each for each in packages if not each.name.startswith(BUILDS)]
     (ROOT / CONSTRAINTS).write_text(constraints_text(packages), encoding="utf-8")
     (ROOT / LOCK).write_text(lock_text(hashed), encoding="utf-8")
+    # With the versions that were just written.
+    needed = {each.name for each in resolve("demo", upgrade=False)}
+    for_demo = [each for each in hashed if each.name in needed]
+    (ROOT / DEMO_LOCK).write_text(lock_text(for_demo), encoding="utf-8")
     print(f"{len(packages)} packages in {CONSTRAINTS}, {len(hashed)} of them in {LOCK}.")
 
 
@@ -70,14 +76,14 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def resolve(upgrade: bool) -> list[Package]:
-    """Return all packages of the development environment, as resolved by pip."""
+def resolve(extra: str, upgrade: bool) -> list[Package]:
+    """Return all packages that an extra of eyechart needs, as resolved by pip."""
     kept = [] if upgrade else ["-c", str(ROOT / CONSTRAINTS)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"]
         command += ["--ignore-installed", "--report", str(report), *kept]
-        subprocess.run([*command, EDITABLE, "-e", f"{ROOT}[dev]"], check=True)
+        subprocess.run([*command, *BUILD, "-e", f"{ROOT}[{extra}]"], check=True)
         chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
     found = [_package(each["metadata"]) for each in chosen]
     return sorted((each for each in found if each.name != OWN), key=lambda each: each.name)

@@ -59,6 +59,14 @@ def test_the_lock_holds_all_that_development_needs_but_builds_for_an_accelerator
     assert not any(name.startswith(MACHINE_BUILDS) for name in pins("requirements.lock"))
 
 
+def test_the_demo_needs_less_than_development_in_the_same_versions():
+    locked, for_demo = pins("requirements.lock"), pins("requirements-demo.lock")
+    assert for_demo.items() < locked.items() and len(for_demo) < len(locked) / 2
+    wanted = {name for name in needed("demo") if not name.startswith(MACHINE_BUILDS)}
+    assert wanted - for_demo.keys() == set()
+    assert not {"mypy", "ruff", "pytest", "mkdocs-material", "fastapi"} & for_demo.keys()
+
+
 def test_lock_and_constraints_have_the_same_versions():
     locked, constrained = pins("requirements.lock"), pins("constraints.txt")
     # extras for model zoos need another setuptools
@@ -75,22 +83,25 @@ def test_the_list_of_licenses_has_every_package_in_its_version():
     assert rows == {**pins("requirements.lock"), "torch": pins("constraints.txt")["torch"]}
 
 
+@pytest.mark.parametrize("extra", ["dev", "demo"])
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_machine_without_a_lock_gets_exact_versions_and_is_told(tmp_path, is_known):
+def test_a_machine_without_a_lock_gets_exact_versions_and_is_told(tmp_path, is_known, extra):
     python = tmp_path / "python"
     log = tmp_path / "log"
     python.write_text(
         f'#!/bin/sh\n[ "$1" = -c ] && exit {0 if is_known else 1}\necho "$@" >>{log}\n'
     )
     python.chmod(0o755)
-    command = ["sh", str(ROOT / "install.sh"), str(python)]
+    command = ["sh", str(ROOT / "install.sh"), str(python), *([extra] if extra == "demo" else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     calls = [line for line in log.read_text().splitlines() if "pip install" in line]
     if is_known:
         assert done.stdout == ""
         assert ["--require-hashes" in call for call in calls] == [True, False, False]
+        lock = "requirements.lock" if extra == "dev" else "requirements-demo.lock"
+        assert calls[0].endswith(f"-r {lock}")
         assert calls[1].endswith("-c constraints.txt torch")
         assert "--no-build-isolation" in calls[2] and "--no-deps" in calls[2]
     else:
         assert "without hashes" in done.stdout
-        assert len(calls) == 1 and calls[0].endswith("-c constraints.txt -e .[dev]")
+        assert len(calls) == 1 and calls[0].endswith(f"-c constraints.txt -e .[{extra}]")
