@@ -250,6 +250,17 @@ def test_progress_counts_rows_when_they_are_on_disk(images, tmp_path):
     assert sum(told) == 8 + 3 * 12
 
 
+def test_the_first_figures_are_those_of_the_first_clean_batch(images, tmp_path):
+    told = []
+    own = job(images, small_models.pale_colors, batch=4)
+    predict(own, tmp_path, lambda count, message: told.append(message))
+    rows = [row for row in predictions(tmp_path).values() if row["corruption"] == "clean"]
+    first = [row for row in rows if row["row"] < min(own["row"] for own in rows) + 4]
+    assert len(first) == 4
+    correct = f"{own.models[0].name} {sum(row['rank'] == 1 for row in first)}"
+    assert list(filter(None, told)) == [f"Correct for the first 4 clean images: {correct}."]
+
+
 def test_an_interrupt_loses_nothing_that_was_computed(images, tmp_path):
     seen = []
 
@@ -336,7 +347,7 @@ def test_out_of_memory_halves_the_batch_and_all_rows_are_answered(images, tmp_pa
     own = job(images, Model("Colors", small, CPU), batch=60, n=50)
     predict(own, tmp_path, lambda count, message: said.append(message))
     # 50 noisy pictures are too many, so are 25; 12 are not, then or later
-    assert [each for each in said if each] == [
+    assert [each for each in said if each.startswith("Out of memory")] == [
         "Out of memory: continuing with batches of 25.",
         "Out of memory: continuing with batches of 12.",
     ]

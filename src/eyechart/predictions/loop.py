@@ -25,8 +25,8 @@ from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, PredictedBatch, StimulusSource, predict_batches
 from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
+from eyechart.predictions.record import RANK, BatchRecord, predictions_table, record_scores
 from eyechart.predictions.record import VERSION as RECORD_VERSION
-from eyechart.predictions.record import BatchRecord, predictions_table, record_scores
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
 from eyechart.testsets.manifest_rows import VERSION, Measured, samples_table
 from eyechart.testsets.plan import Plan
@@ -218,7 +218,7 @@ class _Loop:
         self.left_out = LeftOut(task.images)
         self.labels: dict[str, Tensor] = {}
         self.computed: _ComputedBatch | None = None
-        self.written: Future[int] | None = None
+        self.written: Future[tuple[int, str]] | None = None
 
     def run(self, items: Sequence[Sequence[Samples]]) -> None:
         task = self.task
@@ -283,11 +283,12 @@ class _Loop:
         if self.written is not None:
             written, self.written = self.written, None
             # `result` raises the error of a failed write here, in the thread of the loop.
-            self.advance(written.result(), "")
+            self.advance(*written.result())
 
-    def _store(self, computed: _ComputedBatch) -> int:
+    def _store(self, computed: _ComputedBatch) -> tuple[int, str]:
+        """Store a batch; return its number of samples, and a message or ""."""
         self.destination.write(computed.samples.name, _table_of(self.task, computed))
-        return len(computed.samples)
+        return len(computed.samples), _first_figures(self.task, computed)
 
 
 def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:
@@ -326,6 +327,23 @@ def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
         for model, record in zip(task.models, computed.records, strict=True)
     ]
     return pa.concat_tables(tables)
+
+
+def _first_figures(task: PredictionTask, computed: _ComputedBatch) -> str:
+    """Return the accuracy on the first batch of clean images; "" for other batches."""
+    samples = computed.samples
+    # One batch of the whole run has the first row, whichever process predicts it.
+    if samples.entry is not None or task.groups[0].row[0] not in samples.row:
+        return ""
+    ranks = [record.numbers[:, RANK] for record in computed.records]
+    if not ranks or not bool((ranks[0] > 0).all()):
+        return ""
+    counts = [
+        f"{model.name} {int((rank == 1).sum())}"
+        for model, rank in zip(task.models, ranks, strict=True)
+    ]
+    noun = "image" if len(samples) == 1 else "images"
+    return f"Correct for the first {len(samples)} clean {noun}: {', '.join(counts)}."
 
 
 def _copied(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]]:

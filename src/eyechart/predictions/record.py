@@ -45,6 +45,10 @@ the model does not have ImageNet's 1,000 classes.
 SCHEMA = pa.schema([*ROWS, *PREDICTIONS])
 
 
+RANK = 3
+"""Column of the rank in a `BatchRecord`."""
+
+
 @dataclass(frozen=True, eq=False)
 class BatchRecord:
     """The record of a model's scores on a batch, one row per image.
@@ -115,7 +119,7 @@ def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Tab
         pa.array(numbers[:, 1]),
         pa.array(numbers[:, 2]),
         # Rank 0 means no label and is stored as null.
-        pa.array(numbers[:, 3].astype(np.int32), mask=numbers[:, 3] == 0),
+        pa.array(numbers[:, RANK].astype(np.int32), mask=numbers[:, RANK] == 0),
     ]
     for kind in range(2):
         start = 4 + kind * SIXTEEN
