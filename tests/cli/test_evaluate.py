@@ -812,7 +812,7 @@ def test_the_demo_runs_on_real_images(run, tmp_path):
     out = tmp_path / "out"
     result = run("evaluate", "--n", 40, "--corruption", "gaussian_noise", "--out", out)
     assert result.status == 0, result.err
-    assert "efficientnet_lite0" in result.out and "Demo" in result.out
+    assert "efficientnet_lite0" in result.out and "20 images" in result.out
     model, *others = results(out)["models"]
     assert [each["name"] for each in others] == ["efficientnet_lite1", "efficientnet_lite2"]
     assert model["classes"] == 1000 and set(model["spaces"]) == {"native", "entry16"}

@@ -195,7 +195,9 @@ def test_verdicts_on_simulated_truths(model, name):
         for seed in range(100)
     ]
     print({each: names.count(each) for each in set(names)})
-    assert names.count(name) >= 85
+    # "ahead" also needs the other side's lead to be excluded, so that some are inconclusive
+    assert names.count(name) >= 75
+    assert names.count(name) + names.count("inconclusive") >= 95
 
 
 def test_curves_without_any_variation_are_inconclusive():

@@ -418,7 +418,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
         if as_text(self.engine, "engine") not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
-        if self.preset not in (None, STUDY):
+        if self.preset is not None and as_text(self.preset, "preset") != STUDY:
             raise unknown_name("preset", self.preset, [STUDY])
         as_within(self.minutes, "minutes", 0.1, 1e6)
         # Evaluated here so that invalid values raise before the run.
