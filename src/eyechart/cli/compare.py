@@ -74,8 +74,8 @@ class CompareSettings:
     out: Annotated[
         Path | None,
         Option(
-            help="Also write leaderboard.csv and pairs.csv; with several suites also rankings.json;"
-            " with published results also published.csv and published-errors.csv.",
+            help="Also write leaderboard.csv and pairs.csv, rankings.json (with several suites),"
+            " and published.csv and published-errors.csv (with published results).",
             group="Output",
             metavar="FOLDER",
             path="folder",

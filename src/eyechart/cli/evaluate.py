@@ -30,7 +30,7 @@ def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
 
 
 def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
-    """Evaluate models and print the results; write them with the command line (`typed`)."""
+    """Evaluate models, print the results, and write them together with the command line."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 

@@ -11,7 +11,7 @@ from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 
 MAX_KEPT = 2**30
-"""Maximum size of a block of memory that is kept when it is freed, in bytes."""
+"""Maximum size in bytes of a freed block of memory that is kept."""
 
 
 def find_device(name: str | torch.device) -> torch.device:

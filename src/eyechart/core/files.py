@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 LEFTOVER = re.compile(
     r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)\.(\d{1,9})\.tmp", re.IGNORECASE
 )
-"""Pattern of the names of temporary files written by `atomic_file`, with the process id."""
+"""Pattern for names of temporary files written by `atomic_file`; the group is the process id."""
 
 
 class WriteError(UsageError, OSError):

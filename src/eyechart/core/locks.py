@@ -1,4 +1,4 @@
-"""Locks between processes, which decide which process may write a file or a folder.
+"""Locks between processes, so that only one process at a time writes a file or folder.
 
 These are operating-system locks, so each is released when its process ends, even if it is killed.
 """

@@ -25,7 +25,7 @@ BETWEEN = "--"
 
 # seven digits or more: `write` pads to seven, and the ranges of later writers need more
 NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
-"""Pattern of the stem of a part file: a table's name and a part number."""
+"""Pattern of a part file's name without its suffix: a table's name and a part number."""
 
 PER_WRITER = 10_000_000
 """Size of the range of part numbers reserved for each writer, so that no two names collide."""
@@ -34,15 +34,17 @@ COMPRESSION = "zstd"
 
 
 class Parts:
-    """The files in a folder: `NAME--NUMBER.parquet` while it grows, `NAME.parquet` once merged.
+    """The tables in a folder, each stored in part files that are finally merged into one file.
 
-    A row may be in both files if the run was killed while the parts were merged.
+    Part files are called `NAME--NUMBER.parquet`, and the merged file is called `NAME.parquet`.
+    A row may be in a part file and in the merged file if the run was killed while the parts were
+    merged.
 
     Args:
         folder: the folder, which must exist to be written to.
         names: the names of the tables in the folder. Other Parquet files, such as copies made by
-            file synchronization, are `strays` and are ignored. Without `names`, every file is a
-            table under its own name.
+            file synchronization, are `strays` and are ignored. Without `names`, every file
+            belongs to the table that its name contains.
         writer: a number that differs between processes that write at the same time.
     """
 
@@ -78,8 +80,8 @@ class Parts:
             return []
         files = "1 Parquet file" if len(strays) == 1 else f"{len(strays)} Parquet files"
         return [
-            f"Ignored {files} not from this run, such as {strays[0]}: move files that you need to"
-            " another folder and delete the rest."
+            f"Ignored {files} not from this run, such as {strays[0]}: delete such files, or move"
+            " them to another folder."
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:
@@ -166,7 +168,8 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     except (OSError, pa.ArrowException, KeyError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(
-            f"Cannot read {path}: {reason}; if a stopped run left it, delete it and run again."
+            f"Cannot read {path}: {reason}; if the file is from a stopped run, delete it and run"
+            " again."
         ) from None
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 Advance = Callable[[int, str], None]
-"""Callback that receives the number of steps done since the last call, and a message or ""."""
+"""Callback that receives the number of steps since its last call, and a possibly empty message."""
 
 
 class Progress(Protocol):

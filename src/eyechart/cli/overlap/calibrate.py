@@ -131,7 +131,7 @@ def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
 
 
 def _chosen(source: CalibrationSource) -> "Suite":
-    """Return a suite of the given corruptions or, if there are none, of all in the given suites."""
+    """Return a suite of the requested corruptions; by default, all corruptions of the suites."""
     from eyechart.suites.suite import load_suite
     from eyechart.suites.suite_file import choose_entries
 

@@ -90,7 +90,7 @@ def _read(path: Path) -> "OverlapPanel":
 
 
 def _common(overlaps: "Sequence[OverlapPanel]") -> list[str]:
-    """Return the corruptions that all matrices have, in the order of the first."""
+    """Return the corruptions that all matrices share, in the order of the first matrix."""
     return [
         name for name in overlaps[0].names if all(name in overlap.names for overlap in overlaps)
     ]

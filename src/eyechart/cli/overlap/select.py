@@ -197,7 +197,10 @@ def _has_suite(matrix: Path) -> bool:
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
-    """Return the suites given by --suite or, if none, the study's suite or all published ones."""
+    """Return the suites that define the corruptions.
+
+    Without --suite, this is the study's suite if it has one, otherwise all published suites.
+    """
     from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite

@@ -1,4 +1,4 @@
-"""Command options that are derived from settings records, see `eyechart.core.options`.
+"""Command options that are derived from settings records (see `eyechart.core.options`).
 
 A command takes the record as one argument; the command line shows the record's fields.
 """
@@ -22,7 +22,7 @@ CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotatio
 
 
 class Only:
-    """The fields of a record for which a command has options.
+    """The subset of a record's fields that a command offers as options.
 
     The values of the record `usual` replace the defaults, including those of fields without an
     option.

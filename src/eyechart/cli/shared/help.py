@@ -28,7 +28,7 @@ MANY_OPTIONS = 20
 
 MAX_WIDTH, MIN_WIDTH = 100, 40
 MAX_NAME_WIDTH = 22
-"""Maximum width of an option name; a longer one gets its own line, above its text."""
+"""Maximum width of an option name; a longer name is printed on a line above the help text."""
 
 METAVARS = {int: "INT", float: "FLOAT", str: "NAME", Path: "PATH", bool: ""}
 OTHER_OPTIONS = "Options"

@@ -82,7 +82,7 @@ def progress_bar(title: str, total: int) -> Iterator[Advance]:
 
 
 class ProgressLines:
-    """Prints a line for logs on standard error every `INTERVAL_S` seconds; none for shorter tasks.
+    """Prints a log line on standard error every `INTERVAL_S` seconds; shorter tasks print none.
 
     A separate thread prints the lines, since a single step may take minutes.
     """

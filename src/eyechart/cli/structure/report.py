@@ -71,7 +71,7 @@ def _draw(studies: list[Path], out: Path) -> list[Path]:
 
     results = superclass_studies(studies)
     if not results:
-        print("Note: no figures, because no study is about superclasses.")
+        print("Note: no figures were drawn, because no study is about superclasses.")
         return []
     planned = plan_superclasses(results)
     for note in planned.notes:

@@ -38,7 +38,7 @@ def superclass(
     """Fine-tune models on seen subclasses of superclasses, and test them on unseen subclasses.
 
     Subclasses in ImageNet-1K are seen, and all others are unseen. The defaults are the settings of
-    the published experiment. Run the same command again to resume, or with more models to add them.
+    the published experiment. Run the same command again to resume; name more models to add them.
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
@@ -129,7 +129,7 @@ MOST_SHOWN = 4
 
 
 def _show_superclasses(results: "SuperclassResults") -> None:
-    """Print a line for each model and, unless there are too many, for each superclass."""
+    """Print a line for each model and, if there are few models, a line for each superclass."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""`eyechart train retrain`: retrain a model on corrupted images; scores before and after."""
+"""`eyechart train retrain`: retrain a model on corrupted images and print how its scores change."""
 
 import shlex
 from dataclasses import replace

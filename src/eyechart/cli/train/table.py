@@ -1,4 +1,4 @@
-"""`eyechart train table`: print the scores of several retrained models, also as LaTeX."""
+"""`eyechart train table`: print the scores of several retrained models and write them as LaTeX."""
 
 from pathlib import Path
 from typing import Annotated
