@@ -65,7 +65,8 @@ def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor
     """Run Philox's ten rounds in place.
 
     torch has no unsigned 64-bit products, so large ones wrap to negative values; shifting and
-    masking still gives the correct halves. Low halves keep their high bits until the next mask.
+    masking still gives the correct halves. The excess bits of low halves are removed by the next
+    mask.
     """
     c0, c1, c2, c3 = words
     spare0, spare1 = torch.empty_like(c0), torch.empty_like(c0)
@@ -261,7 +262,7 @@ class ImageRandom:
 
 
 def _poisson_thresholds(photons: Tensor) -> Tensor:
-    """Return Poisson distribution functions times 2¹⁶, rounded: int64 (len(photons), 256, K).
+    """Return Poisson distribution functions in units of 2⁻¹⁶, as int64 (len(photons), 256, K).
 
     They rise along K. The count for a 16-bit uniform number is the number of thresholds in its row
     that do not exceed it.
@@ -302,7 +303,7 @@ GUIDE_BITS = 10
 
 @lru_cache(maxsize=64)
 def _poisson_guide(photons: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return thresholds (256 · K), and the count at the start of each 1/1,024 of [0, 1)."""
+    """Return thresholds (256 · K), and the count at the start of each of 1,024 cells in [0, 1)."""
     thresholds = _poisson_thresholds(torch.tensor([photons], dtype=torch.float64))[0]
     starts = (torch.arange(1 << GUIDE_BITS) << (16 - GUIDE_BITS)).expand(256, -1).contiguous()
     guide = torch.searchsorted(thresholds, starts, right=True)

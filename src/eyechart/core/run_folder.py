@@ -95,7 +95,7 @@ def write_settings(record: Path, settings: Settings) -> None:
 
 
 def first_change(old: Settings, new: Settings) -> str | None:
-    """Return the first setting of `new` that differs in `old`, with both values in short form.
+    """Return the first setting of `new` that differs from `old`, with both values in short form.
 
     Return None if all settings are the same. For long lists, name the added and the removed
     entries.

@@ -1,4 +1,4 @@
-"""Handle SIGTERM like Ctrl-C: same message, nothing lost, only the exit status differs."""
+"""Handle SIGTERM like Ctrl-C, without losing data; only the exit status differs."""
 
 import signal
 from types import FrameType

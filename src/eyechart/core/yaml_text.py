@@ -63,7 +63,7 @@ def parse_yaml_lines(text: str) -> tuple[Any, dict[ValuePath, int]]:
     r"""Return the plain values of a YAML text, and the line of each key and list item.
 
     Raises:
-        ValueError: As for `parse_yaml`, or a mapping contains a key twice.
+        ValueError: `parse_yaml` rejects the text, or a mapping contains a key twice.
 
     Example:
         >>> parse_yaml_lines("a: 1\nb:\n- 2\n- c: 3")[1]

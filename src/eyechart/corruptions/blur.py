@@ -77,7 +77,7 @@ def defocus_blur(
 ) -> Tensor:
     """Blur with a disk, like a lens that is out of focus.
 
-    The published kernel is kept, which sums to slightly more than one for wide disks.
+    The published kernel is kept, although it sums to slightly more than one for wide disks.
     """
     kernels = [_published_disk(r, s) for r, s in zip(radius, softness, strict=True)]
     # kernels of different sizes are zero-padded to the widest, to filter the batch at once

@@ -1,4 +1,4 @@
-"""Color: brightness, contrast, saturation and hue change; no pixel moves and nothing is blurred."""
+"""Color: change brightness, contrast, saturation or hue without moving or blurring pixels."""
 
 from itertools import permutations
 
@@ -178,7 +178,7 @@ def _stretch_in_turn(
 
 
 def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_gray: Tensor) -> Tensor:
-    """Return the images with their distance from a center multiplied by `factor`.
+    """Return the images with the distance of each value from a center multiplied by `factor`.
 
     The center is the image's mean gray if `about_mean` is 1, each pixel's gray if `about_gray` is
     1, and otherwise black.

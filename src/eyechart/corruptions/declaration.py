@@ -56,7 +56,7 @@ class Parameter:
 
     @property
     def scales_with_size(self) -> bool:
-        """Whether the value is a length in pixels of the image."""
+        """Whether the value is a length in image pixels."""
         return self.unit == "px"
 
     @property
@@ -100,7 +100,7 @@ class Parameter:
         return np.clip(values, self.low, self.high * max(1.0, stretch))
 
     def interpolate(self, start: Values, end: Values, share: Values) -> Values:
-        """Return values between `start` (`share` 0) and `end` (`share` 1), see `between`."""
+        """Return values between `start` (at `share` 0) and `end` (at `share` 1); see `between`."""
         if self.choices is not None:
             return np.where(share < 0.5, start, end)
         if self.between == "reciprocal":

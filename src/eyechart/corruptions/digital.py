@@ -48,7 +48,7 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
 def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
     """Store the image as a low-quality JPEG and read it back.
 
-    This uses Pillow on the CPU, and on a GPU the same steps in torch, with identical results.
+    This uses Pillow on the CPU and the same steps in torch on a GPU, with identical results.
     """
     if levels.device.type != "cpu":
         return jpeg_in_torch(levels, quality)

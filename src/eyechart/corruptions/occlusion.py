@@ -55,7 +55,7 @@ def diamond(radius: float) -> Offsets:
 
 @lru_cache(maxsize=256)
 def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
-    """Return a dash of `dash` px and the dots on its right and on its left.
+    """Return three sets of pixels: a dash `dash` px long, the dots on its right, those on its left.
 
     The thickness of the dash is three fifths of its length. On each side there are five dots, each
     a fifth of the dash long, whose spacing is two fifths of the dash. If dots would be smaller than
@@ -112,8 +112,8 @@ def draw_objects(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return rows, columns and integers 0 … numbers − 1 for `MOST` random objects, each (B, MOST).
 
-    Centers are at least `before` and `after` (vertical, horizontal) px away from the edges if the
-    image is large enough.
+    Centers are at least `before` px away from the top and left edges and `after` px from the bottom
+    and right edges, if the image is large enough.
     """
     # objects larger than the image stay near its center
     room = [np.maximum(s - b - a, 1) for b, a, s in zip(before, after, size, strict=True)]
@@ -144,7 +144,7 @@ def _round_objects(
     radius: Values,
     shape: Callable[..., Offsets],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return pixel indices (B, n, P) of disks or diamonds, which are present, and their grays."""
+    """Return pixel indices (B, n, P) of disks or diamonds, whether each is present, and grays."""
     height, width = images.shape[-2:]
     # as published: margins at the top and left are rounded up; the opposite ones are one smaller
     margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
@@ -206,7 +206,7 @@ def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Value
     random=True,
 )
 def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
-    """Halve the distance to white inside drops; where drops overlap, once for each of them."""
+    """Halve the distance to white inside each drop; overlapping drops halve it repeatedly."""
     if not count.any():
         return images.clone()
     batch, _, height, width = images.shape

@@ -218,7 +218,7 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
 
 
 def _from_grid(levels: Tensor) -> Tensor:
-    """Return gray levels, given in units of 1 / GRID, rounded to uint8; changes its argument."""
+    """Return gray levels, given in units of 1 / GRID, rounded to uint8; `levels` is overwritten."""
     # round to the grid first: the last bits depend on torch's threads, and ties are common
     levels.round_().add_(GRID / 2).mul_(1 / GRID)
     return levels.to(torch.uint8)  # truncates

@@ -84,7 +84,7 @@ def without_holes(usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def trusted_edges(counts: FloatArray) -> IntArray:
-    """Return, for a gap before and after each bin, the edge whose rate bounds the gap, (2, n_bins).
+    """Return the edges whose rates bound a gap before each bin and a gap after it, (2, n_bins).
 
     Isotonic rates next to a gap are extreme if they are based on few samples. The rate at the edge
     `TRUSTED` samples away from the gap is used instead; it is also a bound, as curves do not rise.

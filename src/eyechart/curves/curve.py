@@ -213,7 +213,10 @@ class CurveFit(CurveSettings):
             group=GROUP,
         ),
     ]
-    hits: Annotated[ArrayLike, Option(help="Whether each sample is a hit, in [0, 1].", group=GROUP)]
+    hits: Annotated[
+        ArrayLike,
+        Option(help="Whether each sample is a hit: 1, 0 or a number in between.", group=GROUP),
+    ]
     _: KW_ONLY
     anchor: Annotated[
         Anchor,
@@ -253,8 +256,8 @@ class CurveFit(CurveSettings):
     smoothing: Annotated[
         float | None,
         Option(
-            help='Smoothing of the spline; by default chosen by cross-validation, for "cobs" by the'
-            " Schwarz criterion.",
+            help="Smoothing of the spline; chosen by default by cross-validation, or by the Schwarz"
+            ' criterion for "cobs".',
             group=GROUP,
         ),
     ] = None

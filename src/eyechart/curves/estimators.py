@@ -75,11 +75,11 @@ def by_quantiles(
 def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
     """Return the smoothing of the median spline with the lowest Schwarz criterion (He, Ng 1999).
 
-    SIC = log(F / n) + k log(n) / 2n over 25 strengths, where F is half the sum of the weighted
-    absolute deviations, n the number of usable bins and k the number of bins that the curve passes
-    through exactly (at least 3). Among equally good strengths the middle one is chosen.
-    The criterion is undefined for fits that pass through every bin. Fits with k above √n are used
-    only if there are no others.
+    SIC = log(F / n) + k log(n) / 2n is computed for 25 strengths, where F is half the sum of the
+    weighted absolute deviations, n is the number of usable bins and k is the number of bins that
+    the curve passes through exactly (at least 3). Among equally good strengths the middle one is
+    chosen. The criterion is undefined for fits that pass through every bin. Fits with k above √n
+    are used only if there are no others.
     """
     usable = bins.usable(min_per_bin)
     weights, centers = np.sqrt(bins.counts[usable]), bins.centers[usable]

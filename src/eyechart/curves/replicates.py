@@ -107,7 +107,7 @@ def resample_bins(
 def _by_cells(
     samples: CurveSamples, edges: FloatArray, n_bootstrap: int, seed: int
 ) -> ReplicateBins:
-    """Do the same as `resample_bins`, but faster, from counts of samples with equal values."""
+    """Resample like `resample_bins`, but faster, using counts of samples with equal values."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     left, right = samples.anchors
     cell = bin_index(samples.delta_v, edges) * 4 + 2 * samples.hits + (0 if left is None else left)

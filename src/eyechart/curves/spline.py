@@ -123,7 +123,7 @@ def _rows(bins: Bins, min_per_bin: float, smoothing: float) -> tuple[FloatArray,
 
 
 def bin_rows(bins: Bins, min_per_bin: float) -> tuple[FloatArray, FloatArray]:
-    """Return the basis averaged over each usable bin, and the bin's rate, both times √count."""
+    """Return the mean basis in each usable bin and the bin's rate, both multiplied by √count."""
     usable = bins.usable(min_per_bin)
     weight = np.sqrt(bins.counts[usable])
     averages = _averages(tuple(bins.edges))[usable]

@@ -1,9 +1,9 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
-On the CPU, OpenCV filters plane by plane. On a GPU, a separable filter is a product with two banded
-matrices; other kernels, and separable ones along very long lines, use the FFT. All methods sum in
-float64 and round once to float32, so that the order of summation hardly matters: results differ by
-at most one unit in the last place, and not at all in 8 bits.
+On the CPU, each plane is filtered separately with OpenCV. On a GPU, a separable filter is a product
+with two banded matrices; other kernels, and separable ones along very long lines, use the FFT. All
+methods sum in float64 and round once to float32, so that the order of summation hardly matters:
+results differ by at most one unit in the last place, and not at all in 8 bits.
 """
 
 from functools import cache
@@ -69,7 +69,7 @@ def gaussian_weights(sigma: Values, truncate: float = TRUNCATE) -> Weights:
 
 
 def box_weights(kernel: Values) -> Weights:
-    """Return normalized box kernels of `kernel` (odd) taps."""
+    """Return normalized box kernels that are `kernel` taps wide (an odd number)."""
     radius = (kernel.astype(int) - 1) // 2
     offset = np.arange(-radius.max(), radius.max() + 1)
     return (np.abs(offset) <= radius[:, None]) / kernel[:, None]

@@ -1,4 +1,4 @@
-"""Baseline JPEG with 4:2:0 chroma on a GPU: computes the pixels after a round trip without a file.
+"""Baseline JPEG with 4:2:0 chroma on a GPU: compute the pixels after a round trip, without a file.
 
 The CPU uses Pillow (`corruptions.digital.through_jpeg`); both give the same pixels, in the
 corruption and in the JPEG step of published files (`testsets.stimuli`).

@@ -17,7 +17,7 @@ WIDEST_OF_OPENCV = 255
 
 
 def median_filter(levels: Tensor, kernel: Values) -> Tensor:
-    """Return the medians of uint8 images (B, C, H, W) over windows of `kernel` (odd) px, uint8."""
+    """Return the uint8 medians of uint8 images (B, C, H, W) over windows of `kernel` (odd) px."""
     cv2 = opencv()
     if levels.device.type == "cpu" and cv2 is not None:
         out = torch.empty_like(levels)

@@ -45,7 +45,7 @@ def bilinear_matrix(
     `first`: index of the first source pixel.
 
     Like Pillow's BILINEAR, the filter is a triangle that widens when the image shrinks, cut off and
-    normalized at the edges. Rows from `target` on are zero.
+    normalized at the edges. Rows from index `target` on are zero.
     """
     start, length, wanted = (
         torch.from_numpy(array).to(device).reshape(-1, 1, 1) for array in (first, source, target)
@@ -94,9 +94,10 @@ def _new_box_power(side: int, size: int, times: int) -> Tensor:
 
 
 def box_matrix(side: Values, size: int, times: int, device: torch.device) -> Tensor:
-    """Return matrices that average `times` times over `side` (odd) pixels, with zeros outside.
+    """Return matrices that apply a box filter of `side` (odd) pixels `times` times.
 
-    Their shape is (1, size, size) if all images have the same side, otherwise (B, size, size).
+    Values outside the image are 0. The shape of the matrices is (1, size, size) if all images have
+    the same side, otherwise (B, size, size).
     """
     sides = [int(one) for one in side]
     if len(set(sides)) == 1:

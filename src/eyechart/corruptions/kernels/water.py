@@ -115,7 +115,7 @@ def _directions(short: int, long: int) -> list[tuple[int, int]]:
 
 
 def _shifted(images: Tensor, down: int, across: int, fill: int) -> Tensor:
-    """Return the images moved by whole pixels; pixels from outside the image are `fill`."""
+    """Return the images moved by whole pixels; pixels from outside the image become `fill`."""
     height, width = images.shape[2:]
     if abs(down) >= height or abs(across) >= width:
         return torch.full_like(images, fill)

@@ -69,7 +69,7 @@ def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """Return the class of similar corruptions that contains this one, or its family otherwise."""
+    """Return the class of similar corruptions that contains this one, or else its family."""
     known = all_entries().get(name)
     return class_of(name) or (name if known is None else known.corruption.family)
 

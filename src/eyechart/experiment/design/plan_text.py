@@ -75,10 +75,10 @@ def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
             )
         if any(row.is_clean for stimulus in stimuli for row in stimulus.images):
             advice.append(
-                "all corruptions are easily confused with each other, so in practice, qualification"
-                " and catch trials a 'different' pair shows a clean image beside a corrupted one,"
-                " which main trials never do: add a clearly different corruption to the test set,"
-                " and name the pairs to compare with --pair."
+                "all corruptions are easily confused with each other, so 'different' pairs in the"
+                " practice, qualification and catch trials show a clean image beside a corrupted"
+                " one, which main trials never do: add a clearly different corruption to the test"
+                " set, and name the pairs to compare with --pair."
             )
     return advice + _uneven("corruption", _by_corruption(stimuli))
 

@@ -73,9 +73,9 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
         raise UsageError(
             f"The test set has {available} source images and this study needs {wanted}:{double}"
             f" for {smallest.practice} practice, {smallest.qualification} qualification and"
-            f" {smallest.catch} catch trials and for the {config.trials} trials of one participant,"
-            " who never sees a source image twice; lower --trials, or make the test set from"
-            " more images."
+            f" {smallest.catch} catch trials, and for the {config.trials} trials of one"
+            " participant, who never sees a source image twice; lower --trials, or make the test"
+            " set from more images."
         )
     return smallest
 

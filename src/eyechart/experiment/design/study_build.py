@@ -214,7 +214,7 @@ def _look(where: Path, identity: StudyIdentity) -> datetime | None:
 
 
 def _in_current_words(identity: StudyIdentity) -> StudyIdentity:
-    """Return the settings with words from default texts of version 1 replaced by current words."""
+    """Return the settings with outdated words in version 1's default texts replaced."""
     texts = {name: current_words(str(identity.config[name])) for name in ("title", "consent")}
     return identity.model_copy(update={"config": {**identity.config, **texts}})
 

@@ -109,7 +109,7 @@ class StudyRequest:
     def check(self, kind: str, has_clean_k: bool) -> None:
         """Raise `UsageError` for options that do not apply to this kind of study.
 
-        `has_clean_k` is whether `clean-k` was passed.
+        `has_clean_k`: whether --clean-k was passed.
         """
         if kind == "categorise" and (self.pairs or self.per_pair is not None):
             raise UsageError(

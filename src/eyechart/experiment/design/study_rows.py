@@ -31,7 +31,7 @@ class StudyEntry:
     """A study as it is stored in the database.
 
     `fingerprint` identifies the secret. `created_at` is when the folder was created. A resumed
-    build compares it to recognize a study that it had already stored when it was interrupted.
+    build uses this time to recognize a study that was stored before the interruption.
     """
 
     config: StudyConfig

@@ -99,7 +99,7 @@ def clean_of_others(
 
 
 def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
-    """Map each source image's digest to its exported name: its name if unique, else the digest."""
+    """Map each source image's digest to its name, or to the digest if the name is not unique."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
         for response in session.record.responses:
@@ -115,8 +115,8 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
 def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
     """Return responses to single images as human records.
 
-    The records contain no clean responses of the same participant, because nobody sees a source
-    image twice.
+    The records contain no response of the same participant to the clean image, because nobody sees
+    a source image twice.
     """
     return make_responses(
         len(kept),

@@ -42,7 +42,7 @@ STATES = (GOING, DONE, NOT_PASSED, LEFT)
 
 @dataclass(frozen=True)
 class StimulusGroup:
-    """The main stimuli of one corruption or pair; `full` of them have all wanted responses."""
+    """The main stimuli of one corruption or pair; `full` counts those with all wanted responses."""
 
     name: str
     stimuli: int

@@ -117,7 +117,7 @@ def judge_all(
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
-    """Return the exclusions to store for a session that has just ended; empty if it counts."""
+    """Return the exclusions to store for a session that has just ended; none if it counts."""
     config = stored_config(db.get_one(StudyRow, session.study_id))
     (record,) = read_sessions(db, session.study_id, session.id)
     verdict = judge(record, config)

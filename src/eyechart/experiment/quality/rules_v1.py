@@ -65,7 +65,7 @@ time is impossible.
 """
 
 FRAMES_OFF = 1.25
-"""Tolerance in frames: one frame, and a quarter for the jitter of the clock."""
+"""Tolerance in frames: one frame, plus a quarter of a frame for the jitter of the clock."""
 
 USUAL_HZ = 60.0
 
@@ -81,9 +81,9 @@ class QualityRule:
 
 @cache
 def needed(trials: int, choices: int) -> int | None:
-    """Return the smallest number of correct responses that is guessed in under 0.1 % of cases.
+    """Return the smallest number of correct responses reached by guessing in under 0.1 % of cases.
 
-    Return None if even a full score is guessed with a higher probability.
+    Return None if guessing reaches even a full score more often.
     """
     for right in range(trials + 1):
         # Binomial survival function: the probability of at least `right` correct by guessing.
@@ -100,7 +100,7 @@ def entropy(texts: Iterable[str]) -> float:
 
 
 def odd(response: TrialResponse, hz: float | None, config: StudyConfig) -> tuple[str, ...]:
-    """Return the reasons why a single trial does not count; empty if it counts."""
+    """Return the reasons why a single trial does not count; there are none if it counts."""
     reasons = [flag for flag in DROPPING if flag in response.flags]
     if "timing" not in reasons and _is_off(response, hz, config):
         reasons.insert(0, "timing")

@@ -33,9 +33,9 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Departure:
-    """A participant who is done: the stored ids, the study's platform settings, and a code.
+    """A participant who has finished: the stored ids, the study's platform settings, and a code.
 
-    `failed` is whether the participant failed the qualification.
+    `failed`: whether the participant failed the qualification.
     """
 
     ids: Mapping[str, str]

@@ -136,7 +136,7 @@ class Guard:
 
 
 async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
-    """Return a receiver of the complete body, or an error reply if it is too large or too slow.
+    """Return a receiver of the complete body, or an error reply if the body is too large or slow.
 
     The actual size of the body is checked, because the length in the headers may be wrong.
     """

@@ -46,7 +46,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class SessionProgress:
-    """Numbers of a session's trials, by role: with a response, live, correct, and dropped."""
+    """Counts, by role, of a session's trials that have a response, are live, correct or dropped."""
 
     responded: Mapping[str, int]
     live: Mapping[str, int]

@@ -71,7 +71,7 @@ class Robot:
 
 
 def kinds_of(participants: int, spammers: int, seed: int) -> list[Kind]:
-    """Return each participant's kind; `spammers` of them, at random positions, are spammers."""
+    """Return each participant's kind; `spammers` is the number of spammers, placed at random."""
     kinds: list[Kind] = ["attentive"] * (participants - spammers)
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
     order = np.random.default_rng((seed, 9)).permutation(participants)

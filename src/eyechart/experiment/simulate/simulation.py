@@ -149,7 +149,7 @@ def simulate_fast(
 
 
 class _RobotSession:
-    """A robot in its session, one trial at a time."""
+    """A robot's session, which is run one trial at a time."""
 
     def __init__(self, study: OpenStudy, robot: Robot, number: int, seed: int) -> None:
         self.number, self._study, self._robot = number, study, robot

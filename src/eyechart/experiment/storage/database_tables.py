@@ -100,11 +100,11 @@ class SourceImageRow(Base):
 class StimulusRow(Base):
     """What one trial shows: one image to categorize, or two to compare.
 
-    `truth`: the correct response: a category, "same" or "different". `capacity`: how many responses
-    are wanted, None for unlimited (practice, qualification, catch). `taken`: number of live trials
-    and of responses that count. `shuffle`: random rank among stimuli with the same `taken`. `pair`:
-    for same/different, the two corruptions compared, as "a|b" in alphabetical order, even if the
-    trial shows one of them twice.
+    `truth`: the correct response (a category, "same" or "different"). `capacity`: how many
+    responses are wanted, None for unlimited (practice, qualification, catch). `taken`: number of
+    live trials plus responses that count. `shuffle`: random rank among stimuli with the same
+    `taken`. `pair`: for same/different, the two corruptions compared, as "a|b" in alphabetical
+    order, even if the trial shows one of them twice.
     """
 
     __tablename__ = "stimulus"
@@ -205,7 +205,7 @@ class SessionRow(Base):
 
 
 class ExposureRow(Base):
-    """A source image that a participant has seen in any study and is never shown again."""
+    """A source image that a participant has seen in any study; it is never shown to them again."""
 
     __tablename__ = "exposure"
     participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), primary_key=True)
@@ -215,8 +215,8 @@ class ExposureRow(Base):
 class TrialRow(Base):
     """A stimulus handed to a session. `public_id`: the only id that is sent to the browser.
 
-    `number`: counted from 0 within the session, including dropped trials. `key`: the id that the
-    browser gave the request, so that repeating the request returns the same trial.
+    `number`: position in the session, starting at 0; dropped trials are counted. `key`: the id that
+    the browser gave the request, so that repeating the request returns the same trial.
     """
 
     __tablename__ = "trial"
@@ -242,7 +242,7 @@ class ResponseRow(Base):
     """The response to a trial.
 
     `choice`: a category, "same" or "different", or "" if there was no response in time. `rt_ms`:
-    reaction time since the onset of the response grid (same/different: of the images). `stamps`:
+    reaction time since the onset of the response grid, or of two images to compare. `stamps`:
     onset of each phase in ms since the fixation, frames dropped, the longest frame, and whether the
     tab was visible. `flags`: anomalies reported by the browser or found by the server. `body_hash`:
     identifies a response that is sent again.
