@@ -141,7 +141,8 @@ def licenses_text(names: list[str]) -> str:
         "",
         "Licenses of the packages in the development environment, as stated in their metadata."
         " eyechart itself is under Apache-2.0 and contains none of them; the pages of the"
-        " experiment contain the packages of `frontend/NOTICES.txt`. Written by `tools/lock.py`.",
+        " experiment contain the packages listed in `frontend/NOTICES.txt`."
+        " Written by `tools/lock.py`.",
         "",
         "| package | version | license |",
         "|---|---|---|",
