@@ -61,9 +61,9 @@ def load_model(
             `module:attribute`, a file, a torch.nn.Module, or a function from a float batch (B, 3,
             H, W) in [0, 1] to scores.
         device: "cpu", "cuda" or "cuda:1".
-        half: Whether to run in bfloat16. None means only on CUDA and not for TorchScript, because
-            its constants may not be converted. Exported programs keep the precision of their
-            export, and functions always get float32.
+        half: Whether to run in bfloat16. By default, bfloat16 is used on CUDA, except for
+            TorchScript, whose constants may not be converted. Exported programs keep the precision
+            of their export, and functions always get float32.
         trust: Allow files that can run code when they are read.
         download: Allow weights to be downloaded.
         prompt: Prompt for models that compare images with texts, with {} for the class name.
@@ -196,7 +196,9 @@ def _from_card(spec: str, request: Request) -> Model:
     elif not kind and ending in FILES:
         model = _from_file(str(card.path.parent / card.model), FILES[ending], request, card)
     elif not kind and ending in CARD_SUFFIXES:
-        raise UsageError(f"model in {spec} is another card, {card.model}: name the model itself.")
+        raise UsageError(
+            f"{spec} names another card, {card.model}, as its model: name the model itself."
+        )
     else:
         # A folder with weights may be next to the card.
         near = card.path.parent / name

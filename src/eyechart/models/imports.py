@@ -19,8 +19,8 @@ SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(
 def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
     """Return the object that `module:attribute` or `module:factory()` names.
 
-    Also returns whether the object is new, that is, made by calling a factory. A class is rejected
-    unless `classes_too` is set.
+    The second value is whether the object is new, that is, made by calling a factory. A class is
+    rejected unless `classes_too` is set.
     """
     match = SPEC.fullmatch(spec)
     if match is None:

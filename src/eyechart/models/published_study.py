@@ -17,7 +17,10 @@ CATEGORIES = ("supervised", "ViT", "adversarial", "SWSL", "CLIP")
 
 @dataclass(frozen=True)
 class StudyModel:
-    """A row of the study's table; `spec` is eyechart's name, and `note` says what is uncertain."""
+    """A row of the study's table.
+
+    `spec` is the model's name in eyechart, and `note` says what is uncertain.
+    """
 
     name: str
     spec: str

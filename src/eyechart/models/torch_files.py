@@ -124,9 +124,9 @@ def _load_trusted(path: Path) -> object:
 
 def _distrust(path: Path) -> UsageError:
     return UsageError(
-        f"{path} is a pickle that can run code when it is loaded: give --trust if you trust its"
-        " author, or save TorchScript or an exported program, or give the model as"
-        " module:attribute."
+        f"{path} is a pickle, which can run code when it is loaded: give --trust if you trust"
+        " its author. Otherwise, save the model as TorchScript or as an exported program, or give"
+        " it as module:attribute."
     )
 
 

@@ -162,8 +162,8 @@ class _CliqueSearch:
         """Return a lower bound on the cost of any completion.
 
         Each chosen node costs what it adds to the members, plus at least half the cost of its
-        cheapest pairs with other nodes; half, because each pair is counted for both of its nodes.
-        Only one node of each color can be chosen.
+        cheapest pairs with other nodes. The cost is halved because each pair is counted for both
+        of its nodes. Only one node of each color can be chosen.
         """
         places = np.array(order)
         # Index −1 compares the first with the last color, which differs unless there is only one.

@@ -65,7 +65,7 @@ def resample_errors(
 
 
 def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, Interval]:
-    """Return intervals of the standard deviation and range of the single-corruption models' mCE."""
+    """Return intervals of the standard deviation and range of mCE over single-corruption models."""
     means = np.stack(
         [
             drawn.corruption_errors(
@@ -81,7 +81,7 @@ def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, In
 
 
 def direct_intervals(drawn: StudyErrors, test: DirectTest) -> dict[str, Interval]:
-    """Return the interval of each corruption error in a direct test, and of their mean ("mean")."""
+    """Return the intervals of the errors in a direct test, and of their mean (key "mean")."""
     names = tuple(test.errors)
     errors = drawn.corruption_errors(test.trained_on, names, test.relative, test.baseline)
     intervals = {

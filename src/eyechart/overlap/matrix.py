@@ -20,7 +20,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import MIN_GAIN
 
 Hits = NDArray[np.bool_]
-"""Whether each prediction is correct; shape (models, tests, images), optionally seeds first."""
+"""Whether each prediction is correct; shape ([seeds,] models, tests, images)."""
 
 MIN_CLEAN = 0.5
 """Clean accuracy, corrected for chance, below which robustness scores are not meaningful."""

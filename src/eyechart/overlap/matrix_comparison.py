@@ -58,8 +58,8 @@ def compare_matrices(
     first_scores, other = first[tuple(places)], second[tuple(places)]
     if len(first_scores) < MIN_SHARED or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
         raise UsageError(
-            f"Two matrices need at least {MIN_SHARED} pairs that are determined in both, and "
-            f"scores that are not all equal in either, got {len(first_scores)} pairs."
+            f"Two matrices need at least {MIN_SHARED} pairs that are determined in both, and the "
+            f"scores in each matrix must not all be equal, got {len(first_scores)} pairs."
         )
     drawn = _replicates(first, second, n_bootstrap, seed)
     return MatrixAgreement(

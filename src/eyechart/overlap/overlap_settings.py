@@ -130,7 +130,7 @@ class OverlapSettings:
     ] = ()
     arch: Annotated[
         str | None,
-        Option(help=f"{ARCH_HELP}; {NETWORK} by default, without --start.", group="Models"),
+        Option(help=f"{ARCH_HELP}; {NETWORK} by default, unless --start is set.", group="Models"),
     ] = None
     start: Annotated[
         Path | None,

@@ -41,7 +41,7 @@ def published_balance(suite: str) -> Balance:
 
 
 def published_direct_test(by: str, of: str) -> DirectTest:
-    """Return the errors on suite `of` of a model trained on suite `by` as a whole (Table 1)."""
+    """Return the errors on the suite `of` for a model trained on the whole suite `by` (Table 1)."""
     table = _table(COVERAGE, of)
     if by not in COVERAGE or by == of:
         raise _no_table(by if by not in COVERAGE else f"{by} on itself")

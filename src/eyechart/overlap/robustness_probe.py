@@ -42,7 +42,7 @@ class Robustness:
 
 
 def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
-    """Return R, given how many images are correct in both versions or in only one of them.
+    """Return R from the numbers of images classified correctly in both versions or only in one.
 
     The interval over images is computed for the logarithm of a ratio of paired proportions.
 

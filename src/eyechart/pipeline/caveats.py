@@ -139,7 +139,7 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
 
 
 def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
-    """Yield how the packaged human reference compares with the published one, if it is used."""
+    """If the packaged human reference is used, yield how it compares with the published one."""
     areas = {
         name: comparison.areas.human
         for _, space in spaces

@@ -176,7 +176,7 @@ class CorruptionScorer:
     def _compare(
         self, metric: str, curve: Curve, n_images: int
     ) -> tuple[HumanComparison | None, str]:
-        """Compare a model's curve with the human curve; return None and why if this fails."""
+        """Compare a model's curve with the human curve; return None and a reason if this fails."""
         if self.reference is None:
             return None, self.why_no_reference
         source = self.reference.source(self.corruption, metric)
@@ -229,8 +229,9 @@ class CorruptionScorer:
 def correct_for_number(scores: Sequence[CorruptionResults]) -> list[CorruptionResults]:
     """Return the scores with p-values corrected for the number of corruptions (Holm).
 
-    Accuracy and consistency are corrected separately. The p-values for humans being ahead and for
-    the model being ahead are also corrected separately, because they belong to one two-sided test.
+    Accuracy and consistency are corrected separately. The p-values of the two directions
+    (humans ahead, model ahead) are corrected separately as well, because both directions belong to
+    one two-sided test.
     """
     accuracy = _corrected([score.accuracy for score in scores])
     consistency = _corrected([score.consistency for score in scores])

@@ -22,9 +22,9 @@ from eyechart.suites.suite import Entry
 
 @dataclass(frozen=True, eq=False)
 class LabelSpace:
-    """Classes that predictions are scored in.
+    """The classes in which predictions are scored.
 
-    `labels` has the label of each image, −1 for none; `class_names` the name of each class.
+    `labels` contains each image's label, or −1 for none. `class_names` contains the class names.
     """
 
     name: str
@@ -53,7 +53,7 @@ class EvaluationRun:
 
     @property
     def means_over(self) -> list[str]:
-        """Corruptions to average over: the suite if it was tested completely, else all tested.
+        """Corruptions to average over: the suite if it is complete, otherwise all tested corruptions.
 
         ImageNet-C's extra corruptions may be tested in addition.
         """

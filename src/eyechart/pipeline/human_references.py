@@ -64,8 +64,8 @@ def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]
         return None, f"humans had {reference.choices} choices, not {len(CATEGORIES)}"
     if reference.label_space != ENTRY16:
         raise UsageError(
-            f"The human reference {reference.name} has labels of {reference.label_space!r}, not of"
-            " the 16 categories: give another --humans, or none."
+            f"The human reference {reference.name} uses the label space {reference.label_space!r},"
+            " not the 16 categories: give another --humans, or none."
         )
     return reference, ""
 

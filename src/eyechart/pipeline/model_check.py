@@ -79,9 +79,9 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """Result of a check: `right` of `n_images` predictions are correct.
+    """Result of a check of `n_images` predictions; `right`: how many of them are correct.
 
-    `trials` has the alternatives that were tried.
+    `trials` contains the alternatives that were tried.
     """
 
     model: Model

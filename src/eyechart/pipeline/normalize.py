@@ -41,7 +41,7 @@ def normalize(
 ) -> list[ModelResults]:
     """Return the models with CE and relative CE in every label space the baseline covers.
 
-    `human_errors` has human errors by label space and corruption.
+    `human_errors` contains human errors by label space and corruption.
     """
     if not choice.name:
         return list(models)

@@ -159,7 +159,7 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
             count = max(int(label) for label in names) + 1
             if (model.classes or 0) > count and count in CIFAR:
                 raise UsageError(
-                    f"The labels of {images.source} are the numbers of {count} classes, but"
+                    f"{images.source} has labels for {count} classes, but"
                     f" {model.name} has {model.classes:,} outputs: give a model of these classes."
                 )
         native_labels(images.labels, model.classes or 0, model.class_names)
@@ -197,7 +197,7 @@ def open_run(out: Path, settings: Settings) -> Path:
 
 
 def _check_models(out: Path, before: Settings, now: Settings) -> None:
-    """Raise a UsageError if a model changed but kept its name, and all settings before it agree."""
+    """Raise a UsageError if the first setting that differs is a model that kept its name."""
     old, new = before.get("models"), now["models"]
     if not isinstance(old, dict) or not isinstance(new, dict) or list(old) != list(new):
         return

@@ -41,7 +41,7 @@ AIM = 0.03
 """Target half-width of the 95 % interval of the mean R_a if the number of samples is automatic."""
 
 MIN_N = 150
-"""Minimum automatic number of samples per corruption if time allows; fewer leave bins empty."""
+"""Minimum automatic number of samples per corruption if time allows; with fewer, bins are empty."""
 
 FEWEST = 30
 """Minimum automatic number of samples per corruption, even if they exceed the time limit."""
@@ -247,7 +247,7 @@ def _seconds(
 
 
 def _part(samples: Samples, n: int, part: int) -> Samples:
-    """Return the first (0) or the next (1) n samples; all samples if there are fewer than n."""
+    """Return the first n samples (`part` 0) or the next n (`part` 1); all if there are fewer."""
     first = max(0, min(part * n, len(samples) - n))
     return samples.take(np.arange(first, min(len(samples), first + n)))
 

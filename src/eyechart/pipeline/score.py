@@ -126,7 +126,7 @@ def _coverage(run: EvaluationRun) -> dict[str, CorruptionCoverage]:
 
 
 def _with_left_out(run: EvaluationRun) -> PredictionTask:
-    """Return the task with images that could not be read added to its damaged images."""
+    """Return the task, with unreadable images added to its list of damaged images."""
     more = left_out(run.folder)
     if not more:
         return run.task

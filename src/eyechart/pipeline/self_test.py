@@ -159,15 +159,15 @@ def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | No
     for index, one in enumerate((alone, *later)):
         if one is None or _differ(scores[index : index + 1], one, model, scores):
             return (
-                f"gives an image other scores alone than in a batch of {len(batch)}: its"
-                " results depend on the batch size; put it into evaluation mode (batch"
+                f"gives an image different scores in a batch of 1 and in a batch of {len(batch)}:"
+                " its results depend on the batch size; put it into evaluation mode (batch"
                 " normalization in training mode does this)."
             )
     some = batch[:N_REORDERED]
     if _differ(scores[: len(some)], _scores(model, some.flip(0)).flip(0), model, scores):
         return (
-            f"gives the same {_count(some)} other scores in another order: its results depend on"
-            " an image's position in the batch; each row of scores must be computed only from"
+            f"gives the same {_count(some)} different scores in another order: its results depend"
+            " on an image's position in the batch; each row of scores must be computed only from"
             " the image in that row."
         )
     return ""

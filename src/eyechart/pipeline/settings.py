@@ -122,7 +122,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card; see eyechart"
             " list models. EfficientNet-Lite0, 1 and 2 if omitted.",
             group="Models",
-            python="Also a torch module, a function that takes images in 0…1, or a list of models.",
+            python="Can also be a torch module, a function that takes images in 0…1, or a list of"
+            " models.",
             metavar="[MODEL]...",
             typed=list[str],
             is_argument=True,
@@ -298,7 +299,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         Sequence[str] | Mapping[str, float | str],
         Option(
             help="Exit with status 1 unless the confidence bound of a mean score reaches a limit,"
-            " such as r_a=0.5; with r_a=0.5:point, the score itself; repeatable.",
+            " such as r_a=0.5; r_a=0.5:point compares the score itself; repeatable.",
             group="Output",
             python="Raises CheckFailed instead of exiting. Also accepts a dictionary.",
             metavar="NAME=NUMBER",

@@ -1,4 +1,4 @@
-"""Engines, which determine where the work items of a prediction run, and the in-process engine.
+"""Engines, which determine the process that runs each work item, and the in-process engine.
 
 An engine gets work items, a folder for part files and one callback; the loop is in `loop`.
 """

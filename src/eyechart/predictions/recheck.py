@@ -44,7 +44,7 @@ class Comparison:
     """Outcome of a recheck: how many predictions were compared, and how many differ.
 
     `pixels`, `delta_v` and `other`: numbers of differences in pixels, Δv and predicted class.
-    `close_calls`: number of predicted classes that differ although the two best scores are nearly
+    `close_calls`: number of predicted classes that differ where the two best scores are nearly
     equal; a few such differences are expected.
     """
 
@@ -103,8 +103,8 @@ def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 
 def reject_changed(task: PredictionTask, folder: Path, models: Sequence[Model]) -> None:
     """Predict a few recorded samples again with these models, and compare.
 
-    Called before a run resumes, for models whose recorded identity may miss a change, such as
-    functions.
+    This is called before a run resumes, for models such as functions, whose recorded identity may
+    miss a change.
 
     Raises:
         UsageError: If a model no longer gives its recorded predictions.
