@@ -271,7 +271,7 @@ REJECTED = {
     "an unknown corruption": (None, {"corruptions": ["frots"]}, "line 1: corruptions: Unknown"),
     "an unknown family": (None, {"families": ["wether"]}, "line 2: families: Unknown family"),
     "an unknown class": (None, {"classes": ["unicorn"]}, "line 2: classes: Unknown class"),
-    "an unknown column": (None, {"where": {"moon": "full"}}, "no column 'moon': there are"),
+    "an unknown column": (None, {"where": {"moon": "full"}}, "no column 'moon': the columns are"),
     "an unknown model": (None, {"model": "mine"}, "model: Unknown model 'mine'"),
     "no severities": (None, {"severity": [1, 2]}, "drawn without a severity: use delta_v"),
     "no sample": (

@@ -222,7 +222,7 @@ def config_text(config: StudyConfig) -> str:
 
 
 def current_words(text: str) -> str:
-    """Return a default text of version 1 with current words, on one line."""
+    """Return a default text of version 1 on one line, with its former words replaced."""
     for former, word in FORMER_WORDS.items():
         text = text.replace(former, word)
     return " ".join(text.split())

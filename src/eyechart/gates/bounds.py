@@ -108,12 +108,12 @@ def p_values(
     side: Side,
     lowest: float,
 ) -> FloatArray:
-    """Return one-sided p-values of means: the larger one of the t-test and Wilson's score test.
+    """Return one-sided p-values of means: the larger p-value of a t-test and Wilson's score test.
 
     Args:
         value: The means.
         variance: Their variances.
-        n_images: The number of images, and the effective number of images.
+        n_images: A pair: the number of images, and the effective number of images.
         limit: The limit that the mean is compared with.
         side: Whether to test that the mean is above or below the limit.
         lowest: The lowest possible value of a sample; the highest is 1.

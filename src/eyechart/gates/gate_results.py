@@ -58,7 +58,7 @@ class RuleResults(Record):
     rule: Rule
     """The rule."""
     outcome: Outcome
-    """pass if the requirement is shown to be met, fail if shown not to be, else inconclusive."""
+    """pass if the rule is shown to be met, fail if it is shown to be violated, or inconclusive."""
     model: str
     """The new model."""
     old_model: str | None
@@ -82,11 +82,11 @@ class RuleResults(Record):
     upper: float
     """Upper one-sided 95 % confidence bound of the estimate."""
     limit: float
-    """The limit that the estimate is compared with: the floor, or minus the margin."""
+    """The limit that the estimate is compared with: the rule's floor or its negated margin."""
     p_pass: float
-    """One-sided p-value for the requirement being met."""
+    """One-sided p-value for the claim that the rule is met."""
     p_fail: float
-    """One-sided p-value for the requirement not being met, Holm-corrected over all rules."""
+    """One-sided p-value for the claim that the rule is violated, Holm-corrected over all rules."""
     between: Known
     """Variance between images; null if no image has two samples."""
     within: Known
@@ -170,7 +170,7 @@ class GateResults(Record):
 
     @property
     def passed(self) -> bool:
-        """Whether the model passes; an inconclusive outcome counts as `inconclusive` says."""
+        """Whether the model passes; `inconclusive` says how an inconclusive outcome counts."""
         return "pass" in (self.outcome, self.inconclusive if self.outcome != "fail" else "fail")
 
     def save(self, path: str | os.PathLike[str]) -> Path:

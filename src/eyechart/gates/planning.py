@@ -74,7 +74,7 @@ def difference_targets(margin: float, n_rules: int, alpha: float) -> list[Target
 
 
 def floor_targets(estimate: float, floor: float, n_rules: int, alpha: float) -> list[Target]:
-    """Return the target of a rule with a floor: show on which side of the floor the rate is."""
+    """Return the target of a rule with a floor: to show whether the rate is above or below it."""
     # There is no old model to be equal to, so that the estimate is taken as the true rate.
     if estimate > floor:
         return [Target(estimate, floor, "above", alpha, 1 - (1 - PASS_POWER) / n_rules)]
@@ -159,7 +159,7 @@ class _VarianceModel:
 
 
 def _smallest(suffices: Callable[[int], bool], start: int, most: int) -> int | None:
-    """Return the smallest sufficient number of at least `start`; None if it exceeds `most`."""
+    """Return the smallest number from `start` to `most` that suffices, or None if none does."""
     low = high = max(2, start)
     while not suffices(high):
         if high >= most:

@@ -84,7 +84,7 @@ class RecordedRun:
         return without(rows, self._left_out)
 
     def predictions(self, corruption: str, model: str, space: str) -> Predictions:
-        """Return a model's predictions in a label space, with the weights of the run's scores."""
+        """Return a model's predictions in a label space, weighted as in the run's scores."""
         key = corruption, model, space
         if key not in self.kept:
             self.kept[key] = self._predictions(*key)
@@ -123,11 +123,11 @@ class RecordedRun:
         known = sorted({*IMAGE_COLUMNS, *(key for cells in listed.values() for key in cells)})
         if not listed:
             raise UsageError(
-                f"no column {name!r}: the run has {', '.join(IMAGE_COLUMNS)}, and other columns are"
-                f" read from the list of images, which is not at {self.results.images.source}."
+                f"no column {name!r}: the run has {', '.join(IMAGE_COLUMNS)}, and the list of"
+                f" images, which may have more columns, is not at {self.results.images.source}."
             )
         if name.lower() not in known:
-            raise UsageError(f"no column {name!r}: there are {', '.join(known)}.")
+            raise UsageError(f"no column {name!r}: the columns are {', '.join(known)}.")
         missing = [image for image in self._images["image"].to_pylist() if image not in listed]
         if missing:
             raise UsageError(
@@ -138,7 +138,7 @@ class RecordedRun:
 
     @cached_property
     def has_clean(self) -> bool:
-        """Whether the clean images were predicted too."""
+        """Whether the run contains predictions for the clean images."""
         return CLEAN in self._parts.names()
 
     @cached_property

@@ -289,7 +289,7 @@ def _is_in_slice(
 
 
 def _n_available(rule: Rule, corruption: str, run: RecordedRun, model: str, space: str) -> int:
-    """Return the number of images that the rule applies to, even if no sample is in its range."""
+    """Return the number of images that the rule applies to, with or without samples in range."""
     predictions = run.predictions(corruption, model, space)
     return len(np.unique(predictions.image[_is_in_slice(rule, predictions, run, model, space)]))
 

@@ -27,7 +27,7 @@ Range = tuple[float, float]
 
 
 class Rule(Record):
-    """One requirement: the rate that a model must reach, and under which conditions."""
+    """One requirement: the rate that a model must reach, and the conditions that it applies to."""
 
     name: str
     """Name of the rule."""
@@ -42,7 +42,7 @@ class Rule(Record):
     classes: tuple[str, ...] = ()
     """Classes of images that the rule applies to; empty for all."""
     where: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Allowed values in columns of the list of images, by column; other images are left out."""
+    """Maps columns of the list of images to their allowed values; other images are left out."""
     metric: Literal["accuracy", "consistency"] = "accuracy"
     """What is measured: correct predictions, or predictions that equal the clean prediction."""
     labels: str | None = None
@@ -50,7 +50,7 @@ class Rule(Record):
     model: str | None = None
     """Model of the new run; null for its only model."""
     old_model: str | None = None
-    """Model of the old run; null for its only model, or the one with the new model's name."""
+    """Model of the old run; null for its only model, or for the one with the new model's name."""
     at_least: float | None = None
     """Floor that the lower confidence bound must reach."""
     margin: float | None = None
@@ -62,7 +62,7 @@ class Rule(Record):
 
     @property
     def limit(self) -> float:
-        """The limit that the estimate is compared with: the floor, or minus the margin."""
+        """The limit that the estimate is compared with: the rule's floor or its negated margin."""
         if self.at_least is not None:
             return self.at_least
         assert self.margin is not None
@@ -276,4 +276,4 @@ KEYS: Mapping[str, tuple[str, Callable[[str, object], Any]]] = {
     "at_least": ("at_least", lambda key, value: as_within(value, key, 0, 1)),
     "no_worse_than_old": ("margin", _margin),
 }
-"""Keys of a rule, with the field of `Rule` that each key sets and the function that reads it."""
+"""Maps each key of a rule to the field of `Rule` that it sets and to the key's reader function."""

@@ -63,8 +63,8 @@ def merge(references: Sequence[Reference]) -> HumanResponses:
     """Return the pooled responses of several references, to be written to one file.
 
     Responses to the same corruption are pooled. Participants and clean images from different
-    references stay distinct: a curve starts at the accuracy on clean images of the participants who
-    saw the corruption, and each reference's own rule determines consistency.
+    references stay distinct: a curve starts at the accuracy that the participants who saw the
+    corruption reached on clean images, and each reference's own rule determines consistency.
     """
     check_names(references)
     first, *rest = references

@@ -43,8 +43,9 @@ def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArr
     """Return whether each response equals other humans' response to the clean image.
 
     The value is NaN if no response to the clean image is known. With "given", the clean response in
-    the file is used. If the file has none for a clean image, responses to that image are compared
-    with the most common response of other humans to it; curves start at this rate of agreement.
+    the file is used. If the file has none for a response to a clean image, this response is
+    compared with other humans' most common response to that image; curves start at this rate of
+    agreement.
     """
     agreement = _agreement_with_others(responses, "majority" if rule == "given" else rule, seed)
     if rule != "given":

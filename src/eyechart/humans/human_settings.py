@@ -42,8 +42,8 @@ class HumanSettings:
     clean_responses: Annotated[
         str | None,
         Option(
-            help=f"Response to the clean image with which human responses are compared to measure"
-            f" consistency: {one_of(CLEAN_RESPONSES)}.",
+            help=f"Which response to the clean image determines whether a human response is"
+            f" consistent: {one_of(CLEAN_RESPONSES)}.",
             group="Human reference",
             is_advanced=True,
             flags=("--clean-responses",),

@@ -55,8 +55,9 @@ class ImportSettings:
     placement: Annotated[
         str | None,
         Option(
-            help="Experiment whose conditions are placed on Δv: noise, lowpass or contrast. Without"
-            " it and without a column delta_v, only error consistency κ is computed, no curves.",
+            help="Published experiment whose conditions determine Δv: noise, lowpass or contrast."
+            " Without a placement or a column delta_v, only error consistency κ is computed, and no"
+            " curves are fitted.",
             group=GROUP,
         ),
     ] = None

@@ -2,8 +2,8 @@
 
 An experiment names its conditions by strength. Applying its transformations to images gives the Δv
 that participants saw; each condition has a distribution of Δv values, not a single value. The
-packaged reference (Geirhos et al. 2018) consists of counts per condition, which get their Δv this
-way.
+packaged reference (Geirhos et al. 2018) consists of counts per condition, and their Δv is
+determined in this way.
 """
 
 import csv

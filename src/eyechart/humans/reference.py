@@ -40,7 +40,7 @@ FitOptions = dict[str, Any]
 
 PACKAGED = ("geirhos",)
 EXPORT, RESPONSES, FORMER_RESPONSES = "export", "responses.parquet", "answers.parquet"
-"""Name of the export folder within a study's folder, and of the response file in it."""
+"""Names of a study's export folder and of its response file, now and in version 1."""
 
 PER_MIN, FEWEST_BINS = 1.5, 5
 """If most responses fall into bins below the minimum count and no number of bins is requested, the
@@ -326,7 +326,7 @@ class Reference:
 
         If the separate test used the experiment's images, the responses from both are returned: the
         study then collected clean responses deliberately, and few images in the experiment itself
-        are unchanged.
+        are clean.
         """
         # Clean images may be a condition of the experiment or a separate set.
         within = responses.only(is_clean(responses) & ~np.isnan(_hits(responses, metric)))

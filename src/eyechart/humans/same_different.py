@@ -125,7 +125,7 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     if "shown_same" not in columns:
         raise UsageError(
             f"{path} must have the column shown_same: 1 if both images"
-            " had the same corruption, 0 if one had a and the other had b."
+            " had the same corruption, 0 if they had different corruptions."
         )
     return [_imported(row) for row in read_rows(path, IMPORTED)]
 

@@ -20,7 +20,7 @@ from eyechart.core.yaml_text import parse_yaml
 from eyechart.suites.suite import all_entries, find_entry
 
 PUBLISHED, NONE = "published", "none"
-"""Values of --similar that are not files: the classes of the VCR paper, and no classes at all."""
+"""Values of --similar that are not files: "published" (the VCR paper's classes) and "none"."""
 
 STUDY = "study"
 KIND, VERSION = "similar-classes", 1

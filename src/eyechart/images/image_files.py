@@ -55,7 +55,7 @@ class ImageFile:
 
 
 def find_image_files(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
-    """Return the image files in `paths`, and those in listed folders in sorted order.
+    """Return the image files in `paths`; files from the same folder are sorted.
 
     Files that are named individually are accepted with any suffix. Hidden files and everything in
     `leave_out` (the output folder) are skipped. Images in unsupported formats are logged, and every

@@ -1,4 +1,4 @@
-"""Convert the image types that users pass in to one batch tensor, and convert results back.
+"""Convert images of any accepted type to one batch tensor, and convert results back.
 
 Results have the same type as the input: a tensor (which keeps its class, such as torchvision's
 tv_tensors.Image), an array, a PIL image or a list. Data type, shape and number of channels are

@@ -28,7 +28,7 @@ from eyechart.images.stimulus import (
 )
 
 MOST_DAMAGED = 0.01
-"""Maximum fraction of unreadable images; more indicate a problem with the dataset."""
+"""Maximum fraction of unreadable images; a larger one indicates a problem with the dataset."""
 
 KEPT_SHARE = 0.25
 """Fraction of the currently free memory that decoded images may occupy."""

@@ -145,8 +145,8 @@ def _labels(path: Path, rows: int) -> list[int]:
     # A position selects an image at every severity, so its label must not depend on it.
     if labels.min() < 0 or (by_severity != by_severity[0]).any():
         raise UsageError(
-            f"{path} must contain the same class numbers, 0 or more, for each of 5 severities; the "
-            "file is damaged, or belongs to another dataset."
+            f"{path} must contain the same non-negative class numbers for each of 5 severities;"
+            " the file is damaged or belongs to another dataset."
         )
     return [int(label) for label in by_severity[0]]
 

@@ -89,9 +89,9 @@ def find_folders(
 ) -> tuple[dict[str, Path], list[str]] | None:
     """Find the corruptions in a folder that has the layout of ImageNet-C.
 
-    A folder has this layout if a known corruption in it has one of the subfolders 1 to 5, or if a
-    folder with another name contains only such subfolders, with class folders in them. The output
-    folder `leave_out` is ignored.
+    A folder has this layout if it contains a known corruption with a severity folder (1 to 5), or
+    if it contains another folder with nothing but severity folders that contain class folders. The
+    output folder `leave_out` is ignored.
 
     Returns:
         A mapping from corruptions to their folders, known corruptions first, and the names of other

@@ -129,7 +129,7 @@ def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
     """Return the name of the stimulus that suits the image sizes of a dataset.
 
     It is "native" if all images have the same small size, as in CIFAR, because enlarging them would
-    add no information. Otherwise it is "224". Only as many sizes are read as are needed.
+    add no information. Otherwise it is "224". No more sizes are read than needed.
 
     Args:
         sizes: Height and width of each image in px; None for an image that cannot be read.

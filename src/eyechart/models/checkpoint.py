@@ -69,7 +69,7 @@ def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
 def load(path: Path, mapped: bool = False) -> dict[str, Any]:
     """Return the contents of a file that `write_torch` wrote.
 
-    `mapped`: tensors are memory-mapped and read only when they are used.
+    `mapped`: whether tensors are memory-mapped, and not read until they are used.
 
     Raises:
         UsageError: If the file is missing or cannot be read.
@@ -90,7 +90,7 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path, mapped: bool = False) -> Checkpoint:
-    """Return the checkpoint in a file; with `mapped`, weights are read only when they are used."""
+    """Return the checkpoint in a file; with `mapped`, weights are not read until they are used."""
     held = load(path, mapped)
     if not is_checkpoint(held):
         raise UsageError(f"{path} is not an eyechart checkpoint: give one that eyechart wrote.")

@@ -91,7 +91,7 @@ class EfficientNetLite(nn.Module):
 
 
 class Block(nn.Module):
-    """A mobile inverted bottleneck: expand, depthwise convolution, project, and a residual."""
+    """A mobile inverted bottleneck: expansion, depthwise convolution, projection, residual."""
 
     def __init__(self, before: int, after: int, expansion: int, stride: int, kernel: int) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Block(nn.Module):
 
 
 class SameConv(nn.Conv2d):
-    """A convolution with TensorFlow's padding, which adds an odd pixel at the right or bottom."""
+    """A convolution with TensorFlow's padding, whose extra pixel is at the right or bottom."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Return ceil(H / stride) × ceil(W / stride) features."""

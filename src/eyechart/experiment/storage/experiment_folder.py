@@ -24,7 +24,7 @@ CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
     "study.yaml", "secret", "database.txt", "stimuli", "plan.txt",
 )  # fmt: skip
 RESPONSES, FORMER_RESPONSES = "responses.sqlite", "answers.sqlite"
-"""File name of the database in a study's folder, and its name in studies made by version 1."""
+"""File name of the database in a study's folder, now and in version 1."""
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 REPAIR = "re-run the eyechart experiment new command that created the study to fix it"
@@ -107,7 +107,7 @@ def full_url(url: str) -> str:
 
 
 def fingerprint(secret: bytes) -> str:
-    """Return the fingerprint of a secret, which may be stored and shown."""
+    """Return a secret's fingerprint, which may be stored and shown."""
     return hashlib.sha256(secret).hexdigest()
 
 

@@ -185,7 +185,7 @@ def _read(
 
 
 def _images(db: Db, study_id: int) -> dict[int, tuple[ShownImage, ...]]:
-    """Return the images of each of a study's stimuli, by stimulus id."""
+    """Return the images of every stimulus in a study, by stimulus id."""
     query = (
         select(StimulusImageRow, SourceImageRow)
         .join(SourceImageRow, SourceImageRow.id == StimulusImageRow.source_id)

@@ -1,4 +1,4 @@
-"""Count how often each stimulus is taken: by live trials, and by responses that count.
+"""Count how often each stimulus is taken by live trials and by responses that were not excluded.
 
 A trial may stay live until its lease expires, after `lease_minutes` (see `study_config`).
 """
@@ -88,7 +88,7 @@ def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
 
 
 def give_back(db: Db, session: SessionRow) -> None:
-    """Request the responses of an excluded session from other participants."""
+    """Make the stimuli of an excluded session available to other participants."""
     db.flush()
     responded = select(TrialRow.stimulus_id).where(
         TrialRow.session_id == session.id, TrialRow.state == RESPONDED

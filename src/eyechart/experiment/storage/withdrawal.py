@@ -23,8 +23,8 @@ from eyechart.experiment.storage.tokens import pseudonym_digest
 def withdraw(database: Database, secret: bytes, name: str) -> int:
     """Delete a participant by code or platform id; return the number of responses deleted.
 
-    Nothing is kept, not even the list of images seen. The deleted responses are requested from
-    other participants.
+    Nothing is kept, not even the list of images seen. The participant's stimuli become available
+    to other participants.
     """
     with database.writing() as db:
         participant = _find(db, secret, name)

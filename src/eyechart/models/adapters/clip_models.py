@@ -130,7 +130,7 @@ def _from_open_clip(
 
 
 def _named(package: ModuleType, name: str) -> tuple[str, str]:
-    """Return open_clip's names of the model and its weights; the first weights by default."""
+    """Return open_clip's names of the model and of its weights, by default the first weights."""
     base, _, weights = name.partition("/")
     if base not in package.list_models():
         known = package.list_models()

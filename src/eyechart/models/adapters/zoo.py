@@ -35,7 +35,8 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
 
     Without `request.download` no connection is made: weights must already be on this machine.
     Without `request.trust` only tensors are unpickled, even if the zoo requests more. `repository`:
-    whether the model is a repository, so that a missing file means that it was not downloaded.
+    whether the model is a repository; a missing file then means that the model was not
+    downloaded.
     """
     try:
         unpickling = anything() if request.trust else weights_only()

@@ -80,7 +80,11 @@ def read_defenses(names: Sequence[str | Defense]) -> tuple[Defense, ...]:
 
 
 def checked_defense(name: str, settings: Mapping[str, float]) -> Defense:
-    """Return the defense with these settings and defaults; raise a UsageError if one is invalid."""
+    """Return the defense with these settings; missing settings get their defaults.
+
+    Raises:
+        UsageError: If a setting is unknown or invalid.
+    """
     known = {setting.name: setting for setting in DEFENSES[name].settings}
     for key in settings:
         if key not in known:

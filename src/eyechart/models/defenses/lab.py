@@ -84,7 +84,7 @@ def _inverse() -> tuple[tuple[float, ...], ...]:
 
 @cache
 def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return tables of linear light for the 256 levels and of the cube roots of linear light."""
+    """Return two tables: the linear light of each level, and the cube root of linear light."""
     level = torch.arange(256, dtype=torch.float64) / 255
     # The inverse of sRGB's transfer function.
     linear = torch.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)

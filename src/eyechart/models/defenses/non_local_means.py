@@ -1,4 +1,4 @@
-"""Estimate the noise in images, and remove about that much noise with non-local means.
+"""Estimate the noise in images, and reduce it with non-local means.
 
 The noise is estimated by the method of Donoho and Johnstone. The weights are defined as in
 the paper by Buades, Coll and Morel, but the difference between patches that is expected from noise
@@ -28,7 +28,7 @@ FARTHEST = 80.0
 
 
 def noise_level(images: Tensor) -> Tensor:
-    """Return the noise's standard deviation in 8-bit images (B, C, H, W): (B, C), in gray levels.
+    """Return the noise's standard deviation in gray levels, (B, C), for 8-bit images (B, C, H, W).
 
     σ̂ = median |HH₁| / 0.6745 over the finest diagonal details, excluding flat regions; 0 if the
     whole image is flat.
