@@ -73,7 +73,7 @@ AMOUNT = Parameter("amount", 0, 1, "fraction", "fraction of values that are repl
 
 @corruption("impulse_noise", "noise", AMOUNT, random=True, takes="either")
 def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a fraction of the values, independently per channel, half by black, half by white."""
+    """Replace a fraction of the values by black or white (half each), separately in each channel."""
     chance = random.halves("noise", images[0].numel()).reshape(images.shape)
     return _black_and_white(images, chance, amount)
 
@@ -90,7 +90,7 @@ def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
 
 @corruption("noc/salt_pepper_pixels", "noise", AMOUNT, random=True, takes="either")
 def salt_pepper_pixels(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a fraction of the pixels, all channels together, half by black, half by white."""
+    """Replace a fraction of the pixels by black or white (half each), in all channels together."""
     # the same chance for all channels of a pixel
     chance = random.halves("noise", images[0, 0].numel()).reshape(-1, 1, *images.shape[2:])
     return _black_and_white(images, chance, amount)

@@ -73,7 +73,7 @@ def by_quantiles(
 
 
 def choose_by_sic(bins: Bins, min_per_bin: float, left: float | None, right: float | None) -> float:
-    """Return the smoothing of the median spline with the lowest Schwarz criterion (He, Ng 1999).
+    """Return the smoothing of the median spline with the lowest Schwarz criterion (He & Ng, 1999).
 
     SIC = log(F / n) + k log(n) / 2n is computed for 25 strengths, where F is half the sum of the
     weighted absolute deviations, n is the number of usable bins and k is the number of bins that

@@ -13,7 +13,7 @@ BLOCK = 256
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _median_of_rows(source, target, sides, channels, height, width, margin, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Find each median bit by bit: set a bit if more than half of the window reaches that value."""
+    """Find medians bit by bit: set a bit if most pixels of the window reach the resulting level."""
     line = tl.program_id(0)
     plane, y = line // height, line % height
     x = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

@@ -45,7 +45,7 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
     """Return how many stimuli to reserve for each role.
 
     Practice and qualification get 1.5 times as many stimuli as one participant needs, because
-    trials lost when a page is reloaded must be replaced; catch trials get 2 times as many. If there
+    trials lost when a page is reloaded must be replaced; catch trials get twice as many. If there
     are too few images, practice and qualification get exactly as many as one participant needs.
 
     Args:

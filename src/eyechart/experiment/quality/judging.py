@@ -91,7 +91,7 @@ def find_rules(version: int) -> RuleSet:
 
 
 def judge(record: SessionRecord, config: StudyConfig, version: int | None = None) -> SessionVerdict:
-    """Return the verdict on a session, by default with the version of the rules set in the study.
+    """Return the verdict on a session, by default under the study's own version of the rules.
 
     Exclusions stored in the database for that version, including manual ones, count as well.
     """
@@ -135,9 +135,9 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     """Store the exclusions of sessions that have ended; return how many were not yet stored.
 
     An active session may still satisfy the rules, so nothing is stored until the participant has
-    been inactive for as long as a trial may take. For the study's own rule version, the responses
-    of excluded sessions are requested from other participants. The write lock is taken only if rows
-    are missing, because participants wait for it.
+    been inactive for as long as a trial may take. Under the study's own version of the rules, the
+    responses of excluded sessions are requested again from other participants. The write lock
+    is taken only if rows are missing, because participants wait for it.
     """
     now = datetime.now(UTC)
     new = [

@@ -55,7 +55,7 @@ def store(
     *,
     admit: Admit = admit_everybody,
 ) -> Acknowledgement:
-    """Store a response. A repeated request changes nothing; a different response is rejected.
+    """Store a response. A repeated request has no effect; a different response is rejected.
 
     Feedback is given on practice trials only.
     """

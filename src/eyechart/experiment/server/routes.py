@@ -259,7 +259,7 @@ def make_app(
         response_model=wire.Acknowledgement,
     )
     def respond(bearer: Signed, trial: PublicId, body: wire.ResponseBody) -> Response:
-        """Store a response. A repeated request changes nothing; a different response is rejected."""
+        """Store a response. A repeated request has no effect; a different response is rejected."""
         if body.choice not in ("", *choices):
             raise Rejection(422, "bad_request", "choice must be one of the study's choices.")
 
