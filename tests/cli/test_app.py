@@ -139,7 +139,7 @@ def test_a_result_of_another_image_is_not_taken_for_this_one(run, photos, tmp_pa
     other = image_file(tmp_path / "other" / "a.png", 9)
     result = run("corrupt", other, "-c", "fog", "-s", 2, "--out", out)
     assert result.status == 2
-    assert "is from a different image" in result.err
+    assert "made from a different image" in result.err
 
 
 def test_images_of_the_users_own_are_not_replaced(run, photos, tmp_path):

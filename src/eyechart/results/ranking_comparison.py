@@ -53,7 +53,7 @@ class Rankings:
 def rank_in_ways(
     subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
 ) -> Rankings:
-    """Return rankings by several scores; `ways` also says whether a higher score is better."""
+    """Return rankings by several scores; `ways` states for each whether higher is better."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
     changes = [
         (one, two, swap)

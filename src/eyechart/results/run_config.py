@@ -18,7 +18,7 @@ from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 
 AUTO = "auto"
-"""Stored as the number of human bins if that number was derived from the number of responses."""
+"""Value stored for the number of human bins if it was derived from the number of responses."""
 
 OMITTED = ("clean", "clean_responses", "similar", "human_bins")
 """Settings that are stored only if they differ from the default."""
@@ -137,6 +137,6 @@ class RunConfig(Plan, ComparisonSettings):
 
 
 WrittenConfig = Annotated[RunConfig, _WRITER]
-"""Type of the settings of a run as a field of a stored record."""
+"""Type of record fields that contain the settings of a run."""
 
 _ADAPTER: TypeAdapter[RunConfig] = TypeAdapter(WrittenConfig)

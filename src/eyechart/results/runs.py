@@ -164,7 +164,7 @@ class Board:
         return self.runs[0].config.means_over
 
     def marked(self, model: str) -> tuple[str, ...]:
-        """Return the corruptions that means include and that a model was trained on."""
+        """Return the corruptions that a model was trained on and that are included in means."""
         records = (record for run in self.runs if (record := run.results.model(model)) is not None)
         return tuple(name for name in next(records).marked if name in self.counted)
 
@@ -206,8 +206,8 @@ class Board:
     def overall(self, space: str, score: str) -> dict[str, Estimate]:
         """Return a score of every model over the whole test: clean accuracy, mCE, or a mean.
 
-        The mapping is empty if the score is missing for a corruption, unless it is human-relative:
-        not all corruptions have human data.
+        The mapping is empty if the score is missing for a corruption. Human-relative scores are an
+        exception, because not all corruptions have human data.
         """
         # Only corruptions for which every model has the score, so that all means cover the same
         # ones.

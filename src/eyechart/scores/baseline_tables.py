@@ -1,4 +1,4 @@
-"""Baseline errors by which a model's errors are divided, built in or measured by the user.
+"""Baseline errors, built in or measured by the user, by which a model's errors are divided.
 
 A baseline measured by the user is stored in the same record, but has no image set.
 """

@@ -49,7 +49,7 @@ class BreakPoint(Estimate):
 
 
 def find_break_point(curve: Curve, chance: float, n_units: int | None = None) -> BreakPoint | None:
-    """Return where a curve has fallen halfway from its left anchor to chance.
+    """Return the break point: where a curve has fallen halfway from its left anchor to chance.
 
     Args:
         curve: A curve with a left anchor.

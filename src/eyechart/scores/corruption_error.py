@@ -1,6 +1,7 @@
 """Corruption errors (CE): error rates divided by a baseline's error rates; their mean is the mCE.
 
-Only formulas; the published tables and the rules for using them are in `baseline_tables`.
+This module contains only formulas; the published tables and the rules for using them are in
+`baseline_tables`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -34,7 +34,7 @@ class Lead(Record):
 
 @dataclass(frozen=True, eq=False)
 class IntervalOverlap:
-    """Whether the intervals of two curves' areas overlap, and their bands at each `GRID` point."""
+    """Whether the intervals of two areas overlap, and where on `GRID` the curves' bands overlap."""
 
     areas: bool
     points: NDArray[np.bool_]

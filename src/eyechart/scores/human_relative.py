@@ -31,7 +31,7 @@ STEPS = 400
 
 
 class Areas(Record):
-    """The four areas over Δv in [0, 1] that HMRI and MRSI are ratios of."""
+    """The four areas over Δv in [0, 1] from which HMRI and MRSI are computed."""
 
     human: float
     """Area under the human curve."""
@@ -169,8 +169,9 @@ def compared_scores(
 def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
     """Return the lowest and highest HMRI of any non-increasing curve through the observed ranges.
 
-    Between observed ranges the model's curve lies between its values at their ends; before the
-    first it is at most its left anchor, after the last at least its right anchor.
+    Between two observed ranges, the model's curve lies between its values at both ends of the gap.
+    Before the first range, it is not above its left anchor; after the last range, it is not below
+    its right anchor.
     """
     # Bounds jump at the ends of gaps and are integrated numerically, on a fine grid.
     places = np.linspace(0, 1, 4001)
@@ -197,10 +198,10 @@ def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
 
 
 def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Estimate | None:
-    """Return the mean of 1 − s(Δv) over the samples with a Δv; None if no sample has one.
+    """Return the mean of 1 − s(Δv) over the samples, where s is the human curve.
 
-    s is the human curve. Samples without Δv (images with too little structure) count as the mean of
-    the others. Images and human curve are resampled together.
+    The result is None if no sample has a Δv. Samples without Δv (images with too little structure)
+    count as the mean of the others. Images and human curve are resampled together.
     """
     known = ~np.isnan(outcomes.delta_v)
     if not known.any():

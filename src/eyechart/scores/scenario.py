@@ -82,14 +82,14 @@ def scenario(
 ) -> Scenario:
     """Return who is significantly ahead, by one bootstrap test over all ranges of visual change.
 
-    The mean difference of the curves over every range between two of the `PLACES` gets an interval;
-    together they contain all true differences with probability `level`, because all have the same
-    width in standard errors, computed from the largest deviation in each replicate. A side leads
-    over a range if the interval excludes 0.
+    For every range between two of the `PLACES`, an interval of the mean difference of the curves is
+    computed. All intervals together contain the true differences with probability `level`: they
+    have the same width in standard errors, computed from the largest deviation in each replicate. A
+    side leads over a range if the interval excludes 0.
 
     The verdict is "mixed" if both sides lead somewhere. A side is ahead if it leads somewhere, has
-    the larger area, and the intervals exclude that the other is ahead by more than `margin` over
-    any range. Otherwise the comparison is inconclusive.
+    the larger area, and the intervals rule out that the other side is ahead by more than `margin`
+    over any range. Otherwise the comparison is inconclusive.
     """
     check_level(level)
     areas = compared_areas(human_curve, model_curve)

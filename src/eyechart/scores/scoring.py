@@ -1,4 +1,4 @@
-"""Settings of curve fits, human curves fitted with them, and means and weights of predictions."""
+"""Settings of curve fits, the fitted human curves, and weights and means of predictions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -96,9 +96,9 @@ def human_curve(
 
 @dataclass(frozen=True, eq=False)
 class HumanArea:
-    """Human curve of one property in one experiment; if it is None, `why` has the reason.
+    """Human curve of one property in one experiment; if there is none, `why` has the reason.
 
-    Its area is R_a for accuracy and R_p for consistency.
+    The area is R_a for accuracy and R_p for consistency.
     """
 
     experiment: str
@@ -131,7 +131,7 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     """Return the weighted mean of the samples' hits, with bootstrap intervals.
 
     Images are resampled from the universe of the predictions: estimates with the same universe and
-    seed match replicate by replicate, even if they contain different images of it.
+    seed match replicate by replicate, even if they use different subsets of these images.
     """
     names = np.unique(outcomes.image)
     universe = names if outcomes.universe is None else outcomes.universe

@@ -86,7 +86,7 @@ def compare_curves(
 
 
 def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
-    """Return pairs of same/different judgements; pairs not told apart by humans are similar."""
+    """Compare pairs by same/different judgments; pairs are similar if not told apart by humans."""
     verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
     return [
         ComparedPair(
@@ -109,7 +109,7 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
     """Return the classes in which all pairs of corruptions are similar.
 
     If a pair has curves, they decide its similarity, because human curves are reused for similar
-    corruptions; otherwise judgements do. A corruption outside all classes counts as tested only if
+    corruptions; otherwise judgments do. A corruption outside all classes counts as tested only if
     none of its pairs is undecided.
 
     Args:

@@ -41,7 +41,7 @@ def check_bootstrap(n_bootstrap: object, seed: object = 0, low: int = 1) -> tupl
 
 
 def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
-    """Yield replicates endlessly, each as the number of times that it contains each unit.
+    """Yield replicates endlessly, each as an array that counts how often it contains each unit.
 
     Args:
         n_units: The number of units, which is also the size of each replicate.

@@ -116,7 +116,7 @@ class Estimate(Record):
 def make_estimate(
     value: float, replicates: FloatArray, n_units: int | None = None, variance: float | None = None
 ) -> Estimate:
-    """Return a score with percentile intervals; for proportions, at least as wide as Wilson's.
+    """Return a score with percentile intervals, at least as wide as Wilson's for proportions.
 
     Intervals of proportions over few units are also widened by `small_sample_factor`.
 

@@ -69,8 +69,8 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
 def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float:
     """Return the factor by which a percentile interval from few units must be widened.
 
-    The bootstrap underestimates the variance by a factor of (n − 1)/n, and does not know that the
-    variance of few units is itself uncertain, which the t quantile accounts for.
+    The bootstrap underestimates the variance by a factor of (n − 1)/n, and ignores that a
+    variance estimated from few units is itself uncertain. The t quantile accounts for this.
 
     Example:
         >>> round(small_sample_factor(20), 3), round(small_sample_factor(1000), 3)

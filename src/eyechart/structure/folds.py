@@ -37,7 +37,7 @@ class Fold:
 
 
 def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
-    """Return a fold per style, or per style in `only`, that holds out all images of the style."""
+    """Return one fold per style (in `only`, if given) that holds out all images of the style."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
     if len(known) < 2:

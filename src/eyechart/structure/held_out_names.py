@@ -1,4 +1,4 @@
-"""Find subclasses to hold out by name: the user's, or the 50 chosen by the ICONS-50 authors.
+"""Find the subclasses to hold out, as named by the user or by the authors of ICONS-50.
 
 Complete names are compared, never parts of a path.
 """

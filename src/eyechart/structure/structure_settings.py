@@ -31,8 +31,8 @@ PUBLISHED_STIMULUS = "32x32"
 HoldoutStimulus = Annotated[
     str | None,
     Option(
-        help="How --images are resized: 224 (shorter side 256, center crop 224) or another size,"
-        " 32x32 (without cropping) or another WIDTHxHEIGHT, or native; by default"
+        help="How --images are resized: a size such as 224 (shorter side 256, center crop 224),"
+        " WIDTHxHEIGHT such as 32x32 (without cropping), or native; by default"
         f" {PUBLISHED_STIMULUS} for the original ICONS-50 and for the subclasses held out in its"
         " paper, otherwise native.",
         group="Data",
@@ -46,7 +46,7 @@ ORDERS = ("random", "published")
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutSettings:
-    """Options of studies of held-out styles and of held-out subclasses."""
+    """Options shared by studies of held-out styles and studies of held-out subclasses."""
 
     seeds: Annotated[int, Option(help="Number of networks trained per fold.", group=GROUP)] = 1
     seed: Annotated[int, Option(help="Seed of the first network.", group="Compute")] = 0

@@ -80,7 +80,7 @@ class FoldScore(Record):
     confusions: tuple[Confusion, ...]
     examples: tuple[HeldOutExample, ...] = ()
     guessing: float = 0.0
-    """Accuracy of always predicting the most frequent class, on the familiar images."""
+    """Accuracy on the familiar images if the most frequent class were always predicted."""
 
 
 class HoldoutResults(Record):

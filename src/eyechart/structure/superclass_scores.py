@@ -68,7 +68,7 @@ def _earlier_scores(out: Path) -> tuple[SuperclassModelScore, ...]:
 def score_model(
     name: str, predictions: IntArray, data: Split, imagenet_accuracy: float | None = None
 ) -> SuperclassModelScore:
-    """Return a model's score; `predictions` begin with the seen images and end with the unseen."""
+    """Return a model's score; `predictions` has the seen images first, then the unseen."""
     labels = np.concatenate([data.seen.labels.numpy(), data.unseen.labels.numpy()])
     correct = (predictions == labels).astype(np.float64)
     groups = np.unique(np.array(data.synsets), return_inverse=True)[1]

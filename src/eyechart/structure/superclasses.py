@@ -216,7 +216,7 @@ def with_seen_test(
 
 
 def _below(images: Sequence[ListedImage], above: Mapping[str, Superclass]) -> list[ListedImage]:
-    """Return the images of subclasses of a superclass, with its name as their subclass."""
+    """Return the images that belong to a superclass, with its name as their `subclass`."""
     return [
         replace(image, subclass=above[image.label].name)
         for image in images
@@ -288,7 +288,7 @@ def _bare(
 
 
 def _at_most(images: Sequence[ListedImage], most: int | None) -> list[ListedImage]:
-    """Return at most `most` images per synset, chosen by their file names."""
+    """Return up to `most` images per synset, chosen by their file names."""
     if most is None:
         return list(images)
     taken: Counter[str | None] = Counter()

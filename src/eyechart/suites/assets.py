@@ -47,7 +47,7 @@ def assets_mark(entry: Entry) -> str:
 
 
 def entry_mark(entry: Entry) -> str:
-    """Return the identifier of an entry, from its declaration in the suite and its assets."""
+    """Return an identifier computed from an entry's declaration in the suite and its assets."""
     return f"{entry.fingerprint}{assets_mark(entry)}"
 
 

@@ -145,8 +145,8 @@ def _prepare(
             if settings.layout is not None:
                 instead = "delete it to regenerate it"
             why = (
-                f"{job.target} already exists and is from a different image or other settings; "
-                f"{instead}."
+                f"{job.target} already exists but was made from a different image or with other"
+                f" settings; {instead}."
             )
             return FileOutcome(job, "left out", why)
     try:

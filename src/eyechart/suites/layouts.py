@@ -139,8 +139,8 @@ def corrupt_folders(
 ) -> Generator[FileOutcome]:
     """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images; yield the outcome for each file.
 
-    A few images at a time are read once, and corrupted by every corruption at every severity. An
-    image that cannot be read is left out everywhere, and reported once.
+    Each image is read once and corrupted by every corruption at every severity, a few images at a
+    time. An image that cannot be read is left out everywhere, and reported once.
     """
     # shared by all corruptions, so that each image is decoded once
     sources = Sources(parts[0].stimulus)
@@ -175,7 +175,7 @@ def _problems(images: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
 
 
 def _target(out: Path, cell: Settings, image: ImageFile) -> Path:
-    """Return the output file of an image, with the image's name if its suffix fits the format."""
+    """Return the output file of an image; its name is kept if the suffix fits the format."""
     assert cell.severity is not None
     name = image.relative.name
     if cell.format != "jpeg":

@@ -97,7 +97,7 @@ def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
 
 
 def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
-    """Return a severity per image, drawn from `DRAWN_LEVELS` evenly spaced values in low … high.
+    """Return a severity per image, drawn from evenly spaced values between `low` and `high`.
 
     Many corruptions process all images with the same strength at once; a different strength for
     every image would leave a GPU idle.

@@ -360,9 +360,9 @@ def all_entries() -> dict[str, Entry]:
 
 
 def find_entry(name: str, variant: str | None = None) -> Entry:
-    """Return the corruption called `name`: bare for ImageNet-C, `vcr/…` or `noc/…` for others.
+    """Return the corruption with this name, such as fog (in ImageNet-C), vcr/frost or noc/rain.
 
-    A bare name that is not in ImageNet-C is accepted if only one suite has it.
+    A name without a prefix that is not in ImageNet-C is accepted if only one suite has it.
     """
     entries = all_entries()
     if as_text(name, "The corruption's name") not in entries and "/" not in name:

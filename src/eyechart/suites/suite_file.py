@@ -57,7 +57,7 @@ def _find(suites: Sequence[Suite], name: str) -> Entry:
 
 
 def write_suite(suite: Suite, path: Path) -> None:
-    """Write a suite as a file that `load_suite` reads back to the same entries.
+    """Write a suite to a file from which `load_suite` reads the same entries.
 
     An existing suite file is replaced; if any other file exists there, an error is raised.
     """

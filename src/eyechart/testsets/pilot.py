@@ -33,7 +33,7 @@ MAX_SHARE = 3
 
 
 SCATTER = 3
-"""Standard deviations beyond the expected Δv of the strongest severity that are sampled as well."""
+"""Number of standard deviations by which single samples may exceed the largest expected Δv."""
 
 
 class PilotMap(Record):
@@ -49,7 +49,8 @@ class PilotMap(Record):
     def severities(self, share: FloatArray) -> FloatArray:
         """Return the severities at which expected Δv has covered these fractions of its range.
 
-        Fractions beyond the largest expected Δv get the strongest severity, whose samples scatter.
+        Fractions beyond the largest expected Δv get the strongest severity, because some of its
+        samples have a larger Δv than expected.
         """
         low, high = self.delta_v[0], self.highest
         if self.delta_v[-1] <= low:
@@ -73,7 +74,7 @@ class _Spread:
 
 
 def _spread(entry: Entry, n: int, seed: int) -> _Spread:
-    """Return which samples are pilot samples, and evenly spread positions in random order."""
+    """Return which samples are pilot samples, and a stratified random position of each in 0…1."""
     # From seed and name alone, because `with_strengths` must find the same pilot samples again.
     numbers = np.random.default_rng(hash64(seed, "pilot", entry.name))
     n_pilot = min(N_PILOT, max(2, n // MAX_SHARE)) if n > 2 else n

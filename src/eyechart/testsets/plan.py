@@ -165,8 +165,8 @@ def _check_names(names: Sequence[str]) -> None:
     for name, file in zip(names, files, strict=True):
         if not NAME.fullmatch(name) or name in RESERVED:
             raise UsageError(
-                f"A corruption's name must consist of letters, digits, _ and single - and /, and"
-                f" must not be reserved, got {name!r}."
+                f"A corruption's name must consist of letters, digits and underscores, optionally"
+                f" joined by single hyphens or slashes, and must not be reserved, got {name!r}."
             )
         # Part files are named after corruptions, with slashes replaced.
         if files.count(file) > 1:

@@ -89,7 +89,7 @@ def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed
     """Return how many of n samples each image gets.
 
     Classes differ by at most one sample, and so do the images of a class. Which images get one
-    sample more depends on the seed and their digests, not on the order of the images.
+    additional sample depends on the seed and their digests, not on the order of the images.
     """
     # A hash instead of a random generator, so that the order of the images has no influence.
     order = [hash64(seed, "share", digest) for digest in digests]
@@ -105,7 +105,7 @@ def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed
 
 
 def _split(total: int, parts: int) -> list[int]:
-    """Return `parts` integers that add up to `total` and differ by at most one, larger first."""
+    """Split `total` into `parts` integers that differ by at most one, with larger ones first."""
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
@@ -252,7 +252,8 @@ def is_uniform(entry: Entry | None, plan: Plan) -> bool:
 def is_piloted(entry: Entry | None, plan: Plan) -> bool:
     """Return whether an entry's strengths are chosen by means of pilot samples.
 
-    Corruptions with published levels keep them, and visual change is undefined for geometric ones.
+    Corruptions with published levels are excluded, because they keep these levels, and geometric
+    corruptions, because visual change is undefined for them.
     """
     return (
         entry is not None and plan.sampling == PILOT and not entry.geometric and not entry.at_levels

@@ -1,4 +1,4 @@
-"""From samples to corrupted images and their visual change, one block of images at a time.
+"""Compute the corrupted images of samples and their visual change, one block at a time.
 
 Clean images, and what is computed from them to measure visual change, stay on the device, so that
 they are prepared once for all corruptions and draws. Memory use does not grow with the test set.
@@ -111,7 +111,8 @@ class CleanImages:
 def as_jpeg(images: Tensor, quality: int) -> Tensor:
     """Return uint8 images (B, 3, H, W) after JPEG compression at this quality.
 
-    On the CPU Pillow's JPEG is used; on a GPU the same steps in torch, which give the same pixels.
+    On a CPU, Pillow compresses the images; on a GPU, torch runs the same steps and gives the same
+    pixels.
     """
     if images.device.type != "cpu":
         starts = range(0, len(images), JPEG_AT_ONCE)
@@ -132,7 +133,7 @@ def as_jpeg(images: Tensor, quality: int) -> Tensor:
 def group_by_size(
     images: ImageSet, used: Sequence[int] | IntArray, device: torch.device
 ) -> list[IntArray]:
-    """Return the images in blocks of one size, each small enough for the memory."""
+    """Return the images in blocks of one size, each small enough to fit into memory."""
     by_size: dict[tuple[int, int], list[int]] = {}
     # Sorted, because `make` finds positions in a block by binary search.
     for position in sorted({int(image) for image in used}):
@@ -184,8 +185,8 @@ class LoadedSamples:
 
     `from_files`: the corrupted images, uint8 (B, 3, H, W), None if they are computed here.
 
-    `unreadable`: samples whose files could not be read, which `samples` excludes, with the reasons
-    in `why`.
+    `unreadable`: samples whose files could not be read; `samples` excludes them, and `why`
+    contains the reasons.
     """
 
     clean_images: CleanImages

@@ -187,7 +187,7 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
         The test set.
 
     Raises:
-        UsageError: If the file is not a test set, or its suite has changed since.
+        UsageError: If the file is not a test set, or its suite has changed since it was saved.
 
     Example:
         >>> from PIL import Image
@@ -284,7 +284,8 @@ def keep_testset(
 ) -> TestSet:
     """Make a test set with `make_testset`, write it to `target`, and remove its part files.
 
-    Call this only while holding `lock_file(target)`: another process may be making it as well.
+    Call this only while holding `lock_file(target)`: another process may be making the same
+    test set.
     """
     testset = make_testset(images, plan, device, folder, step)
     testset.save(target)

@@ -143,8 +143,8 @@ class SampleSettings(TestsetSettings):
     stimulus: Annotated[
         str,
         Option(
-            help="224 or another size, WIDTHxHEIGHT (resize only), native, or auto: native if all"
-            " images have the same small size, otherwise 224.",
+            help="A size such as 224, WIDTHxHEIGHT (resize only), native, or auto (native if all"
+            " images have the same small size, otherwise 224).",
             group="Data",
             metavar="SIZE",
         ),

@@ -98,7 +98,7 @@ def choose_levels(
 def _share_out(
     able: NDArray[np.bool_], count: int, names: Sequence[str], seed: int
 ) -> Iterator[tuple[int, IntArray]]:
-    """Yield bins with the rows assigned to them, `count` in all, as evenly as possible.
+    """Assign `count` rows to bins as evenly as possible, and yield each bin with its rows.
 
     `able` (bins × rows) states whether a row can be in a bin. Rows are assigned at random, first to
     the bins that most rows can reach, so that bins of small Δv contain rows of both small and large
@@ -125,7 +125,7 @@ def _share_out(
 
 
 def _quotas(reached: IntArray, count: int) -> IntArray:
-    """Return how many of `count` rows each bin gets: evenly, limited by the rows that reach it."""
+    """Return how many of `count` rows each bin gets: an equal number, if enough rows reach it."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
     # From the rarest bin to the most common, so that the rest of a rare bin's share is passed on.

@@ -41,7 +41,7 @@ def shift(images: Tensor, offsets: Tensor, frame: int) -> Tensor:
 
 
 def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
-    """Return `count` mixup weights of the first image of a pair, from Beta(strength, strength)."""
+    """Return mixup weights of the first images of `count` pairs, from Beta(strength, strength)."""
     # torch has no Beta distribution that takes a generator.
     # Seeded by the step as well, so that a resumed training mixes with the same weights.
     drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)

@@ -79,7 +79,7 @@ class Mixture:
         }
 
     def measured(self, images: Tensor, keys: Tensor) -> "Mixture":
-        """Return the mixture with measured `tables`, or unchanged without a range of `delta_v`."""
+        """Return the mixture, with measured `tables` if a range of `delta_v` is given."""
         if self.delta_v is None:
             return self
         first_images, first_keys = images[:LOOKED_AT], keys[:LOOKED_AT]

@@ -136,7 +136,10 @@ def training_data(
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
-    """Return the set without cached images, and a tensor of all images; None if it does not fit."""
+    """Return the images twice: as a set without cached images, and as one tensor.
+
+    If they do not fit into memory, return the set unchanged, and None instead of the tensor.
+    """
     height, width = images.sizes[0]
     room = HELD_SHARE * free_memory(torch.device("cpu"))
     # If the decoded images did not fit into memory, a second copy does not fit either.

@@ -107,8 +107,7 @@ class EnhancementStudy:
 
     `network`: the standard network's architecture or, if `is_pretrained`, a model to fine-tune, as
     a string that `load_model` accepts. `recipe`: how networks are trained from scratch. `baseline`:
-    the model whose errors mCE divides by: "standard", or a table's name, a model or a file, as in
-    `evaluate`.
+    the errors that mCE divides by: "standard", a table's name, a model or a file, as in `evaluate`.
     """
 
     network: str
@@ -174,7 +173,7 @@ class _Baseline:
     model: Model | None = None
 
     def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
-        """Return the models with the baseline, standard network first, and the baseline's name."""
+        """Return the models, with the baseline added if it is a model, and the baseline's name."""
         if self.wanted == STANDARD:
             return list(models), models[0].name
         if self.model is None:

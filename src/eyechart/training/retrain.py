@@ -176,7 +176,7 @@ def data_for(model: Model, images: ImageSet, beside: Sequence[str | None] = ()) 
 
 
 def start_of(model: Model, spec: str) -> Start:
-    """Return what training starts from: a copy of the model, which may be in use elsewhere.
+    """Return a copy of the model to start training from, since the model may be in use elsewhere.
 
     If the model is an eyechart checkpoint, the new checkpoint refers to the same network or base
     model.

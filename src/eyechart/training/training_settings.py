@@ -52,7 +52,7 @@ def parse_range(name: str, text: str) -> Range:
 
 
 def images_option(text: str) -> Option:
-    """Return an option for images with this help text."""
+    """Return an option for a path to images, with this help text."""
     return Option(help=text, group="Data", metavar="PATH", path="folder or file")
 
 
@@ -84,8 +84,8 @@ ChangeRange = Annotated[
 Stimulus = Annotated[
     str,
     Option(
-        help="224 (shorter side 256, center crop 224) or another size, 224x224 (resize only) or"
-        " another WIDTHxHEIGHT, or native.",
+        help="A size such as 224 (shorter side 256, center crop 224), WIDTHxHEIGHT such as 224x224"
+        " (resize only), or native.",
         group="Data",
         metavar="SIZE",
         is_advanced=True,

@@ -99,9 +99,9 @@ def vif(
             respect to `corrupted`.
 
     Returns:
-        1 for identical images, near 0 if all information is lost. The type is a tensor for a tensor
-        (0-dimensional for a single image), a NumPy array for a batch array or a list, and a float
-        for a single array or PIL image.
+        1 for identical images, near 0 if all information is lost. A tensor gives a tensor
+        (0-dimensional for a single image), a batch array or a list gives a NumPy array, and a
+        single array or PIL image gives a float.
 
     Raises:
         UsageError: the images are too small, or do not match.

@@ -36,7 +36,10 @@ class ImagePair:
 
 @dataclass(frozen=True)
 class PairOutcome:
-    """The outcome for a pair: its row, newly measured or `kept`, or `why` it has no row."""
+    """The outcome for a pair: its row, or None with the reason in `why`.
+
+    `kept`: whether the row is from an earlier run.
+    """
 
     pair: ImagePair
     row: Row | None

@@ -13,9 +13,10 @@ TABLE = "icon_classes.yaml"
 
 @dataclass(frozen=True)
 class Rule:
-    """Name patterns of a class's emoji, with exceptions in `but`, all in one `group` if given.
+    """Name patterns of the emoji in a class; names that match `but` are excluded.
 
-    Names and groups are defined by Unicode, such as "hot_beverage" in "Food & Drink".
+    If `group` is given, all emoji must be in this group. Names and groups are defined by Unicode,
+    such as "hot_beverage" in "Food & Drink".
     """
 
     names: tuple[str, ...]

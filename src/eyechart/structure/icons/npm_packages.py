@@ -91,7 +91,7 @@ class Package:
 
 
 def find_package(name: str, folder: Path) -> Package:
-    """Return the newest package with this name in a folder: an archive, or installed by npm."""
+    """Return the newest package with this name in a folder, archived or installed by npm."""
     archive = name.removeprefix("@").replace("/", "-")
     packages = [
         path

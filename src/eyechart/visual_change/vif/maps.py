@@ -45,7 +45,7 @@ def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
 
 
 def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
-    """Return a map (B, H, W) of the lost information, whose mean is about 1 − VIF.
+    """Return a map (B, H, W) of the lost information, whose mean is approximately 1 − VIF.
 
     A value of 1 is the clean image's average information per pixel. Values are interpolated between
     the blocks of a scale, and constant outside the outermost blocks, in the border that VIF leaves

@@ -86,7 +86,10 @@ def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def multipliers(bands: Tensor, whitening: Tensor, dropped: int) -> Tensor:
-    """Return s (B, 2, n, m) of the inner blocks, without `dropped` blocks along each border."""
+    """Return the multipliers s (B, 2, n, m) of the inner blocks.
+
+    `dropped`: the number of blocks to leave out along each border.
+    """
     height, width = bands.shape[-2:]
     edge = BLOCK * dropped
     inner = bands[..., edge : height - edge, edge : width - edge].to(torch.float64)

@@ -23,9 +23,10 @@ PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
 def count_scales(height: int, width: int) -> int:
-    """Return how many scales fit an image: 4 from 72 px on the shorter side, 3 from 36, 2 from 18.
+    """Return how many scales fit an image.
 
-    A scale fits if it is at least as large as the 9 × 9 low-pass filter.
+    There are 4 scales if the shorter side is at least 72 px, 3 from 36 px, and 2 from 18 px. A
+    scale fits if it is at least as large as the 9 × 9 low-pass filter.
     """
     # each scale halves the side: `bit_length` is the number of halvings for which the filter still
     # fits, plus one
