@@ -185,8 +185,8 @@ def _failures(checked: "ModelCheck") -> list[str]:
             )
     for best in checked.better[:1]:
         failures.append(
-            f"{checked.model.name}: with {best.name}, {best.after} instead of {best.before} of"
-            f" {best.n_images} images are correct (p {_small(best.p_value)}): write  {best.advice}"
+            f"{checked.model.name}: with {best.name}, {best.after} of {best.n_images} images are"
+            f" correct instead of {best.before} (p {_small(best.p_value)}): write  {best.advice}"
             "  into its card."
         )
     return failures

@@ -71,8 +71,8 @@ class SelectSettings:
     suites: Annotated[
         tuple[str, ...],
         Option(
-            help="With --out: suite that defines the corruptions; repeatable; the study's or the"
-            " published suites if omitted.",
+            help="With --out: suite that defines the corruptions; repeatable; if omitted, the"
+            " study's suite or all published suites.",
             group="Corruptions",
             flags=("--suite",),
         ),
