@@ -73,7 +73,7 @@ AMOUNT = Parameter("amount", 0, 1, "fraction", "fraction of values that are repl
 
 @corruption("impulse_noise", "noise", AMOUNT, random=True, takes="either")
 def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
-    """Replace a fraction of the values by black or white (half each), separately in each channel."""
+    """Replace a fraction of the values by black or white (half each), independently per channel."""
     chance = random.halves("noise", images[0].numel()).reshape(images.shape)
     return _black_and_white(images, chance, amount)
 
