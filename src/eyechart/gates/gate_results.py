@@ -58,7 +58,7 @@ class RuleResults(Record):
     rule: Rule
     """The rule."""
     outcome: Outcome
-    """pass if the rule is shown to be met, fail if it is shown to be violated, or inconclusive."""
+    """pass if the rule is shown to hold, fail if it is shown to be violated, else inconclusive."""
     model: str
     """The new model."""
     old_model: str | None
@@ -84,7 +84,7 @@ class RuleResults(Record):
     limit: float
     """The limit that the estimate is compared with: the rule's floor or its negated margin."""
     p_pass: float
-    """One-sided p-value for the claim that the rule is met."""
+    """One-sided p-value for the claim that the rule holds."""
     p_fail: float
     """One-sided p-value for the claim that the rule is violated, Holm-corrected over all rules."""
     between: Known

@@ -173,7 +173,7 @@ class Reference:
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
         """Return whether humans saw this corruption ("direct") or a similar one ("transferred").
 
-        The result is None if they saw neither.
+        The result is None if humans saw neither.
         """
         experiment = self.match(corruption)
         if experiment is None:
@@ -236,7 +236,7 @@ class Reference:
     def stands_for(self, corruption: str) -> tuple[str, str, int]:
         """Return the reference, experiment and number of participants used for a corruption.
 
-        The number is 0 if it is unknown.
+        The number of participants is 0 if it is unknown.
         """
         experiment = self.match(corruption)
         if experiment is None:

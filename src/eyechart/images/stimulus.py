@@ -20,7 +20,8 @@ class Stimulus:
 
     If `resize` is given, the shorter side is resized to this length, and the center square of side
     `crop` is kept (the whole image if `crop` is None). If `size` is given, the image is resized to
-    this width and height regardless of its aspect ratio. With neither, the image keeps its size.
+    this width and height regardless of its aspect ratio. If neither is given, the image keeps
+    its size.
     """
 
     name: str
@@ -128,8 +129,8 @@ def find_stimulus(name: str) -> Stimulus:
 def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:
     """Return the name of the stimulus that suits the image sizes of a dataset.
 
-    It is "native" if all images have the same small size, as in CIFAR, because enlarging them would
-    add no information. Otherwise it is "224". No more sizes are read than needed.
+    The name is "native" if all images have the same small size, as in CIFAR, because enlarging them
+    would add no information; otherwise it is "224". No more sizes are read than needed.
 
     Args:
         sizes: Height and width of each image in px; None for an image that cannot be read.

@@ -46,13 +46,13 @@ def native_labels(
         count = sum(label in unknown for label in labels)
         images = "1 image has a label" if count == 1 else f"{count} images have labels"
         must = (
-            f"all be ImageNet's WordNet ids, or all output numbers 0 to {classes - 1}, or"
+            f"all be ImageNet's WordNet ids, all be output numbers 0 to {classes - 1}, or be"
             f" {classes} names"
         )
         if class_names is not None:
             must = f"be among the names of its outputs ({class_names[0]}, {class_names[1]}, …)"
         raise UsageError(
-            f"{images} unknown to a model with {classes} classes, such as {unknown[0]!r}: labels"
+            f"{images} unknown to a model with {classes} classes (such as {unknown[0]!r}): labels"
             f" must {must}; a manifest can leave labels empty."
         )
     return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)

@@ -81,7 +81,7 @@ def experiment_of(path: Path) -> str:
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
-    """Return a Δv for each row; a participant's rows cover the Δv of each condition evenly."""
+    """Return a Δv for each row; each participant's rows are spread evenly over a condition's Δv."""
     groups: dict[tuple[str, float], list[int]] = {}
     for index, row in enumerate(rows):
         try:

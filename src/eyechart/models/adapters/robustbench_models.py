@@ -79,7 +79,7 @@ def _stand_in_for_autoattack() -> None:
 
 
 def _folder(name: str, threat: str) -> str:
-    """Return the checkpoint folder: ./models if the file is there, else one inside torch hub's."""
+    """Return the checkpoint folder: ./models if it has the file, else one in torch hub's folder."""
     if Path("models", "imagenet", threat, f"{name}.pt").is_file():
         return "models"
     return str(Path(torch.hub.get_dir(), "robustbench"))
