@@ -53,7 +53,7 @@ class EvaluationRun:
 
     @property
     def means_over(self) -> list[str]:
-        """Corruptions to average over: the suite if it is complete, otherwise all tested corruptions.
+        """Corruptions to average over: the suite if all of it was tested, otherwise those tested.
 
         ImageNet-C's extra corruptions may be tested in addition.
         """

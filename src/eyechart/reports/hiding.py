@@ -82,7 +82,7 @@ def hidden_kinds(hide: str | Sequence[str]) -> tuple[str, ...]:
 def hide_in_runs(
     runs: Sequence["Run"], kinds: Sequence[str], categories: Mapping[str, str]
 ) -> tuple[dict[str, str], list["Run"]]:
-    """Return the categories of models and the runs, without the hidden information."""
+    """Return the models' categories and the runs, both without the hidden information."""
     changed = list(runs)
     if IMAGES in kinds:
         changed = [_with(run, examples=()) for run in changed]

@@ -62,7 +62,7 @@ def with_unit(value: float, score: "Score") -> str:
 
 
 def percent_text(share: float, decimals: int = 0) -> str:
-    """Return a fraction as a percentage; for fractions that are not scores, such as confidence."""
+    """Return a fraction that is not a score, such as a confidence, as a percentage."""
     # "z": a small negative number that rounds to zero is shown without a minus sign.
     return f"{100 * share:z.{decimals}f} %"
 

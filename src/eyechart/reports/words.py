@@ -23,7 +23,7 @@ GROUPS = ("noise", "blur", "weather", "digital")
 """Groups of corruptions in the order in which papers print them."""
 
 LEFT_OUT = ("transform", "compression")
-"""Words that papers omit from a corruption's name below its group."""
+"""Words that papers omit from corruption names printed below a group heading."""
 
 PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
 SPACES = {"native": "the models’ native classes", "entry16": "the 16 human categories"}

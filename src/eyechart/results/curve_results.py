@@ -111,7 +111,7 @@ class HumanComparison(Record):
     """A model's curve compared with the human curve of the same corruption."""
 
     about: str
-    """Human reference in words: who and how many responded, and whether it is transferred."""
+    """Human reference in words: who responded, how many, and whether it is transferred."""
     kind: str
     """Whether humans saw this corruption ("direct") or a similar one ("transferred")."""
     hmri: Estimate

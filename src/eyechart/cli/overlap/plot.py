@@ -71,7 +71,7 @@ def plot(
     overlaps = [_read(Path(path)) for path in matrices]
     names = _order(overlaps, order or [CLUSTER])
     drawn = [in_order(overlap, names) for overlap in overlaps]
-    caption = f"Overlapping scores of {len(names)} corruptions: {', '.join(titles)}."
+    caption = f"Overlap scores of {len(names)} corruptions: {', '.join(titles)}."
     write_figure(partial(draw_side_by_side, drawn, titles), out, caption)
     left_out = [name for name in _common(overlaps) if name not in names]
     if left_out:

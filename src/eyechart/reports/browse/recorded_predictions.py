@@ -81,7 +81,8 @@ class NamedPredictions:
 class RecordedPredictions:
     """The recorded predictions of a run. Tables are read on demand; recent tables are cached.
 
-    `samples` has the test set's columns by corruption, ordered by sample number.
+    `samples` contains a table of the test set's columns for each corruption, ordered by sample
+    number.
     """
 
     def __init__(self, run: Run) -> None:

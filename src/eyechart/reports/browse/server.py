@@ -33,7 +33,7 @@ OWN_POLICY = (
     f" connect-src 'self'; {NOBODY_ELSE}"
 )
 REPORT_POLICY = f"connect-src 'none'; {NOBODY_ELSE}"
-"""Policy in addition to the one inside the report, which lists the digests of its scripts."""
+"""Policy that is sent in addition to the report's own, which lists its scripts' digests."""
 
 
 class Server(ThreadingHTTPServer):

@@ -24,7 +24,7 @@ from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.6
 DIGIT = 4.8
-"""Width reserved for each character of the numbers, which are left of the labels, in points."""
+"""Width in points reserved for each character of the numbers to the left of the labels."""
 HATCHES = {"humans": "/" * 5, "model": "\\" * 5}
 
 

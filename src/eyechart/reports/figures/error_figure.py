@@ -93,8 +93,8 @@ def plan_error_bars(report: Report) -> Planned:
         rows = errors_of(part)
         if rows:
             caption = (
-                f"Corruption errors (CE) on {suite_title(part.suite)}, in percent of the errors of"
-                f" {rows[0].errors.baseline}; error bars: 95 %."
+                f"Corruption errors (CE) on {suite_title(part.suite)}, as percentages of the errors"
+                f" of {rows[0].errors.baseline}; error bars: 95 %."
             )
             make = partial(draw_error_bars, part.suite, rows)
             yield Drawing(("ce-bars", *suite_words(report, part)), caption, make)
@@ -230,7 +230,7 @@ def plan_error_tables(report: Report) -> Planned:
 
 def _table_caption(rows: Sequence[ErrorScores], relative: bool) -> str:
     title = "Relative corruption errors" if relative else "Corruption errors"
-    return f"{title} and their mean, in percent of the errors of {rows[0].errors.baseline}."
+    return f"{title} and their mean, as percentages of {rows[0].errors.baseline}'s errors."
 
 
 def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:

@@ -80,7 +80,7 @@ def draw_by_class(
 def draw_human_panels(
     series: Sequence[HumanPanel], label: str, chance: float | None = None
 ) -> Figure:
-    """Return a figure with the panels in a row; `chance` is the accuracy of guessing to draw."""
+    """Return a figure with the panels in a row; `chance` is drawn as the accuracy of guessing."""
     figure = Figure(figsize=(PAGE if len(series) > 1 else COLUMN, HEIGHT), layout="constrained")
     grid = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
     for axes, letter, panel in zip(grid, letters(), series, strict=False):

@@ -71,7 +71,7 @@ def plan_human_index(report: Report) -> Planned:
             yield Drawing(words, _caption(part, space, corruption), make)
         if alone:
             yield (
-                "No human curves, because there are no or too few human responses to these"
+                "No human curves, because there are too few human responses, if any, to these"
                 f" corruptions of {suite_title(part.suite)}:"
                 f" {'all' if alone == list(part.corruptions) else ', '.join(alone)}."
             )

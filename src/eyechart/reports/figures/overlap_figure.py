@@ -66,7 +66,7 @@ def plan_overlap(overlap: OverlapPanel | None) -> Planned:
 
 def heat_map_caption(overlap: OverlapPanel) -> str:
     """Return the caption of a heat map, with the meaning of bold names and hatched cells."""
-    caption = f"Overlapping scores of {len(overlap.names)} corruptions, multiplied by 100."
+    caption = f"Overlap scores of {len(overlap.names)} corruptions, multiplied by 100."
     if overlap.selected:
         caption += " Bold: selected corruptions."
     if overlap.has_undetermined:

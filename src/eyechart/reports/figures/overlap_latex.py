@@ -22,7 +22,7 @@ def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
         title = "Relative CE" if test.relative else "CE"
         parts.append(
             _table(
-                f"{title} on {suite}, in percent of {test.baseline.name}'s errors. {test.note}",
+                f"{title} on {suite}, as percentages of {test.baseline.name}'s errors. {test.note}",
                 ["", "Clean", *_heads(test.errors), _mean_title(test.relative)],
                 rows,
             )

@@ -114,7 +114,7 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
 
 
 def coverage_table(grid: SpreadGrid, caption: str) -> str:
-    """Return a LaTeX table of covered fractions of 39 bins, by corruption and test set."""
+    """Return a LaTeX table: the fraction of 39 bins covered, by corruption and test set."""
     rows = [
         [corruption_title(name), *(f"{score[title].coverage.paper:.3f}" for title in grid.suites)]
         for name, score in grid.corruptions.items()

@@ -81,7 +81,7 @@ def _row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
 
 
 def _with(numbers: Numbers, word: str, *path: str | int) -> Markup:
-    """Return a word followed by the percentage at `path`, or only the word if it is missing."""
+    """Return a word followed by the percentage at `path`, if there is one."""
     if not word or numbers.get(*path) is None:
         return NOTHING if not word else Markup("{}").format(word)
     return Markup('{} <span class="interval">{}</span>').format(word, numbers.cell(percent, *path))

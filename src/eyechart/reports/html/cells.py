@@ -34,7 +34,7 @@ def style_of(score: Score, is_short: bool = False) -> Style:
 
 
 def delta(value: float) -> str:
-    """Return a visual change as text; also used for other numbers with two decimals."""
+    """Return a visual change, or another number with two decimals, as text."""
     return _typeset(delta_v_text(value))
 
 
@@ -49,7 +49,7 @@ def hundredths(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """Return an integer with thousands separators; other numbers in their shortest form."""
+    """Return an integer with thousands separators, or any other number in its shortest form."""
     return _typeset(f"{value:z,.0f}" if float(value).is_integer() else f"{value:z,g}")
 
 

@@ -112,7 +112,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
 def _frame(
     report: Report, image: StripImage, failing: set[str], images: Mapping[Key, str]
 ) -> Frame:
-    """Return one image; `failing` has the models that fail on it first."""
+    """Return one image; `failing` contains the models whose first failure is on this image."""
     numbers, example = Numbers(image.run, report.runs[image.run].results), image.example
     return Frame(
         images.get((image.run, example.file), ""),

@@ -37,7 +37,10 @@ CLAIMS = {
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """The summary of one model, whose name precedes `text`; for `tone`, `badge` see `Verdict`."""
+    """The summary of one model, whose name precedes `text`.
+
+    See `Verdict` for the meaning of `tone` and `badge`.
+    """
 
     model: ModelEntry
     tone: str

@@ -28,7 +28,10 @@ LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
 
 @dataclass(frozen=True)
 class Provenance:
-    """The provenance of a run; `facts` are names with values, `skipped` has sentences."""
+    """The provenance of a run.
+
+    `facts`: pairs of a name and a value. `skipped`: sentences on what was skipped, and why.
+    """
 
     title: str
     command: str

@@ -175,8 +175,8 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         )
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
     note = (
-        f"95 % intervals, from a bootstrap over {results.resampled}; for the mean, also over the "
-        "splits."
+        f"95 % intervals, from a bootstrap over {results.resampled}; for the mean, the splits "
+        "are resampled as well."
     )
     note = " ".join((note, *notes_on(results)))
     if missing and results.kind == "style":

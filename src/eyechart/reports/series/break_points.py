@@ -20,7 +20,7 @@ def break_sentences(results: Results) -> Iterator[str]:
 
 
 def break_points(space: SpaceResults) -> dict[str, BreakPoint]:
-    """Return the break point of accuracy (without labels, of consistency) by corruption."""
+    """Return break points by corruption: of accuracy, or of consistency if there are no labels."""
     points = {}
     for name, scores in space.corruptions.items():
         results = scores.accuracy or scores.consistency

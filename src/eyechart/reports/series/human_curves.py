@@ -222,7 +222,7 @@ def rate_points(
 
 
 def _panels(members: Sequence[tuple[str | None, bool, HumanLine]], letter: str) -> list[HumanPanel]:
-    """Return panels: one per similarity class, one for dissimilar, one for untested corruptions."""
+    """Return a panel per similarity class, and one each for dissimilar and untested corruptions."""
     lines: dict[tuple[str, bool], list[HumanLine]] = {}
     for name, is_tested, line in members:
         lines.setdefault((name or "", is_tested), []).append(line)

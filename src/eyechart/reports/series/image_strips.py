@@ -27,7 +27,7 @@ class StripPrediction:
         """The outcome: "right", "wrong", "same", "other" or "unknown".
 
         Without a label, the outcome is "same" if the prediction equals the prediction for the clean
-        image, else "other"; if the latter prediction is also missing, the outcome is "unknown".
+        image, otherwise "other". Without a prediction for the clean image, it is "unknown".
         """
         if self.prediction.correct is not None:
             return "right" if self.prediction.correct else "wrong"

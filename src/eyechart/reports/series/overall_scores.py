@@ -1,4 +1,4 @@
-"""Overall scores of a test, the corruptions that they average, and marks for training on them."""
+"""Overall scores of a test, the corruptions averaged, and marks for models trained on them."""
 
 from collections.abc import Iterable
 

@@ -18,7 +18,7 @@ from eyechart.reports.words import corruption_title, corruption_words, listed
 
 @dataclass(frozen=True)
 class OverlapPanel:
-    """Overlap scores of all pairs of corruptions; `scores[i][j]` is the score of names i and j.
+    """Overlap scores of all pairs: `scores[i][j]` is the score of `names[i]` and `names[j]`.
 
     Scores are at least 0, occasionally above 1, and NaN if undetermined. `selected`: the
     corruptions of the non-overlapping benchmark. `threshold`: two corruptions with a higher score
@@ -111,7 +111,7 @@ def overlap_in_words(overlap: OverlapPanel) -> str:
         text += f" (threshold {overlap.threshold:g})"
     if overlap.has_undetermined and highest is not None:
         text += "; gray cells are undetermined"
-    return f"Overlapping scores of {len(overlap.names)} corruptions: {text}." + (
+    return f"Overlap scores of {len(overlap.names)} corruptions: {text}." + (
         f" {overlap.note}" if overlap.note else ""
     )
 

@@ -1,6 +1,7 @@
 """Colorblind-safe colors, dash patterns and hatches of data in charts and figures.
 
-Ink, grids and paper are in `reports/figures/paper_style.py` and `reports/html/templates`.
+Colors of text, grids and backgrounds are in `reports/figures/paper_style.py` and
+`reports/html/templates`.
 """
 
 from collections.abc import Iterable, Mapping

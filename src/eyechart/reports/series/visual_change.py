@@ -57,7 +57,10 @@ class Spread(OfCorruption):
 
 
 def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
-    """Return a corruption's distributions, ImageNet-C's first; empty if they are shown with VCR."""
+    """Return a corruption's distributions, with ImageNet-C before VCR.
+
+    The result is empty for ImageNet-C if VCR's chart shows its distribution as well.
+    """
     spread = _spread(report, report.parts[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []
@@ -68,7 +71,10 @@ def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
 
 
 def covered_in(report: Report, index: int) -> list[list[Spread]]:
-    """Return a test's coverage, ImageNet-C's before VCR's; empty if it is shown with VCR."""
+    """Return the coverage of a test's corruptions, with ImageNet-C before VCR.
+
+    The result is empty for ImageNet-C if VCR's chart shows its coverage as well.
+    """
     part = report.parts[index]
     spreads = [_spread(report, part, name) for name in part.corruptions]
     measured = [spread for spread in spreads if spread is not None]

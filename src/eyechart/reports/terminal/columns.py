@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PADDING = 3
-"""Number of characters that a column is wider than its text."""
+"""Number of characters by which a column is wider than its text."""
 
 Rows = Sequence[Sequence[str]]
 
@@ -25,8 +25,8 @@ def stacked(
     """Yield tables with all columns, each no wider than `width` if possible.
 
     The first `kept` columns are in every table, the others in as few tables as possible. `left`:
-    indices of the left-aligned columns. `last_apart`: the last row is a summary, separated by a
-    line. Cells may contain markup.
+    indices of the left-aligned columns. `last_apart`: whether a line separates the last row,
+    which is a summary. Cells may contain markup.
     """
     from rich import box
     from rich.table import Table

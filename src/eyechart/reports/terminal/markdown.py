@@ -13,7 +13,7 @@ ENTITIES = {character: f"&#{ord(character)};" for character in "|~$@"} | {
     "<": "&lt;",
     ">": "&gt;",
 }
-"""Characters that only some dialects of Markdown, or HTML, treat as markup."""
+"""Characters that are markup only in HTML or in some dialects of Markdown."""
 
 LINE_START = re.compile(r"^(\d*)([-+.)])")
 """Text at the start of a line that would begin a list."""
@@ -60,7 +60,10 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Return a table of cells that are already Markdown, with `left` left-aligned columns first."""
+    """Return a table of cells that are already Markdown.
+
+    `left` is the number of left-aligned columns; the columns after them are right-aligned.
+    """
     rule = [":--" if index < left else "--:" for index in range(len(head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 

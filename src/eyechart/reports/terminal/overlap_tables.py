@@ -134,7 +134,7 @@ BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "cor
 
 
 def coverage_table(coverage: "BenchmarkCoverage") -> Table:
-    """Return a table of one benchmark's corruptions and what covers each in the other benchmark."""
+    """Return a table that shows which of a benchmark's corruptions another benchmark covers."""
     rows: Rows = []
     for test in coverage.covers:
         verdict = "yes" if test.corruption in coverage.covered else "no"

@@ -1,8 +1,9 @@
 """Charts of the areas under the human curve and a model's curve, and where one is ahead.
 
-Colors follow Fig. 2 of the VCR study: the common area is green, hatched yellow where humans are
-ahead and hatched blue where the model is. charts.js fills between a trace and the trace named by
-`meta.against`. A trace with `meta.same` uses the values of the trace that it names.
+Colors follow Fig. 2 of the VCR study: the common area is green, the area by which humans are ahead
+is hatched yellow, and the area by which the model is ahead is hatched blue. charts.js fills between
+a trace and the trace named by `meta.against`. A trace with `meta.same` uses the values of the trace
+that it names.
 """
 
 from collections.abc import Iterator, Sequence
