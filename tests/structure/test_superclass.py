@@ -841,7 +841,7 @@ def test_images_for_seen_kinds_that_lack_a_superclass_are_one_sentence(ask, home
     folder = paint_seen(tmp_path / "test", dict(zip(names, names, strict=True)), each=1)
     for synset in ("n01514668", "n01518878"):
         (folder / synset / "0.png").unlink()
-    assert_rejected(ask("--seen-images", folder), "has none of 'bird'", "--superclasses")
+    assert_rejected(ask("--seen-images", folder), "has none for 'bird'", "--superclasses")
     assert_rejected(ask("--seen-images", home), "WordNet ids")
     assert_rejected(ask("--seen-images", tmp_path / "none"), "none")
     assert not (tmp_path / "out").exists()

@@ -106,7 +106,7 @@ def holds(
     published_files: bool,
     jpeg: int | None,
 ) -> str:
-    """Return "" if a table is valid for these images, else one sentence: why not, and what to do.
+    """Return "" if a table is valid for these images, else a sentence on why not and what to do.
 
     A baseline measured by the user is always valid.
 

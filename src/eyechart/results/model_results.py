@@ -71,7 +71,7 @@ class Scored(Record):
 
 
 class CorruptionResults(Scored):
-    """One model under one corruption, in one label space.
+    """Results of one model under one corruption, in one label space.
 
     Every score is an attribute: `results["resnet50"]["gaussian_noise"].r_a`.
     """
@@ -184,7 +184,7 @@ class ClassResults(Record):
 
 
 class SpaceResults(Scored):
-    """One model in one label space: "native", or "entry16" for the 16 human categories.
+    """Results of one model in a label space: "native", or "entry16" for the 16 human categories.
 
     Every score is an attribute, such as `.r_a` or `.mce`: a mean over corruptions, or one value for
     the whole test.

@@ -195,7 +195,7 @@ def _common_space(boards: Sequence[Board], space: str | None) -> str:
 def _of(
     board: Board, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
-    """Return a score of these models (errors as accuracies); {} if any model lacks the score."""
+    """Return a score of these models, with errors converted to accuracies; {} if one lacks it."""
     keys = {name: (name, space, corruption, score) for name in models}
     if not all(key in board.scores for key in keys.values()):
         return {}

@@ -108,7 +108,7 @@ class RunConfig(Plan, ComparisonSettings):
     models: Mapping[str, str]
     """Digest of the weights and the precision of each model, by name."""
     testset: str
-    """Digest of the test set, if one was given; "" if samples follow from the settings."""
+    """Digest of the test set, if one was given; "" if it was sampled from the settings."""
     humans: str | tuple[str, ...] | None = field()
     """Human references in order of precedence; null for none."""
     similar: tuple[str, ...] = (PUBLISHED,)

@@ -123,7 +123,7 @@ class HumanExperiment(Record):
     members: tuple[str, ...]
     """Names, without suite, of the corruptions that the responses are used for."""
     size: str
-    """Number of humans and responses, in words."""
+    """Text that states the number of humans and responses."""
     accuracy: HumanCurve | None
     """Curve of correct responses; null if there is none."""
     consistency: HumanCurve | None

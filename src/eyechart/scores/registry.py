@@ -88,7 +88,7 @@ class Score:
 
     @property
     def scale(self) -> float:
-        """Factor from the stored to the printed value."""
+        """Factor that converts the stored value to the printed value."""
         return 100 if self.is_percent else 1
 
     @property

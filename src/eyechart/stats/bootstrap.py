@@ -137,7 +137,7 @@ def resample_means(
 def draw_cell_counts(counts: IntArray, n_bootstrap: int, seed: Seed) -> IntArray:
     """Return how many units of each replicate fall into each cell, (n_bootstrap, n_cells).
 
-    Equivalent to weighting the units, but much faster, if only the cell of a unit matters.
+    If only the cell of each unit matters, this is equivalent to weighting the units, but faster.
 
     Example:
         >>> draw_cell_counts(np.array([5, 0, 5]), n_bootstrap=2, seed=0)

@@ -230,7 +230,7 @@ class SubclassSettings(HoldoutSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SuperclassSettings:
-    """Options of a study of unseen subclasses of known superclasses."""
+    """Options of a superclass study, which tests models on unseen subclasses."""
 
     models: Annotated[
         tuple[str, ...],

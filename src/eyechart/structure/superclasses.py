@@ -144,7 +144,7 @@ def sort_images(
     imagenet: Collection[str] | None = None,
     most: int | None = None,
 ) -> Sorted:
-    """Return the images of seen and unseen subclasses of the superclasses.
+    """Return the superclasses' images, divided into seen and unseen subclasses.
 
     Args:
         images: Images labeled with WordNet ids.
@@ -175,7 +175,7 @@ def sort_images(
     kept = tuple(item for item in superclasses if item.name in taught)
     if len(kept) < 2:
         raise UsageError(
-            f"{source} has images of seen subclasses of only one superclass, {kept[0].name!r}: "
+            f"{source} has images of seen subclasses for only one superclass, {kept[0].name!r}: "
             "use images of at least two."
         )
     tested = {item.subclass for item in unseen}
@@ -209,8 +209,8 @@ def with_seen_test(
     for superclass in chosen.superclasses:
         if superclass.name not in present:
             raise UsageError(
-                f"{source} must have images of seen subclasses of every superclass, but has none "
-                f"of {superclass.name!r}: add some, or remove the superclass from --superclasses."
+                f"{source} must have images of seen subclasses for every superclass, but has none "
+                f"for {superclass.name!r}: add some, or remove the superclass from --superclasses."
             )
     return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
 

@@ -133,7 +133,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
 
 
 def _write_labels(stack: Stack, out: Path) -> None:
-    """Write the labels, the clean images in the same order, and the names of named classes."""
+    """Write the labels, the clean images in the same order, and any class names."""
     # CIFAR-10-C repeats the labels for each severity
     _save(out / LABELS, np.tile(stack.labels, len(SEVERITIES)))
     _save(out / CLEAN, stack.levels(range(len(stack.images))))

@@ -24,7 +24,7 @@ from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 READ_AT_ONCE = 8
 HELD_IMAGES = 32
 HELD_PIXELS = 32 * 512 * 512
-"""Maximum number of decoded images in memory, and of pixels in all of them."""
+"""Maximum number of decoded images in memory, and maximum total number of their pixels."""
 
 
 @dataclass(frozen=True)

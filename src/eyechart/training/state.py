@@ -46,7 +46,7 @@ def is_finished(path: Path, settings: Settings) -> bool:
 
 
 class TrainingState:
-    """A module, its optimizer and the number of steps done; runs the remaining steps.
+    """The state of a training run: the module, its optimizer, and the number of steps done.
 
     After any interruption, the training resumes from the state file next to `path`, with the same
     result.

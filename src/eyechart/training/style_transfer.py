@@ -101,7 +101,7 @@ class Features:
 def _keep(
     features: dict[int, Tensor], depth: int, call: int
 ) -> Callable[[nn.Module, object, Tensor], None]:
-    """Return a hook that stores the output of a layer's `call`-th call."""
+    """Return a hook that stores a layer's output in call number `call`, counted from 1."""
     calls = 0
 
     def keep(module: nn.Module, _: object, output: Tensor) -> None:
