@@ -117,7 +117,7 @@ def with_baseline(
     baseline: "OneModel | FilePath | None",
     load: Callable[[Any], Model],
 ) -> tuple[list[Model], str]:
-    """Return the models including the baseline, loaded if necessary, and the baseline's name."""
+    """Return the models, including the baseline (loaded if necessary), and the baseline's name."""
     reserved = (AUTO, NONE, HUMANS, *built_in())
     names = [model.name for model in models]
     if baseline is None:

@@ -29,7 +29,7 @@ FAR = 0.95
 
 
 OTHER_SIZE = 1.5
-"""Ratio of input size to stimulus size from which a note is written; 299 / 224 is common."""
+"""Ratio of input and stimulus size at and above which a note is written; 299 / 224 is common."""
 
 
 def caveats_of(

@@ -174,7 +174,7 @@ def _instability(model: Model, batch: Tensor, scores: Tensor, alone: Tensor | No
 
 
 def _ignorance(model: Model, scores: Tensor, labels: Sequence[str | None]) -> str:
-    """Return how scores ignore the image; "" if they depend on it."""
+    """Return in what way scores ignore the image; "" if they depend on it."""
     n_images, n_labels = len(scores), len({*labels} - {None})
     if not _differ(scores, scores[:1].expand_as(scores), model):
         return (

@@ -30,7 +30,7 @@ from eyechart.scores.registry import PROPERTIES
 HEIGHT = 1.35
 STYLES: Mapping[str, Dash] = {"a": "-", "p": (0, (4, 1.5))}
 MANY = 7
-"""Number of models from which bands are omitted, because they would hide each other."""
+"""With at least this many models, bands are omitted because they would hide each other."""
 
 
 @planned

@@ -29,7 +29,7 @@ Style = Callable[[float], str]
 
 
 def style_of(score: Score, is_short: bool = False) -> Style:
-    """Return the declared format of a score; `is_short` uses fewer decimals."""
+    """Return the declared format of a score, with fewer decimals if `is_short` is set."""
     return lambda value: _typeset(score.text(value, is_short=is_short))
 
 

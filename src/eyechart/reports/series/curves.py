@@ -27,9 +27,10 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class CurveSeries:
-    """A model's curve: `line` on the panel's scale; `curve` on its native scale, with its bins.
+    """A model's curve under a corruption.
 
-    `at` is the path to its scores in the model's results.
+    `line` is the curve on the panel's scale; `curve` is the curve on its native scale, with its
+    bins. `at` is the path to its scores in the model's results.
     """
 
     model: ModelEntry

@@ -34,7 +34,7 @@ class ScoreBar:
 
     @property
     def text(self) -> str:
-        """The score as text, a dash if there is none."""
+        """The score as text, or a dash if there is none."""
         return estimate_text(self.number, self.score)
 
 
