@@ -22,7 +22,7 @@ def draw_map(
     headline: str,
     name: str,
 ) -> Image.Image:
-    """Return both images, the map `lost` (H, W) from `loss_map` and its scale, in one picture.
+    """Return one image that shows both images, the map `lost` (H, W) from `loss_map` and its scale.
 
     The scale is the same for all images, so that maps can be compared. Without a map (for
     example, for a constant image) its panel is left empty.
