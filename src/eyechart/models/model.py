@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eyechart.core.arguments import as_flag
+from eyechart.core.arguments import as_flag, as_whole
 from eyechart.core.errors import UsageError
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.labels.categories import CLASSES
@@ -97,7 +97,7 @@ class Model:
         self.dtype = dtype
 
     def with_steps(self, steps: Preprocessing) -> "Model":
-        """Return the same network with a different preprocessing."""
+        """Return the same network with different preprocessing."""
         other = copy(self)
         other.preprocessing = steps
         return other
@@ -127,6 +127,7 @@ class Model:
             The model's scores, which are logits or probabilities: see `log_probabilities`.
         """
         levels, wait = to_rgb_levels(images), as_flag(wait, "wait")
+        padded_to = as_whole(padded_to, "padded_to", 0, 100_000)
         with torch.inference_mode():
             ready = self.preprocessing(levels.to(self.device))
             ready = ready.to(self.dtype, memory_format=self._layout)
@@ -139,9 +140,9 @@ class Model:
             return scores
 
     def padding(self, n_images: int) -> int:
-        """Return `padded_to` for batches of up to `n_images`: on a GPU, this number; otherwise 0.
+        """Return `padded_to` for batches of up to `n_images`: `n_images` on a GPU, otherwise 0.
 
-        A GPU needs up to seconds for the first batch of every new size.
+        A GPU may need several seconds for the first batch of each new size.
         """
         return n_images if self.device.type == "cuda" else 0
 
