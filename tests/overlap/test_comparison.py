@@ -136,7 +136,7 @@ def test_too_little_in_common_is_one_sentence():
     known[0, 1] = known[1, 0] = known[2, 3] = known[3, 2] = known[4, 5] = known[5, 4] = 0.5
     with pytest.raises(UsageError, match="got 3"):
         compare_matrices(one, matrix_of(known))
-    with pytest.raises(UsageError, match="scores that are not all equal"):
+    with pytest.raises(UsageError, match="must not all be equal"):
         compare_matrices(one, matrix_of(np.full((6, 6), 0.25)))
     # just enough
     assert compare_matrices(one.only(NAMES[:4]), other, 10).pairs == 6
