@@ -292,7 +292,7 @@ def plans(
     print(machine_name(find_device(device)), flush=True)
     for time in measure_plans(images, device):
         print(
-            f"  {time.case:34} n {time.n:>6,}  planned {time.planned:6.1f} s"
+            f"  {time.case:40} n {time.n:>6,}  planned {time.planned:6.1f} s"
             f"  took {time.measured:6.1f} s  ratio {time.ratio:.2f}",
             flush=True,
         )

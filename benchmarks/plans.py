@@ -16,7 +16,7 @@ CASES = {
             *("efficientnet_lite0", "--max-images", "60", "--corruption", "gaussian_noise"),
             *("--corruption", "frost", "--corruption", "motion_blur"),
         ],
-        "one model, five minutes at most": ["efficientnet_lite0", "--minutes", "1.5"],
+        "one model, a minute and a half at most": ["efficientnet_lite0", "--minutes", "1.5"],
         "two models": [
             *("efficientnet_lite0", "efficientnet_lite2", "--max-images", "40", "--n", "60"),
         ],

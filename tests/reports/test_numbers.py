@@ -38,6 +38,8 @@ def test_every_number_stands_where_something_looks_at_it(any_page):
             assert re.match(r"\d+/examples/", number.own["data-at"])
         elif number.within("li", kind="verdict") or number.within("li", kind="summary"):
             assert origin in (None, "count")
+        elif number.within("p", kind="caption"):
+            assert re.search(r"/spaces/\w+/(n_images|classes)$", number.own["data-at"])
         elif number.within("p", kind="lede") or number.within("dl", kind="facts"):
             assert origin == "count" or "/images/" in number.own["data-at"]
         elif number.within("ul", kind="notes"):

@@ -9,9 +9,14 @@ from report_shelf import BOUNDS, DASH, SCORES, SPACES, UNDER, Shelf, called
 # Tables: what each cell must point to by its labels. None: a number that is compared or counted
 
 
+def space_in(caption):
+    """The label space in a caption, without the number of images after it."""
+    return SPACES[re.sub(r", [\d,]+ images?( in [\d,]+ \w+)?$", "", caption)]
+
+
 def leaderboard(shelf, table, part):
     start = "Models ranked by .+" if len(table.rows) > 1 else "All scores"
-    space = SPACES[re.fullmatch(rf"{start} in (.+)", table.caption)[1]]
+    space = space_in(re.fullmatch(rf"{start}? in (.+)", table.caption)[1])
     for row in table.rows:
         assert shelf.names[row.name] == row.model
         for head, cell in zip(table.heads, row.cells, strict=True):
@@ -44,8 +49,8 @@ def worst(shelf, home, title):
 
 
 def summary(shelf, table, part):
-    found = re.fullmatch(r"(?:Models ranked by (.+)|Main scores) in (.+)", table.caption)
-    space = SPACES[found[2]]
+    found = re.fullmatch(r"(?:Models ranked by (.+?)|Main scores) in (.+)", table.caption)
+    space = space_in(found[2])
     titles = [own.removesuffix(" (16 categories)").removesuffix(" (%)") for own in table.heads]
     (main,) = [own for own in titles if own in SCORES and own not in ("Clean accuracy", "HMRIₐ")]
     assert found[1] in (None, main)
@@ -69,10 +74,11 @@ def summary(shelf, table, part):
 
 def overview(shelf, table, part):
     title, space = re.fullmatch(r"(.+?) by corruption: .+ \((.+)\)", table.caption).groups()
-    assert table.choice in ("", f"{title}, {space}")
+    name = space_in(space)
+    assert table.choice in ("", f"{title}, {space.partition(', ')[0]}")
     for row in table.rows:
         for head, cell in zip(table.heads[1:], row.cells[1:], strict=True):
-            home = shelf.space(part, shelf.names[head], SPACES[space])
+            home = shelf.space(part, shelf.names[head], name)
             if row.is_total:
                 yield cell, shelf.estimate(f"{home}/means/{SCORES[title]}")
             else:
@@ -84,10 +90,11 @@ def overview(shelf, table, part):
 
 def bounds(shelf, table, part):
     title, space = re.match(r"Bounds of (\w+), (.+), over", table.caption).groups()
-    assert table.choice in ("", f"{title}, {space}")
+    name = space_in(space)
+    assert table.choice in ("", f"{title}, {space.partition(', ')[0]}")
     for row in table.rows:
         for head, cell in zip(table.heads[1:], row.cells[1:], strict=True):
-            home = shelf.space(part, shelf.names[head], SPACES[space])
+            home = shelf.space(part, shelf.names[head], name)
             own = f"{home}/corruptions/{shelf.corruption(part, row.name)}/{BOUNDS[title]}"
             ends = shelf.there(f"{own}/0", f"{own}/1")
             yield cell, ends if len(ends) == 2 else []

@@ -20,8 +20,9 @@ def image_file(path: Path, seed: int = 0, size: tuple[int, int] = (24, 20)) -> P
 
 
 def without_plan(err: str) -> list[str]:
-    """The lines on standard error, except the plan that an evaluation begins with."""
-    return [line for line in err.strip().splitlines() if not line.startswith("Plan: ")]
+    """The lines on standard error, except the plan and the first figures of an evaluation."""
+    lines = err.strip().splitlines()
+    return [line for line in lines if not line.startswith(("Plan: ", "Correct for the first "))]
 
 
 def assert_rejected(result: Result, *words: str) -> None:

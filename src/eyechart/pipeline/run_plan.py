@@ -3,7 +3,7 @@
 A run that resumes reads its plan, so that a faster or slower machine does not change its samples.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from pathlib import Path
@@ -49,10 +49,16 @@ FEWEST = 30
 PER_IMAGE = 5
 """Samples per corruption and image beyond which more samples of the same images add little."""
 
-PROBED = {"cpu": 2, "cuda": 512}
+PROBED = {"cpu": 6, "cuda": 512}
 """Number of samples per corruption that the run time is estimated from, by device type."""
 
-CURVES = 4.0
+WARM_UP = {"cpu": 1, "cuda": 512}
+"""Number of samples per corruption that are predicted before, because the first ones are slow."""
+
+PILOT_COST = 0.3
+"""Time for a pilot sample, which is measured but not predicted, as a fraction of a sample's."""
+
+CURVES = 3.3
 """Time to score a property of a model, as a multiple of the time to fit a curve."""
 
 ONCE = 2.0
@@ -141,8 +147,8 @@ def plan_run(
     elif n is None:
         n, limit = _choose_n(n_images, n_corruptions, costs, 60 * settings.minutes)
     settings = replace(settings, n=n)
-    n_samples = sum(map(len, plan_samples(inputs.images, settings.plan))) + count_pilots(
-        inputs.images, settings.plan
+    n_samples = sum(map(len, plan_samples(inputs.images, settings.plan))) + round(
+        PILOT_COST * count_pilots(inputs.images, settings.plan)
     )
     run_plan = RunPlan(
         n=settings.plan.n,
@@ -214,13 +220,17 @@ def _z() -> float:
 def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> Costs:
     """Return the costs of a run, measured on a few samples of every corruption."""
     images, device = inputs.images, inputs.device
-    n_timed = PROBED.get(device.type, 2)
+    n_timed, n_first = PROBED.get(device.type, 6), WARM_UP.get(device.type, 1)
     # Strengths from the published domains: a probe needs neither a pilot nor a search.
-    few = replace(plan, n=2 * n_timed, sampling=PAPER, delta_v=(0.0, 1.0))
+    few = replace(plan, n=n_first + n_timed, sampling=PAPER, delta_v=(0.0, 1.0))
     clean, *corrupted = plan_samples(images, few)
-    per_image = _seconds([clean], n_timed, few, settings, inputs) / min(len(clean), n_timed)
-    seconds = _seconds(corrupted, n_timed, few, settings, inputs)
-    timed = [_part(samples, n_timed, 1) for samples in corrupted]
+    # The first samples load the device's kernels; the others are not in any cache yet.
+    for chosen in (slice(0, n_first), slice(-n_timed, None)):
+        per_image = _timed([_part(clean, chosen)], few, settings, inputs)
+    per_image /= min(len(clean), n_timed)
+    for chosen in (slice(0, n_first), slice(-n_timed, None)):
+        timed = [_part(samples, chosen) for samples in corrupted]
+        seconds = _timed(timed, few, settings, inputs)
     # The difference of two measured times can be negative.
     seconds = max(seconds - per_image * len(np.unique(timed[0].image)), 1e-6)
     per_sample = seconds / sum(map(len, timed))
@@ -232,24 +242,8 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
     return Costs(per_image, per_sample, n_fits * _fit_seconds(settings.n_bootstrap, len(images)))
 
 
-def _seconds(
-    groups: Sequence[Samples],
-    n: int,
-    plan: Plan,
-    settings: EvaluateSettings,
-    inputs: EvaluationInputs,
-) -> float:
-    """Return the seconds that predictions for n samples of each corruption take."""
-    # The first n samples load the device's kernels; the next n are not in any cache yet.
-    for part in (0, 1):
-        seconds = _timed([_part(samples, n, part) for samples in groups], plan, settings, inputs)
-    return seconds
-
-
-def _part(samples: Samples, n: int, part: int) -> Samples:
-    """Return the first n samples (`part` 0) or the next n (`part` 1); all if there are fewer."""
-    first = max(0, min(part * n, len(samples) - n))
-    return samples.take(np.arange(first, min(len(samples), first + n)))
+def _part(samples: Samples, chosen: slice) -> Samples:
+    return samples.take(np.arange(len(samples))[chosen])
 
 
 def _timed(

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from eyechart.labels.space_names import ENTRY16
 from eyechart.pipeline.caveats import MARK, MEANING
 from eyechart.reports.number_text import (
     UNDETERMINED,
@@ -14,7 +15,8 @@ from eyechart.reports.number_text import (
     p_value_text,
     percent_text,
 )
-from eyechart.reports.series.report import ModelEntry, Report, pointer
+from eyechart.reports.series.report import ModelEntry, Part, Report, pointer
+from eyechart.reports.words import plural, space_title
 from eyechart.results.schema import Results
 from eyechart.scores.break_point import BreakPoint
 from eyechart.scores.registry import Score
@@ -166,6 +168,30 @@ CellContent = str | NumberCell | Estimated | Span
 def numbers_of(report: Report, model: ModelEntry) -> Numbers:
     """Return the numbers of the run that a model belongs to."""
     return Numbers(model.run, report.runs[model.run].results)
+
+
+def images_behind(numbers: Numbers, model: ModelEntry, space: str) -> Markup:
+    """Return how many images, in how many categories, a model's scores are computed from."""
+    scores, path = model.results.spaces[space], model.path(space)
+    text = Markup("{} {}").format(
+        numbers.cell(count, *path, "n_images"), plural(scores.n_images, "image")
+    )
+    if scores.classes:
+        noun = plural(scores.classes, "category" if space == ENTRY16 else "class")
+        text += Markup(" in {} {}").format(numbers.cell(count, *path, "classes"), noun)
+    return text
+
+
+def space_caption(report: Report, part: Part, space: str) -> Markup:
+    """Return the label space of a table in words, with the number of images behind its scores."""
+    text = Markup("{}").format(space_title(space))
+    models = [model for model in part.models if model.space(space) is not None]
+    # Runs on different images have no common number.
+    if len({model.results.spaces[space].n_images for model in models}) != 1:
+        return text
+    return text + Markup(", {}").format(
+        images_behind(numbers_of(report, models[0]), models[0], space)
+    )
 
 
 def marked(cell: CellContent, is_marked: bool) -> CellContent:

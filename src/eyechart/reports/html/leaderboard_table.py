@@ -12,6 +12,7 @@ from eyechart.reports.html.cells import (
     count,
     marked,
     numbers_of,
+    space_caption,
     style_of,
 )
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
@@ -19,7 +20,7 @@ from eyechart.reports.series.main_score import MainScore, main_score
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.palette import CATEGORY_COLORS
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import corruption_words, listed, space_title
+from eyechart.reports.words import corruption_words, listed
 from eyechart.scores.registry import HUMANS, LEADERBOARD, SCORES, Score, find
 
 RANK = Column("Rank", hint="in brackets: 95 % confidence interval of the rank")
@@ -55,7 +56,7 @@ def summary_table(report: Report, part: Part, index: int) -> Table:
         worst = (_worst_cell(report, main, model),) if has_worst else ()
         rows.append(TableRow((model_label(model), *rank, *cells, *worst), model.name))
     by = f"Models ranked by {main.overall.symbol}" if is_ranked else "Main scores"
-    caption = f"{by} in {space_title(main.space)}"
+    caption = Markup("{} in {}").format(by, space_caption(report, part, main.space))
     note = mark_note(model.results for model in part.models)
     is_sortable = len(rows) > 1
     return Table(
@@ -92,7 +93,7 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
         ahead = (listed(behind) or NOTHING,) if is_ranked else ()
         rows.append(TableRow((model_label(model), *rank, *category, *cells, *ahead), name))
     by = f"Models ranked by {SCORES[standings.by].symbol}" if is_ranked else "All scores"
-    caption = f"{by} in {space_title(standings.space)}"
+    caption = Markup("{} in {}").format(by, space_caption(report, part, standings.space))
     note = mark_note(model.results for model in part.models)
     if standings.verdict and is_ranked:
         verdict = f"{standings.verdict.capitalize()}: no claim is made that a model is ahead."

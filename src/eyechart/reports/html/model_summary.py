@@ -53,19 +53,22 @@ def summarize(report: Report, part: Part, model: ModelEntry) -> ModelSummary:
     main, numbers = main_score(part), numbers_of(report, model)
     basis = basis_of(report, part, model)
     tone, badge = NO_HUMANS if basis is None else basis.tone
-    text = _accuracy(report, main, model, numbers) + _worst(main, model, numbers)
-    breaks = _breaks(main, model, numbers)
+    name, breaks = _breaks(main, model, numbers)
+    text = _accuracy(report, main, model, numbers) + _worst(main, model, numbers, name)
     if breaks:
         text = breaks + " It " + text
     return ModelSummary(model, tone, badge, text + ". " + _humans(main, model, numbers, basis))
 
 
-def _breaks(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
-    """Return under which corruption the model breaks first, and where humans do; "" without Δv."""
+def _breaks(main: MainScore, model: ModelEntry, numbers: Numbers) -> tuple[str, Markup]:
+    """Return the corruption under which the model breaks first, and a sentence about it.
+
+    Both are empty without break points; the name is empty if no break point was reached.
+    """
     space = model.space(main.space)
     points = {} if space is None else break_points(space)
     if space is None or not points:
-        return Markup("")
+        return "", Markup("")
     n_tested = Markup("{} {}").format(counted(len(points)), plural(len(points), "corruption"))
     name = first_break(points)
     letter = "a" if space.corruptions[name].accuracy is not None else "p"
@@ -73,17 +76,15 @@ def _breaks(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
     style = style_of(SCORES[f"dv50_{letter}"], is_short=True)
     point = numbers.break_point(style, *path, "break_point")
     if not points[name].is_known:
-        return Markup("does not break under any of {} (Δv₅₀ {}).").format(n_tested, point)
-    text = Markup("breaks at a visual change (Δv) of {} under <strong>{}</strong>").format(
-        point, corruption_words(name)
-    )
+        return "", Markup("does not break under any of {} (Δv₅₀ {}).").format(n_tested, point)
+    text = Markup("breaks at Δv {} under <strong>{}</strong>").format(point, corruption_words(name))
     if len(points) > 1:
         text += Markup(", first of {}").format(n_tested)
     humans = numbers.get(*path, "humans")
     if humans is not None and humans.human_break_point is not None:
         human = numbers.break_point(style, *path, "humans", "human_break_point")
         text += Markup("; humans at {}").format(human)
-    return text + "."
+    return name, text + "."
 
 
 def _accuracy(report: Report, main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
@@ -132,16 +133,18 @@ def _n(main: MainScore) -> Markup:
     return Markup("{} {}").format(counted(number), plural(number, "corruption"))
 
 
-def _worst(main: MainScore, model: ModelEntry, numbers: Numbers) -> Markup:
+def _worst(main: MainScore, model: ModelEntry, numbers: Numbers, named: str) -> Markup:
+    """Return the corruption with the worst score; `named` was already mentioned."""
     worst = main.worst(model)
     if worst is None:
         return Markup("")
     number = marked(
         numbers.estimate(percent, *worst.path), worst.corruption in model.results.marked
     )
-    return Markup("; worst under <b>{}</b>, {}{}").format(
-        corruption_words(worst.corruption), _before(worst.score), number
-    )
+    where = Markup("there")
+    if worst.corruption != named:
+        where = Markup("under <b>{}</b>").format(corruption_words(worst.corruption))
+    return Markup("; worst {}, {}{}").format(where, _before(worst.score), number)
 
 
 def _before(score: Score) -> str:

@@ -11,6 +11,7 @@ from eyechart.reports.html.cells import (
     NumberCell,
     marked,
     numbers_of,
+    space_caption,
     style_of,
 )
 from eyechart.reports.html.html_table import (
@@ -37,7 +38,9 @@ def overviews(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
                 title = f"{score.symbol}, {space_title(space)}"
                 table = Table(
                     f"overview-{index}-{score.name}-{space}",
-                    f"{score.symbol} by corruption: {score.meaning} ({space_title(space)})",
+                    Markup("{} by corruption: {} ({})").format(
+                        score.symbol, score.meaning, space_caption(report, part, space)
+                    ),
                     _columns(part),
                     (*rows, _mean_row(report, part, space, score)) if score.has_mean else rows,
                     True,

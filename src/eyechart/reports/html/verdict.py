@@ -16,9 +16,9 @@ from eyechart.reports.html.cells import (
     NumberCell,
     Numbers,
     Style,
-    count,
     counted,
     delta,
+    images_behind,
     numbers_of,
     percent,
     style_of,
@@ -162,14 +162,7 @@ def too_few(model: ModelEntry, space: str, numbers: Numbers) -> Markup:
     The required number is in the evaluation's note on insufficient data.
     """
     scores = model.results.spaces[space]
-    path = model.path(space)
-    text = Markup("{} {}").format(
-        numbers.cell(count, *path, "n_images"), plural(scores.n_images, "image")
-    )
-    if scores.classes:
-        text += Markup(" in {} {}").format(
-            numbers.cell(count, *path, "classes"), plural(scores.classes, "category")
-        )
+    text = images_behind(numbers, model, space)
     needed = scores.verdict.partition("(")[2].partition(")")[0]
     return text + (Markup("; {} are needed").format(needed) if needed else Markup(""))
 
