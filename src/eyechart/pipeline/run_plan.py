@@ -61,8 +61,9 @@ PILOT_COST = 0.3
 CURVES = 3.3
 """Time to score a property of a model, as a multiple of the time to fit a curve."""
 
-ONCE = 2.0
-"""Seconds that every run takes in addition: opening files, loading kernels, example images."""
+ONCE = {"cpu": 2.0, "cuda": 4.0}
+"""Seconds that every run takes in addition, by device type: opening files, loading kernels, example
+images."""
 
 Limit = Literal["given", "precision", "time", "images"]
 """What determined the number of samples."""
@@ -113,10 +114,11 @@ class Costs:
     per_image: float
     per_sample: float
     scoring: float
+    once: float = 0.0
 
     def seconds(self, n_images: int, n_samples: int) -> float:
         """Return the expected run time."""
-        return self.per_image * n_images + self.per_sample * n_samples + self.scoring + ONCE
+        return self.per_image * n_images + self.per_sample * n_samples + self.scoring + self.once
 
 
 def plan_run(
@@ -239,7 +241,8 @@ def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> 
         2 if model.has_imagenet and settings.human_names else 1 for model in inputs.models
     )
     n_fits = CURVES * 2 * len(plan.entries()) * n_spaces
-    return Costs(per_image, per_sample, n_fits * _fit_seconds(settings.n_bootstrap, len(images)))
+    scoring = n_fits * _fit_seconds(settings.n_bootstrap, len(images))
+    return Costs(per_image, per_sample, scoring, ONCE.get(device.type, ONCE["cpu"]))
 
 
 def _part(samples: Samples, chosen: slice) -> Samples:
