@@ -316,7 +316,7 @@ def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
     found = evaluate("--corruption", "frost", "--baseline", "small_models:four_classes")
     assert found.status == 0, found.err
     assert "small_models:four_classes, native classes" in found.out
-    assert "CE in percent of small_models:four_classes's errors" in found.out
+    assert "CE as a percentage of small_models:four_classes's errors" in found.out
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_table_of_ones_own_divides_by_its_numbers(evaluate, tmp_path):
         "--suite", "imagenet-c", "--corruption", "fog", "--baseline", tmp_path / "mine.csv"
     )
     assert found.status == 0, found.err
-    assert "CE in percent of mine.csv#" in found.out
+    assert "CE as a percentage of mine.csv#" in found.out
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     own = results["models"][0]["spaces"]["native"]
     error = own["corruptions"]["fog"]["error"]["value"]

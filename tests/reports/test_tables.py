@@ -102,7 +102,7 @@ def bounds(shelf, table, part):
 
 def errors(shelf, table, part):
     title, baseline, space = re.match(
-        r"(CE|Relative CE) in percent of the errors of (.+), and clean error .+ \((.+)\)",
+        r"(CE|Relative CE) as a percentage of the errors of (.+), and clean error .+ \((.+)\)",
         table.caption,
     ).groups()
     one, mean = {"CE": ("ce", "mce"), "Relative CE": ("relative_ce", "relative_mce")}[title]

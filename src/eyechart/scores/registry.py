@@ -250,7 +250,7 @@ DECLARED = (
         name="ce",
         title="CE",
         symbol="CE",
-        meaning="errors in percent of a baseline model’s errors; lower is better",
+        meaning="errors as a percentage of a baseline model’s errors; lower is better",
         group="error",
         needs=(BASELINE, LABELS),
         higher_is_better=False,
@@ -262,8 +262,8 @@ DECLARED = (
         name="relative_ce",
         title="relative CE",
         symbol="Relative CE",
-        meaning="errors that a corruption adds, in percent of the errors it adds for the baseline; "
-        "lower is better",
+        meaning="errors that a corruption adds, as a percentage of the errors it adds for the"
+        " baseline; lower is better",
         group="error",
         needs=(BASELINE, CLEAN, LABELS),
         higher_is_better=False,
@@ -275,8 +275,8 @@ DECLARED = (
         name="mce",
         title="mCE",
         symbol="mCE",
-        meaning="errors in percent of a baseline model’s errors, mean over corruptions; lower is"
-        " better",
+        meaning="errors as a percentage of a baseline model’s errors, mean over corruptions; lower"
+        " is better",
         group="error",
         needs=(BASELINE, LABELS),
         higher_is_better=False,
@@ -288,8 +288,8 @@ DECLARED = (
         name="relative_mce",
         title="relative mCE",
         symbol="Relative mCE",
-        meaning="errors that corruption adds, in percent of the errors it adds for the baseline; "
-        "lower is better",
+        meaning="errors that corruption adds, as a percentage of the errors it adds for the"
+        " baseline; lower is better",
         group="error",
         needs=(BASELINE, CLEAN, LABELS),
         higher_is_better=False,

@@ -51,8 +51,8 @@ def _table(
     first = errors[0].errors
     baseline = short_names([first.baseline])[0]
     caption = (
-        f"{SCORES[name].symbol} in percent of the errors of {baseline}, and clean error in percent"
-        f" ({space_title(errors[0].space)}); lower is better"
+        f"{SCORES[name].symbol} as a percentage of the errors of {baseline}, and clean error in"
+        f" percent ({space_title(errors[0].space)}); lower is better"
     )
     note = f"{first.note} {mark_note(model.results for model in part.models)}".strip()
     return Table(identity, caption, columns, rows, True, note, kind="dense stacked")

@@ -25,7 +25,7 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
             if clean is not None:
                 title += f", clean accuracy {estimate_text(clean, SCORES['clean_accuracy'])}"
             if space.corruption_error is not None:
-                title += f", CE in percent of {space.corruption_error.baseline}'s errors"
+                title += f", CE as a percentage of {space.corruption_error.baseline}'s errors"
             mean = f"mean {MARK}" if set(results.config.means_over) & set(model.marked) else "mean"
             yield title, list(_tables(model, space, mean, width))
 
