@@ -287,7 +287,9 @@ def test_a_pickle_that_asks_for_a_command_runs_nothing(tmp_path, run):
         folder = write_archive(tmp_path / name)
         (folder / name).write_bytes(payload)
         told = run(*words_of(folder, tmp_path / "out"))
-        assert_rejected(told, f"{folder / name} is not a file of CIFAR-100", "os.system")
+        assert_rejected(
+            told, f"{folder / name} is not a file of the Python version of CIFAR-100", "os.system"
+        )
         assert not mark.exists() and not (tmp_path / "out").exists()
     # it would have run
     pickle.loads(payload)
@@ -343,7 +345,9 @@ def test_files_cut_short_empty_or_missing_are_one_sentence(tmp_path, run, name):
     for content in (whole[: len(whole) // 2], b"", b"\x80\x02not a pickle"):
         (folder / name).write_bytes(content)
         told = run(*words_of(folder, tmp_path / "out"))
-        assert_rejected(told, str(folder / name), "is not a file of CIFAR-100")
+        assert_rejected(
+            told, str(folder / name), "is not a file of the Python version of CIFAR-100"
+        )
     (folder / name).unlink()
     told = run(*words_of(folder, tmp_path / "out"))
     assert_rejected(told, "Cannot read", "the files train, test and meta")
@@ -354,7 +358,9 @@ def test_a_folder_that_is_no_cifar_100_is_one_sentence(tmp_path, run):
     (tmp_path / "archive.tar.gz").write_bytes(b"no")
     for where in ("images", "archive.tar.gz", "nowhere"):
         told = run(*words_of(tmp_path / where, tmp_path / "out"))
-        assert_rejected(told, "Cannot read", "CIFAR-100's python version, with the files train")
+        assert_rejected(
+            told, "Cannot read", "the Python version of CIFAR-100, with the files train"
+        )
 
 
 def test_other_classes_have_no_published_order(tmp_path, run):

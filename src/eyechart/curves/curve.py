@@ -221,8 +221,8 @@ class CurveFit(CurveSettings):
     anchor: Annotated[
         Anchor,
         Option(
-            help="Value of the curve at Δv 0: a number, or for each sample whether its clean"
-            " image is a hit.",
+            help="Value of the curve at Δv 0: a number, or an array with a 1 for each sample"
+            " whose clean image is a hit and a 0 for each other sample.",
             group=GROUP,
         ),
     ] = None

@@ -184,8 +184,8 @@ class Reference:
         """Raise a UsageError if there is no experiment to which a curve can be fitted."""
         if not self.experiments and self.responses.experiments:
             raise UsageError(
-                f"The responses in {self.name} lack visual changes, so no curve can be fitted: "
-                "import them with a placement or a column delta_v."
+                f"The responses in {self.name} lack visual changes (Δv), so no curve can be fitted:"
+                " import them with a placement or a delta_v column."
             )
         if not self.experiments:
             raise UsageError(f"{self.name} has responses to clean images only.")

@@ -212,7 +212,7 @@ class Results(Record):
     agreements: tuple[ErrorAgreement, ...] = ()
     """Error consistency between models, and with humans."""
     humans: tuple[HumanExperiment, ...] = ()
-    """The experiments with humans that models were compared with."""
+    """The human experiments to which models were compared."""
     examples: tuple[ExampleImage, ...] = ()
     """Example images: clean samples, then samples by corruption from mild to strong."""
 

@@ -93,15 +93,17 @@ def _read(path: Path) -> Mapping[bytes, object]:
         content = read_pickle(path.read_bytes())
     except OSError as error:
         raise UsageError(
-            f"Cannot read {path}: {error.strerror}; pass the folder of CIFAR-100's python version,"
-            " with the files train, test and meta."
+            f"Cannot read {path}: {error.strerror}; pass the folder of the Python version of"
+            " CIFAR-100, with the files train, test and meta."
         ) from None
     except ValueError as error:
         raise UsageError(
-            f"{path} is not a file of CIFAR-100's python version ({error}): download it again."
+            f"{path} is not a file of the Python version of CIFAR-100 ({error}): download it again."
         ) from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} is not a file of CIFAR-100's python version: download it again.")
+        raise UsageError(
+            f"{path} is not a file of the Python version of CIFAR-100: download it again."
+        )
     # Pickles written by Python 2 have bytes as keys, those written by Python 3 have strings.
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 

@@ -1,4 +1,4 @@
-"""Folds of hold-out studies: which images are held out, trained on, and tested as familiar."""
+"""Folds of hold-out studies: which images are held out, used for training, and used for testing familiar classes."""
 
 from collections import Counter
 from collections.abc import Sequence

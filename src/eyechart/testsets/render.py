@@ -87,7 +87,9 @@ def _missing(
             left.append(position)
             continue
         if read_note(target) != _note(digests[row]):
-            raise UsageError(f"{target} already exists and is another image: choose another --out.")
+            raise UsageError(
+                f"{target} already exists and is a different image: choose another --out."
+            )
         step(1, "")
     return samples.take(np.array(left, dtype=np.int64))
 

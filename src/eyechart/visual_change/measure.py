@@ -164,7 +164,7 @@ def delta_v(
 def _change_by(
     ruler: Ruler, clean: Images | Statistics, corrupted: Images
 ) -> tuple[Values, Values]:
-    """Return Δv as measured by any ruler, which gets 8-bit color images."""
+    """Return Δv as measured by the given ruler on 8-bit color images."""
     before, after = to_rgb_levels(clean), to_rgb_levels(corrupted)
     # a single clean image is compared with every corrupted one
     if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:

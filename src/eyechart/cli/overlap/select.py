@@ -103,7 +103,9 @@ class SelectSettings:
         if self.threshold is None and not self.every:
             raise UsageError("Give --threshold, such as 0.1, or --all.")
         if self.threshold is None and (out is not None or self.marked is not None):
-            raise UsageError("--out and --marked write one selection: give a --threshold.")
+            raise UsageError(
+                "--out and --marked write the selection for one threshold: give --threshold."
+            )
         if out is not None and any(Path(name).resolve() == out.resolve() for name in self.suites):
             raise UsageError(
                 f"--out would overwrite {out}, which --suite reads: choose another file."

@@ -68,8 +68,8 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
 def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
     """Return the settings with `side` set to the size of the test set's images in px.
 
-    `stimulus` describes how the test set's images are resized. If they keep the size of their
-    files, which is unknown until they are opened, the settings are returned unchanged.
+    `stimulus` describes how the test set's images are resized. If images keep their
+    original size, which is unknown until they are opened, the settings are returned unchanged.
     """
     size = find_stimulus(stimulus).width_and_height
     if size is None:

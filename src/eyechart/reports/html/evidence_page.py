@@ -336,9 +336,9 @@ def _limits(results: GateResults) -> Iterator[str]:
         " cameras or classes."
     )
     yield (
-        "Each claim applies to the mean over the samples within its conditions. Single strengths,"
-        " corruptions or classes can be worse; the tables of triggering conditions show corruptions"
-        " one by one."
+        "Each claim applies to the mean over the samples within its conditions. Individual"
+        " strengths, corruptions or classes can be worse than this mean; the tables of triggering"
+        " conditions show corruptions one by one."
     )
     fewest = min(results.rules, key=lambda result: result.n_images)
     square = float(ndtri(1 - results.alpha)) ** 2
