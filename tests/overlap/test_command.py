@@ -263,7 +263,7 @@ def test_coverage_of_a_matrix_has_no_direct_test(run, both, tmp_path):
         (("select", "accuracies.csv", "--threshold", "-1"), "at least 0, got -1"),
         (("select", "high.csv", "--threshold", "0.1"), "the lowest score is 0.4, for fog and rain"),
         (("select", "nothing.csv", "--threshold", "0.1"), "whose overlap is determined"),
-        (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "give a --threshold"),
+        (("select", "accuracies.csv", "--all", "--out", "x.yaml"), "give --threshold"),
         (("select", "accuracies.csv", "--all", "--suite", "vcr"), "--suite needs --out"),
         (("select", "accuracies.csv", "--threshold", "1", "--out", "x.txt"), ".yaml"),
         (("select", "accuracies.csv", "--threshold", "1", "--out", "x.yaml", "--suite", "nocc"),

@@ -1,4 +1,4 @@
-"""Folds of hold-out studies: which images are held out, used for training, and used for testing familiar classes."""
+"""Folds of hold-out studies: which images are held out, and which train and test a network."""
 
 from collections import Counter
 from collections.abc import Sequence
