@@ -108,7 +108,7 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     """Return the labeled images, or the demo images if there is no path; skip unlabeled images."""
     from eyechart.images.demo import SOURCE, demo_images
-    from eyechart.images.image_list import find_images
+    from eyechart.images.image_sources import find_images
     from eyechart.images.imageset import load_listed
 
     listed = demo_images() if images is None else find_images(images)

@@ -146,7 +146,7 @@ def _load(
     source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
     """Return the labeled images that are used; other images are not read."""
-    from eyechart.images.image_list import find_images
+    from eyechart.images.image_sources import find_images
     from eyechart.images.imageset import load_listed
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
