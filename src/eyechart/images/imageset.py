@@ -25,6 +25,7 @@ from eyechart.images.stimulus import (
     Stimulus,
     find_stimulus,
     is_much_smaller,
+    resolve_auto,
     split_window,
     usual_stimulus,
     with_window,
@@ -205,8 +206,11 @@ def load_images(
     """
     if leave_out is not None:
         leave_out = Path(as_path(leave_out, "leave_out", "the path of a folder"))
+    stimulus = with_window(stimulus, window)
+    # Checked before anything is listed, which can take long.
+    resolve_auto(stimulus)
     listing = find_listing(source, leave_out, download=as_flag(download, "download"))
-    return load_listing(listing, with_window(stimulus, window))
+    return load_listing(listing, stimulus)
 
 
 def load_listing(

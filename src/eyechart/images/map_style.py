@@ -119,6 +119,7 @@ def list_map_style(dataset: Any) -> ImageListing:
     source = f"{type(dataset).__name__} of {n_images} images"
     if not n_images:
         raise UsageError(f"{type(dataset).__name__} is empty: give at least one image.")
+    names = _classes(dataset, source)
     reader = MapStyleReader(dataset, source)
     # Images are identified by their pixels, which random augmentation would change at every read.
     if pixel_digest(reader.image(0)) != pixel_digest(reader.image(0)):
@@ -126,7 +127,6 @@ def list_map_style(dataset: Any) -> ImageListing:
             f"{source} must return the same image at every read, but item 0 changed: remove random"
             " transforms."
         )
-    names = _classes(dataset, source)
     values = _targets(dataset)
     if values is None:
         values = [reader.item(position)[1] for position in range(n_images)]
