@@ -72,7 +72,7 @@ def files(folder):
 
 
 class Pairs(Dataset):
-    """A torch dataset of the files, with `classes` in an order of its own."""
+    """A torch dataset of the files, with `classes` in a given order."""
 
     def __init__(self, files, classes, kind="pil"):
         self.files, self.classes, self.kind = files, list(classes), kind

@@ -23,7 +23,7 @@ from eyechart.images.image_files import (
 from eyechart.labels.categories import CATEGORIES
 
 Content = Callable[[], bytes | Image.Image]
-"""Returns the encoded bytes of an image that is not a file of its own, or its pixels."""
+"""Returns the encoded bytes of an image without a separate file, or its pixels."""
 
 MANIFESTS = (".csv", ".parquet")
 # In order of precedence: of several columns, the first one listed here is used.
@@ -40,7 +40,7 @@ class ListedImage:
     Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
     `category` is one of the 16 everyday categories. `style` (how the object is depicted) and
     `subclass` (a finer class within the label) are None unless the dataset states them. An image
-    that is not a file of its own has a `content`, and its `path` only describes where it is.
+    without a separate file has a `content`, and its `path` only describes where it is.
     """
 
     path: Path
