@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -451,6 +452,14 @@ def test_a_hub_name_needs_leave_to_download(run, tmp_path):
     result = run("evaluate", "small_models:pale_colors", "--images", "hf:user/data:test",
                  "--out", tmp_path / "out")  # fmt: skip
     assert_rejected(result, "hf:user/data:test", "--download", "save_to_disk")
+
+
+def test_a_saved_dataset_without_the_package_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    for name in ("state.json", "dataset_info.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ec.UsageError, match=r'pip install "eyechart\[datasets\]"'):
+        ec.load_images(tmp_path)
 
 
 # Images of 16 bits
