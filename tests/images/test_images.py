@@ -14,7 +14,7 @@ from skimage import data
 
 import eyechart as ec
 from commands import image_file
-from eyechart.images.image_list import find_images
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import load_listed
 from eyechart.images.stimulus import Stimulus, find_stimulus
 from real_images import stimulus
@@ -175,13 +175,6 @@ def test_gray_images_have_three_equal_channels_and_transparency_is_dropped(tmp_p
     gray, rgba = levels(ec.load_images(tmp_path, "native").batch([0, 1]))
     np.testing.assert_array_equal(gray, np.repeat(values[..., :1], 3, axis=2))
     np.testing.assert_array_equal(rgba, values[..., :3])
-
-
-def test_16_bits_become_8_by_rounding(tmp_path):
-    deep = (np.arange(32 * 32, dtype=np.uint16) * 63).reshape(32, 32)
-    Image.fromarray(deep).save(tmp_path / "a.png")
-    found = levels(ec.load_images(tmp_path, "native").batch([0]))[0]
-    np.testing.assert_array_equal(found[..., 0], np.round(deep / 257).astype(np.uint8))
 
 
 def test_an_image_that_lies_on_its_side_is_put_upright(tmp_path):

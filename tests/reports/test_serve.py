@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from contextlib import contextmanager
@@ -260,6 +261,23 @@ def test_an_image_has_the_pixels_that_corrupt_gives(both, levels):
 def test_an_image_has_the_pixels_that_were_recorded(both, vcr, name):
     for row in at_least_one(list(recorded(vcr, f"vcr-{name}", SHARP).values())[::30]):
         assert pixels_of(both.image(run=0, row=row["row"])) == row["pixels"]
+
+
+def test_images_of_16_bits_in_a_tar_file_are_regenerated(run, tmp_path):
+    deep = np.random.default_rng(0).integers(0, 4096, (4, 32, 32), dtype=np.uint16)
+    with tarfile.open(tmp_path / "scans.tar", "w") as tar:
+        for index, values in enumerate(deep):
+            Image.fromarray(values).save(tmp_path / "scan.png")
+            tar.add(tmp_path / "scan.png", f"{index % 2}/{index}.png")
+    model, out = "small_models:pale_colors", tmp_path / "out"
+    result = run("evaluate", model, "--images", tmp_path / "scans.tar", "--window", 0, 4095,
+                 "--corruption", "gaussian_noise", "--n", 40, "--bins", 6, "--min-per-bin", 3,
+                 "--n-bootstrap", 10, "--out", out)  # fmt: skip
+    assert result.status == 0, result.err
+    with serving(out) as client:
+        rows = list(recorded(out, "vcr-gaussian_noise", model).values())
+        for row in at_least_one(rows[::10]):
+            assert pixels_of(client.image(run=0, row=row["row"])) == row["pixels"]
 
 
 def test_images_that_others_corrupted_are_read_from_their_files(tmp_path):

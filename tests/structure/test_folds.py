@@ -16,7 +16,7 @@ import eyechart as ec
 from commands import image_file
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
-from eyechart.images.image_list import find_images
+from eyechart.images.image_sources import find_images
 from eyechart.models.model import Model
 from eyechart.structure.folds import style_folds, subclass_folds
 from eyechart.structure.holdout_images import load_holdout_images

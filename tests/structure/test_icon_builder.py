@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from commands import Result, assert_rejected
-from eyechart.images.image_list import find_images
+from eyechart.images.image_sources import find_images
 from eyechart.structure.icons import npm_packages
 from eyechart.structure.icons.icon_classes import class_of, icon_classes
 from icon_packages import (

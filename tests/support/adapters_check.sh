@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs each model zoo's tests in a fresh virtual environment with that zoo's extra alone.
+# Runs the tests of each model zoo and of datasets, each in a fresh virtual environment with that
+# extra alone.
 # tests/support/adapters_check.sh [EXTRA…]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -10,18 +11,33 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip)" ;;
+    datasets) echo "test" ;;
     *) echo "test_$1" ;;
     esac
 }
 
-for extra in ${*:-timm torchvision hf clip robustbench}; do
+file_of() {
+    case $1 in
+    datasets) echo tests/images/test_datasets.py ;;
+    *) echo tests/models/test_adapters.py ;;
+    esac
+}
+
+# Packages that a test compares with, which eyechart itself does not need.
+peers_of() {
+    case $1 in
+    datasets) echo "webdataset scikit-image" ;;
+    esac
+}
+
+for extra in ${*:-timm torchvision hf clip robustbench datasets}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
     "$bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-        hypothesis pytest pytest-timeout ".[$extra]"
+        hypothesis pytest pytest-timeout $(peers_of "$extra") ".[$extra]"
     # Neither the checkout nor another environment may lend a hand.
     env -u PYTHONPATH "$bin/python" -m pytest -q -rs -p no:cacheprovider \
-        -m "slow or not slow" -k "$(tests_of "$extra")" tests/models/test_adapters.py \
+        -m "slow or not slow" -k "$(tests_of "$extra")" "$(file_of "$extra")" \
         >"$room/log" || { cat "$room/log"; exit 1; }
     # A test may be left out for one reason alone, which is said in the sentence that users get.
     if grep "^SKIPPED" "$room/log" | grep -v "which is installed but cannot be imported"; then

@@ -1,6 +1,6 @@
 """`eyechart models`: check a model's preprocessing and accuracy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -108,15 +108,16 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
 def _images(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     """Return the labeled images, or the demo images if there is no path; skip unlabeled images."""
     from eyechart.images.demo import SOURCE, demo_images
-    from eyechart.images.image_list import find_images
-    from eyechart.images.imageset import load_listed
+    from eyechart.images.image_list import ImageListing
+    from eyechart.images.image_sources import find_listing
+    from eyechart.images.imageset import load_listing
 
-    listed = demo_images() if images is None else find_images(images)
-    labeled = [image for image in listed if image.label is not None]
+    listing = ImageListing(SOURCE, demo_images()) if images is None else find_listing(images)
+    labeled = [image for image in listing.images if image.label is not None]
     if not labeled:
         raise UsageError(f"No image in {images} has a label: give labeled images.")
     step = bars.begin("images", len(labeled))
-    return load_listed(labeled, SOURCE if images is None else str(images), "224", step)
+    return load_listing(replace(listing, images=labeled), "224", step)
 
 
 def _report(checked: "ModelCheck") -> None:

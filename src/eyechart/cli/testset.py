@@ -53,6 +53,7 @@ def make(
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
+    from eyechart.images.stimulus import with_window
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
@@ -60,7 +61,7 @@ def make(
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
     plan = settings.plan
-    source = find_source(settings.images, settings.stimulus)
+    source = find_source(settings.images, with_window(settings.stimulus, settings.window))
     if source.published is not None:
         raise UsageError(
             f"{settings.images} contains corrupted images: make a test set from clean images, or"

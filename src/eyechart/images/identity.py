@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from eyechart.core.arguments import brief
@@ -18,6 +19,24 @@ def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's bytes in hexadecimal, which identifies an image file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def pixel_digest(image: Image.Image) -> str:
+    r"""Return the SHA-256 that identifies an image without a file.
+
+    It is the digest of the image as a binary PPM file (PGM if it is gray), so the same pixels have
+    the same digest in every array, dataset, and folder of such files.
+
+    Example:
+        >>> pixel_digest(Image.new("RGB", (1, 1))) == hashlib.sha256(
+        ...     b"P6\n1 1\n255\n" + bytes(3)
+        ... ).hexdigest()
+        True
+    """
+    # Deep images are stored as their values, in the machine's order of bytes.
+    kind, white = {"RGB": ("P6", "255"), "L": ("P5", "255")}.get(image.mode, ("P5", image.mode))
+    header = f"{kind}\n{image.width} {image.height}\n{white}\n"
+    return hashlib.sha256(header.encode() + image.tobytes()).hexdigest()
 
 
 def named_keys(keys: Sequence[str | int], count: int) -> Tensor:

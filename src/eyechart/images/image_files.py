@@ -10,13 +10,17 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
+
+Window = tuple[float, float]
+"""The gray values that become black and white in images of more than 8 bits."""
 
 READERS = 8
 """Number of threads that read and decode files."""
@@ -140,62 +144,94 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
     return sorted(paths)
 
 
-def read_image(path: Path) -> Image.Image:
+class WindowError(UsageError):
+    """An image has more than 8 bits and no window, or a window is stated for an 8-bit image.
+
+    This concerns the whole dataset, so it is raised at once rather than counted as a damaged image.
+    """
+
+
+def read_image(path: Path, window: Window | None = None) -> Image.Image:
     """Return the image upright, in mode L if the file is grayscale and RGB otherwise.
 
-    Transparency is dropped, palettes are expanded, and 16-bit values are scaled to 8 bits.
+    Transparency is dropped and palettes are expanded. Gray values of more than 8 bits are mapped
+    linearly from `window` to 0…255.
 
     Raises:
         UsageError: If the file is missing, damaged, too large or not an image.
+        WindowError: If the image has more than 8 bits and there is no window, or the reverse.
     """
+    return decode_image(path, path, window)
+
+
+def decode_image(file: Path | BinaryIO, name: object, window: Window | None = None) -> Image.Image:
+    """Return the image in an open file or at a path; `name` stands for it in messages."""
     try:
-        with Image.open(path) as image:
+        with Image.open(file) as image:
             # Decode everything here: a truncated file is only noticed while decoding.
             image.load()
             # `exif_transpose` returns a copy, so the image outlives its file handle.
-            return _eight_bit(ImageOps.exif_transpose(image), path)
+            return eight_bit(ImageOps.exif_transpose(image), name, window)
     except UnidentifiedImageError:
-        raise UsageError(f"{path} is not an image in a known format.") from None
+        raise UsageError(f"{name} is not an image in a known format.") from None
     except (PermissionError, FileNotFoundError, IsADirectoryError) as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+        raise UsageError(f"Cannot read {name}: {error.strerror}.") from None
     except Image.DecompressionBombError:
-        raise UsageError(f"{path} is too large to decode safely.") from None
-    # Raised by `_eight_bit`, with a complete message.
+        raise UsageError(f"{name} is too large to decode safely.") from None
+    # Raised by `eight_bit`, with a complete message.
     except UsageError:
         raise
     except DAMAGE as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise UsageError(f"{path} is damaged or truncated: {reason}.") from None
+        raise UsageError(f"{name} is damaged or truncated: {reason}.") from None
 
 
-def image_size(path: Path) -> tuple[int, int] | None:
+def image_size(file: Path | BinaryIO) -> tuple[int, int] | None:
     """Return the height and width of an image file in px, or None if it cannot be read.
 
     Nothing is decoded. If the file's metadata rotates the image, height and width may be swapped.
     """
     try:
-        with Image.open(path) as image:
+        with Image.open(file) as image:
             return image.height, image.width
     except UNREADABLE:
         return None
 
 
-def _eight_bit(image: Image.Image, path: Path) -> Image.Image:
+def eight_bit(image: Image.Image, name: object, window: Window | None = None) -> Image.Image:
+    """Return the image in mode L or RGB; `window` is required if it has more than 8 bits.
+
+    Example:
+        >>> deep = Image.fromarray(np.array([[0, 100, 300, 500, 900]], dtype=np.uint16))
+        >>> np.asarray(eight_bit(deep, "deep", (100, 500))).tolist()
+        [[0, 0, 128, 255, 255]]
+    """
+    if image.mode == "F" or image.mode.startswith("I"):
+        return _windowed(np.asarray(image).astype(np.float64), name, window)
+    if window is not None:
+        low, high = window
+        raise WindowError(
+            f"The window {low:.12g} to {high:.12g} applies to gray images of more than 8 bits, but"
+            f" {name} has 8 bits per channel: omit the window, or leave out such images."
+        )
     if image.mode in ("L", "RGB"):
         return image
-    if image.mode in GRAY_MODES:
-        return image.convert("L")
-    if image.mode == "I" or image.mode.startswith("I;16"):
-        # Pillow's conversion would clip everything above 255.
-        levels = np.asarray(image).astype(np.int64)
-        if levels.min() < 0 or levels.max() > 65_535:
-            raise UsageError(f"{path} has values beyond 16 bits; convert it to 8 bits first.")
-        # 65,535 / 257 = 255, so this maps the full 16-bit range to 8 bits and rounds to nearest.
-        return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
-    # The range of float images is unknown, so there is no safe conversion.
-    if image.mode == "F":
-        raise UsageError(f"{path} has floating-point values; convert it to 8 bits first.")
-    return image.convert("RGB")
+    return image.convert("L" if image.mode in GRAY_MODES else "RGB")
+
+
+def _windowed(values: NDArray[np.float64], name: object, window: Window | None) -> Image.Image:
+    """Return 8-bit levels: the window's low end becomes 0, its high end 255."""
+    if not np.isfinite(values).all():
+        raise UsageError(f"{name} has values that are not finite: replace them first.")
+    if window is None:
+        raise WindowError(
+            f"{name} has gray values of more than 8 bits, from {values.min():.12g} to"
+            f" {values.max():.12g}, which need a window: give the values that become black and"
+            " white as --window LOW HIGH (Python: window=(low, high)), or convert it to 8 bits."
+        )
+    low, high = window
+    levels = np.round(np.clip((values - low) / (high - low), 0, 1) * 255)
+    return Image.fromarray(levels.astype(np.uint8))
 
 
 def write_image(

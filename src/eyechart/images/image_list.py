@@ -1,14 +1,29 @@
 """Labeled images: class folders, or a CSV or Parquet file that lists them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import io
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from PIL import Image
 
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.images.image_files import find_image_files
+from eyechart.images.identity import file_digest, pixel_digest
+from eyechart.images.image_files import (
+    Window,
+    decode_image,
+    eight_bit,
+    find_image_files,
+    image_size,
+    read_image,
+)
 from eyechart.labels.categories import CATEGORIES
+
+Content = Callable[[], bytes | Image.Image]
+"""Returns the encoded bytes of an image without a separate file, or its pixels."""
 
 MANIFESTS = (".csv", ".parquet")
 # In order of precedence: of several columns, the first one listed here is used.
@@ -24,7 +39,8 @@ class ListedImage:
 
     Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
     `category` is one of the 16 everyday categories. `style` (how the object is depicted) and
-    `subclass` (a finer class within the label) are None unless the dataset states them.
+    `subclass` (a finer class within the label) are None unless the dataset states them. An image
+    without a separate file has a `content`, and its `path` only describes where it is.
     """
 
     path: Path
@@ -33,6 +49,59 @@ class ListedImage:
     category: str | None = None
     style: str | None = None
     subclass: str | None = None
+    content: Content | None = field(default=None, compare=False, repr=False)
+
+    def read(self, window: Window | None = None) -> tuple[Image.Image, str]:
+        """Return the decoded image, in mode L or RGB, and its digest.
+
+        The digest of an image with encoded bytes, in a file or elsewhere, is their SHA-256; of any
+        other image, see `pixel_digest`.
+        """
+        if self.content is None:
+            return read_image(self.path, window), file_digest(self.path)
+        loaded = self.content()
+        if isinstance(loaded, bytes):
+            digest = hashlib.sha256(loaded).hexdigest()
+            return decode_image(io.BytesIO(loaded), self.path, window), digest
+        return eight_bit(loaded, self.path, window), pixel_digest(loaded)
+
+    def digest(self) -> str:
+        """Return the digest alone; nothing is decoded."""
+        if self.content is None:
+            return file_digest(self.path)
+        loaded = self.content()
+        if isinstance(loaded, bytes):
+            return hashlib.sha256(loaded).hexdigest()
+        return pixel_digest(loaded)
+
+    def size(self) -> tuple[int, int] | None:
+        """Return height and width in px, or None if the image cannot be read."""
+        if self.content is None:
+            return image_size(self.path)
+        try:
+            loaded = self.content()
+        except UsageError:
+            return None
+        if isinstance(loaded, bytes):
+            return image_size(io.BytesIO(loaded))
+        return loaded.height, loaded.width
+
+
+@dataclass(frozen=True)
+class ImageListing:
+    """The images of a source before any of them is decoded.
+
+    Attributes:
+        source: Name of the source, for messages and results.
+        images: The images in order.
+        class_names: The classes in the order of their numbers; None if the source has no order.
+        notes: Sentences for the reader of the results.
+    """
+
+    source: str
+    images: Sequence[ListedImage]
+    class_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def printable(name: str) -> str:
@@ -40,19 +109,12 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
-    """Return the images in a folder, or the images listed in a CSV or Parquet file.
+def list_folder(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
+    """Return the images in a folder.
 
-    In a folder, the name of a first-level subfolder is the label of its images, and the name of a
-    second-level subfolder is their subclass. Images directly in the folder have no label.
+    The name of a first-level subfolder is the label of its images, and the name of a second-level
+    subfolder is their subclass. Images directly in the folder have no label.
     """
-    if source.is_file():
-        if source.suffix.lower() not in MANIFESTS:
-            raise UsageError(
-                f"{source} is not a list of images: give a folder, or a .csv or .parquet file with"
-                " the columns path and label."
-            )
-        return _listed(source)
     images = []
     for file in find_image_files([source], leave_out):
         # The two Nones pad the path, so that images in shallow folders get no label or subclass.
@@ -62,15 +124,16 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage
     return images
 
 
-def _listed(source: Path) -> list[ListedImage]:
+def list_manifest(source: Path) -> list[ListedImage]:
+    """Return the images that a CSV or Parquet file lists."""
     rows = _read_manifest(source)
     if not rows:
         raise UsageError(f"{source} lists no images.")
     columns = list(rows[0].cells)
-    path = _first(PATH_COLUMNS, columns)
+    path = first_of(PATH_COLUMNS, columns)
     if path is None:
         raise UsageError(f"{source} must have a column named path; it has {', '.join(columns)}.")
-    label, category = _first(LABEL_COLUMNS, columns), _first(CATEGORY_COLUMNS, columns)
+    label, category = first_of(LABEL_COLUMNS, columns), first_of(CATEGORY_COLUMNS, columns)
     images = []
     rows_by_name: dict[str, int] = {}
     for row in rows:
@@ -88,7 +151,7 @@ def _listed(source: Path) -> list[ListedImage]:
                 source.parent / name,
                 printable(name),
                 _value(row, label) if has_label else None,
-                _category(row, _value(row, category)),
+                checked_category(_value(row, category), f"{row.path}, row {row.number}"),
                 _value(row, "style"),
                 _value(row, "subclass"),
             )
@@ -96,10 +159,10 @@ def _listed(source: Path) -> list[ListedImage]:
     return images
 
 
-def _category(row: CsvRow, name: str | None) -> str | None:
+def checked_category(name: str | None, where: str) -> str | None:
+    """Return the name of an everyday category; raise a UsageError if it is not one of the 16."""
     if name is not None and name not in CATEGORIES:
-        problem = str(unknown_name("category", name, CATEGORIES))
-        raise UsageError(f"{row.path}, row {row.number}: {problem}")
+        raise UsageError(f"{where}: {unknown_name('category', name, CATEGORIES)}")
     return name
 
 
@@ -128,7 +191,8 @@ def _cells(row: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def _first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:
+def first_of(wanted: Sequence[str], columns: Collection[str]) -> str | None:
+    """Return the first wanted column that there is, or None."""
     return next((name for name in wanted if name in columns), None)
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eyechart.core.arguments import as_path
+from eyechart.core.arguments import as_flag, as_path
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
-from eyechart.images.identity import file_digest, named_keys
-from eyechart.images.image_files import READERS, image_size, read_image, unread_notes
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.identity import named_keys
+from eyechart.images.image_files import READERS, Window, WindowError
+from eyechart.images.image_list import ImageListing, ListedImage
+from eyechart.images.image_sources import ImageData, find_listing
 from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import (
     AUTO,
@@ -24,7 +25,10 @@ from eyechart.images.stimulus import (
     Stimulus,
     find_stimulus,
     is_much_smaller,
+    resolve_auto,
+    split_window,
     usual_stimulus,
+    with_window,
 )
 
 MOST_DAMAGED = 0.01
@@ -50,7 +54,8 @@ class ImageSet:
         source: Where the images come from.
         stimulus: How each image is resized and cropped.
         listed: File, name and label of each image.
-        digests: SHA-256 of each file, or of the image's name if there are no clean images.
+        digests: SHA-256 of each image's encoded bytes, or of its pixels if it has none, or of its
+            name if there are no clean images.
         sizes: Height and width of each stimulus in px.
         damaged: The images that were left out.
         kept: Decoded stimuli that are cached in memory, by position.
@@ -58,6 +63,7 @@ class ImageSet:
             images itself.
         has_clean: Whether there are clean images.
         notes: Sentences for the reader of the results.
+        class_names: The classes in the order of their numbers, if the dataset declares it.
 
     Example:
         >>> import tempfile
@@ -83,6 +89,7 @@ class ImageSet:
     files: Corrupted | None = None
     has_clean: bool = True
     notes: tuple[str, ...] = ()
+    class_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -110,7 +117,7 @@ class ImageSet:
         """16 hexadecimal digits that identify the images with their order, names and labels."""
         named = zip(self.listed, self.digests, strict=True)
         parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in named)
-        return f"{hash64(*parts):016x}"
+        return f"{hash64(*parts, *(self.class_names or ())):016x}"
 
     def keys(self, places: Iterable[int] | None = None) -> Tensor:
         """Return the 64-bit keys of the images (all by default) that seed their random numbers.
@@ -142,31 +149,38 @@ class ImageSet:
         return torch.stack([self.kept[p] if p in self.kept else again[p] for p in places])
 
     def _read_again(self, index: int) -> Tensor:
-        path = self.listed[index].path
-        try:
-            digest = file_digest(path)
-        except OSError as error:
-            raise UsageError(f"Cannot read {path} again: {error.strerror}.") from None
+        image = self.listed[index]
+        decoded, digest = image.read(self.stimulus.window)
         # Samples are keyed by digest, so a changed file would silently yield a different image.
         if digest != self.digests[index]:
-            raise UsageError(f"{path} changed while it was in use: start again.")
-        return self.stimulus(read_image(path))
+            raise UsageError(f"{image.path} changed while it was in use: start again.")
+        return self.stimulus(decoded)
 
 
 def load_images(
-    source: str | os.PathLike[str], stimulus: str = "224", leave_out: Path | None = None
+    source: str | os.PathLike[str] | ImageData,
+    stimulus: str = "224",
+    leave_out: Path | None = None,
+    *,
+    window: Window | None = None,
+    download: bool = False,
 ) -> ImageSet:
-    """Load and decode the images in a folder or a list.
+    """Load and decode the images of a dataset.
 
     Images that cannot be decoded are left out and listed in `damaged`.
 
     Args:
-        source: A folder with one subfolder per class, or a CSV or Parquet file with the columns
-            path and label.
+        source: A folder with one subfolder per class; a CSV or Parquet file with the columns path
+            and label; WebDataset's tar files (one, a folder of them, or a name with braces such as
+            "shards-{000..003}.tar"); a .npz or .npy file; a folder written by `save_to_disk` of
+            Hugging Face's `datasets`, or "hf:NAME:SPLIT". In memory: a `datasets.Dataset`, a torch
+            Dataset of (image, label), an array of images (N, H, W, 3), or (images, labels).
         stimulus: "224" (shorter side resized to 256 px, center crop of 224 px), a different side
             in px, "WIDTHxHEIGHT" (plain resize), "uncropped", "native", or "auto" ("native" if all
             images have the same small size, otherwise "224").
         leave_out: A folder inside `source` to skip, such as the output folder.
+        window: The two values that become black and white in gray images of more than 8 bits.
+        download: Whether "hf:NAME" may be downloaded.
 
     Returns:
         The decoded images with labels and digests.
@@ -183,12 +197,28 @@ def load_images(
         ...     images = load_images(folder, stimulus="64")
         >>> images.labels, images.sizes
         (('cat',), ((64, 64),))
+
+        Arrays, with class numbers as labels:
+
+        >>> import numpy as np
+        >>> load_images((np.zeros((2, 32, 32, 3), np.uint8), [1, 0]), "native").labels
+        ('1', '0')
     """
-    as_path(source, "images", "the path of a folder or a list")
     if leave_out is not None:
         leave_out = Path(as_path(leave_out, "leave_out", "the path of a folder"))
-    listed, notes = find_images(Path(source), leave_out), unread_notes(Path(source), leave_out)
-    return load_listed(listed, str(source), stimulus, notes=notes)
+    stimulus = with_window(stimulus, window)
+    # Checked before anything is listed, which can take long.
+    resolve_auto(stimulus)
+    listing = find_listing(source, leave_out, download=as_flag(download, "download"))
+    return load_listing(listing, stimulus)
+
+
+def load_listing(
+    listing: ImageListing, stimulus: str = "224", advance: Advance = no_advance
+) -> ImageSet:
+    """Decode the images of a listing; see `load_listed`."""
+    images = load_listed(listing.images, listing.source, stimulus, advance, listing.notes)
+    return replace(images, class_names=listing.class_names)
 
 
 def load_listed(
@@ -207,9 +237,10 @@ def load_listed(
         advance: Called after every image.
         notes: Notes about the source, stored with the image set.
     """
-    is_auto = isinstance(stimulus, str) and stimulus == AUTO
+    is_auto = isinstance(stimulus, str) and split_window(stimulus)[0] == AUTO
     if is_auto:
-        stimulus = usual_stimulus(image_size(image.path) for image in listed)
+        usual = usual_stimulus(image.size() for image in listed)
+        stimulus = with_window(usual, split_window(stimulus)[1])
     how = find_stimulus(stimulus)
     n_enlarged = 0
     good: list[tuple[ListedImage, str, tuple[int, int]]] = []
@@ -219,13 +250,15 @@ def load_listed(
 
     def read(image: ListedImage) -> tuple[ListedImage, str, Tensor | str, bool]:
         try:
-            decoded = read_image(image.path)
+            decoded, digest = image.read(how.window)
             stimulus = how(decoded)
             height, width = stimulus.shape[1:]
             if min(height, width) < SMALLEST_SIDE:
                 raise UsageError(f"{image.path} is smaller than {SMALLEST_SIDE} px.")
             enlarged = is_much_smaller(decoded.size, (width, height))
-            return image, file_digest(image.path), stimulus, enlarged
+            return image, digest, stimulus, enlarged
+        except WindowError:
+            raise
         except UsageError as error:
             return image, "", str(error), False
 

@@ -1,17 +1,19 @@
 """The stimulus: the image that humans and models see, computed once from an image file."""
 
+import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from eyechart.core.arguments import brief
+from eyechart.core.arguments import as_list, as_number, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.images.image_files import Window
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,14 @@ class Stimulus:
     If `resize` is given, the shorter side is resized to this length, and the center square of side
     `crop` is kept (the whole image if `crop` is None). If `size` is given, the image is resized to
     this width and height regardless of its aspect ratio. If neither is given, the image keeps
-    its size.
+    its size. `window` maps gray values of more than 8 bits to 8 bits when an image is read.
     """
 
     name: str
     resize: int | None
     crop: int | None
     size: tuple[int, int] | None = None
+    window: Window | None = None
 
     def __call__(self, image: Image.Image) -> Tensor:
         """Return the image as uint8 (3, H, W)."""
@@ -53,6 +56,10 @@ class Stimulus:
     @property
     def description(self) -> str:
         """A short description of how images are resized and cropped."""
+        if self.window is not None:
+            low, high = self.window
+            plain = replace(self, window=None).description
+            return f"gray values {low:.12g} to {high:.12g} mapped to 0 to 255; {plain}"
         if self.size is not None:
             width, height = self.size
             return f"resized to {width} × {height} px (width × height), not cropped"
@@ -81,6 +88,9 @@ AUTO = "auto"
 USUAL = "224"
 """The default stimulus, used unless all images are small and have the same size."""
 
+WINDOW = ":window="
+"""Separates the size from the window in the name of a stimulus, which is how runs record it."""
+
 SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
 """Minimum and maximum height or width in px: visual change is undefined for smaller images, and no
 model uses larger ones.
@@ -101,7 +111,8 @@ def find_stimulus(name: str) -> Stimulus:
         name: "224" or another side in px: the shorter side is resized to 8/7 of this number, then
             the center is cropped. "uncropped": the shorter side is resized to 256 px without
             cropping, so images may differ in size. "224x224" or another width and height: a plain
-            resize. "native": the original size of the image.
+            resize. "native": the original size of the image. A window may follow, as in
+            "224:window=0,4095"; see `with_window`.
 
     Raises:
         UsageError: If the name is unknown or a side is out of range.
@@ -112,6 +123,9 @@ def find_stimulus(name: str) -> Stimulus:
     """
     if not isinstance(name, str):
         raise UsageError(f"stimulus must be a string such as 224 or native, got {brief(name)}.")
+    base, window = split_window(name)
+    if window is not None:
+        return replace(find_stimulus(base), name=with_window(base, window), window=window)
     if name in STIMULI:
         return STIMULI[name]
     sides = _SIDES.fullmatch(name)
@@ -124,6 +138,59 @@ def find_stimulus(name: str) -> Stimulus:
     usual = STIMULI["224"]
     assert usual.resize is not None and usual.crop is not None
     return Stimulus(str(width), round(width * usual.resize / usual.crop), width)
+
+
+def with_window(stimulus: str, window: object) -> str:
+    """Return the name of a stimulus with this window; None leaves it as it is.
+
+    Args:
+        stimulus: See `find_stimulus`; "auto" is also accepted.
+        window: The two gray values that become black and white in images of more than 8 bits.
+
+    Raises:
+        UsageError: If the window is not two increasing finite numbers.
+
+    Example:
+        >>> with_window("224", (0, 4095))
+        '224:window=0,4095'
+    """
+    if window is None or not isinstance(stimulus, str):
+        return stimulus
+    ends = [as_number(end, "Each end of window") for end in as_list(window, "window")]
+    if len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf:
+        shown = ", ".join(f"{end:.12g}" for end in ends)
+        raise UsageError(f"window must be two increasing finite numbers, got ({shown}).")
+    return f"{split_window(stimulus)[0]}{WINDOW}{ends[0]:.12g},{ends[1]:.12g}"
+
+
+def split_window(stimulus: str) -> tuple[str, Window | None]:
+    """Return the name of a stimulus without its window, and the window, or None without one.
+
+    Example:
+        >>> split_window("native:window=-160,240")
+        ('native', (-160.0, 240.0))
+    """
+    base, mark, text = stimulus.partition(WINDOW)
+    if not mark:
+        return stimulus, None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise UsageError(
+            f"The window of a stimulus must be two increasing numbers, as in 224{WINDOW}0,4095,"
+            f" got {brief(stimulus)}."
+        )
+    return base, (low, high)
+
+
+def resolve_auto(stimulus: str) -> Stimulus:
+    """Return the stimulus with this name, where "auto" stands for the usual one."""
+    if not isinstance(stimulus, str):
+        return find_stimulus(stimulus)
+    base, window = split_window(stimulus)
+    return find_stimulus(with_window(USUAL if base == AUTO else base, window))
 
 
 def usual_stimulus(sizes: Iterable[tuple[int, int] | None]) -> str:

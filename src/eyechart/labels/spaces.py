@@ -15,18 +15,23 @@ LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
 
 
 def native_labels(
-    labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
+    labels: Sequence[str | None],
+    classes: int,
+    class_names: Sequence[str] | None = None,
+    dataset_names: Sequence[str] | None = None,
 ) -> IntArray:
     """Return the output index of each label for a model with `classes` outputs; −1 for None.
 
     WordNet ids are mapped to ImageNet's classes, and integers are output indices. Other names are
-    assigned in alphabetical order if their number equals the number of outputs. If the model's
-    outputs have names, labels must be among these names, or all must be output indices.
+    assigned in the order that the dataset declares, or else in alphabetical order, if their number
+    equals the number of outputs. If the model's outputs have names, labels must be among these
+    names, or all must be output indices.
 
     Args:
         labels: one label per image.
         classes: the number of outputs of the model.
         class_names: the names of the outputs; None if they are unknown.
+        dataset_names: the classes of the dataset in order; None if it declares no order.
 
     Raises:
         UsageError: If a label cannot be assigned to an output.
@@ -38,7 +43,7 @@ def native_labels(
     names = sorted({label for label in labels if label is not None})
     if class_names is None:
         _check_order(names, classes)
-        table = _native_table(names, classes)
+        table = _native_table(names, classes, dataset_names)
     else:
         table = _named_table(names, class_names)
     unknown = [name for name in names if name not in table]
@@ -59,7 +64,10 @@ def native_labels(
 
 
 def output_names(
-    labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
+    labels: Sequence[str | None],
+    classes: int,
+    class_names: Sequence[str] | None = None,
+    dataset_names: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Return a display name for each of the outputs, consistent with `native_labels`."""
     if class_names is not None:
@@ -68,7 +76,9 @@ def output_names(
     # without labels 1,000 outputs are assumed to be ImageNet's
     if classes == CLASSES and (not names or any(name in class_index() for name in names)):
         return imagenet_names()
-    if not are_numbers(names) and len(names) == classes:
+    if dataset_names is not None and len(dataset_names) == classes:
+        return tuple(dataset_names)
+    if not are_numbers(names) and len(names) == classes and dataset_names is None:
         return tuple(names)
     return imagenet_names() if classes == CLASSES else tuple(map(str, range(classes)))
 
@@ -112,11 +122,18 @@ def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, 
     return {name: outputs.index(name) for name in names if name in outputs}
 
 
-def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
+def _native_table(
+    names: Sequence[str], classes: int, dataset_names: Sequence[str] | None = None
+) -> dict[str, int]:
     if classes == CLASSES and any(name in class_index() for name in names):
         return {name: class_index()[name] for name in names if name in class_index()}
+    if dataset_names is not None and len(dataset_names) == classes:
+        return {name: index for index, name in enumerate(dataset_names)}
     if are_numbers(names):
         return {name: int(name) for name in names if int(name) < classes}
+    # a declared order of more or fewer classes does not say which outputs these are
+    if dataset_names is not None:
+        return {}
     # alphabetical, as torchvision's ImageFolder numbers class folders
     if len(names) == classes:
         return {name: index for index, name in enumerate(names)}

@@ -78,7 +78,9 @@ class RobustnessProbe:
         self.device = model.device
         self.pixels = self.images.batch(range(len(self.images))).to(self.device)
         self.keys = self.images.keys()
-        labels = native_labels(self.images.labels, model.classes or 0, model.class_names)
+        labels = native_labels(
+            self.images.labels, model.classes or 0, model.class_names, self.images.class_names
+        )
         self.labels = torch.from_numpy(labels).to(self.device)
         area = self.pixels[0, 0].numel()
         kind = self.device.type if self.device.type in PIXELS else "cpu"

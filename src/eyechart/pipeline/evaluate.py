@@ -13,7 +13,7 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.images.stimulus import AUTO
+from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
 from eyechart.models.defenses.defended import apply_defenses
 from eyechart.models.defenses.defense import read_defenses
@@ -119,7 +119,13 @@ def evaluate(settings: EvaluateSettings) -> Results:
 def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
     """Run an evaluation: load models and images, predict, score and check."""
     # Resolved before models are loaded: a wrong path should fail at once.
-    source = find_source(settings.images, settings.stimulus, settings.clean, settings.out)
+    source = find_source(
+        settings.images,
+        with_window(settings.stimulus, settings.window),
+        settings.clean,
+        settings.out,
+        download=settings.download,
+    )
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=_stimulus(settings))
     device = find_device(settings.device)
@@ -167,8 +173,10 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
 def _stimulus(settings: EvaluateSettings) -> str:
     """Return the requested stimulus, or by default the stimulus of a given test set."""
     if settings.stimulus == AUTO and settings.testset is not None:
-        return read_testset(settings.testset).header.stimulus
-    return settings.stimulus
+        recorded = read_testset(settings.testset).header.stimulus
+        # The test set was sampled with its window, which need not be given again.
+        return with_window(recorded, settings.window)
+    return with_window(settings.stimulus, settings.window)
 
 
 def predict_and_score(

@@ -77,7 +77,9 @@ class EvaluationRun:
         if asked != ENTRY16:
             labels = unlabeled
             if asked == "native":
-                labels = native_labels(images.labels, model.classes or 0, model.class_names)
+                labels = native_labels(
+                    images.labels, model.classes or 0, model.class_names, images.class_names
+                )
             yield LabelSpace("native", labels, self.output_names(model))
         # Only ImageNet's classes can be mapped to the 16 categories, and only humans need them.
         if model.has_imagenet and (asked == ENTRY16 or self.settings.human_names):
@@ -92,7 +94,10 @@ class EvaluationRun:
 
     def output_names(self, model: Model) -> tuple[str, ...]:
         """Return the name of each output of a model."""
-        return output_names(self.task.images.labels, model.classes or 0, model.class_names)
+        images = self.task.images
+        return output_names(
+            images.labels, model.classes or 0, model.class_names, images.class_names
+        )
 
     def _is_blind(self, labels: IntArray) -> bool:
         """Whether human consistency can be compared although there are no labels."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from eyechart.core.arguments import FilePath, as_path, brief
+from eyechart.core.arguments import FilePath, as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.demo import SOURCE, demo_images
-from eyechart.images.image_files import unread_notes
-from eyechart.images.image_list import find_images
-from eyechart.images.imageset import ImageSet, load_listed
-from eyechart.images.stimulus import AUTO, USUAL, find_stimulus
+from eyechart.images.image_list import ImageListing
+from eyechart.images.image_sources import EXPECTED, ImageData, find_listing
+from eyechart.images.imageset import ImageSet, load_listing
+from eyechart.images.stimulus import resolve_auto
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.suites.from_files import is_read
 from eyechart.suites.published import WITH_LEVELS
@@ -27,18 +27,20 @@ class ImageSource:
     """Images to be corrupted, or published corrupted images and optionally their clean images.
 
     Attributes:
-        images: Class folders, a manifest, a published folder or loaded images; None for the demo.
+        images: A path, images in memory or loaded images; None for the demo.
         stimulus: Size of the stimulus.
         clean: Clean versions of published corrupted images.
         leave_out: Results folder, which is skipped when input images are listed.
         published: The published dataset; None if `images` is not a published folder.
+        download: Whether a dataset may be downloaded.
     """
 
-    images: Path | ImageSet | None
+    images: Path | ImageSet | ImageData | None
     stimulus: str = "224"
     clean: Path | None = None
     leave_out: Path | None = None
     published: Published | None = None
+    download: bool = False
 
     def settings(self, settings: EvaluateSettings) -> EvaluateSettings:
         """Return the settings for these images: published files determine the suite."""
@@ -71,30 +73,38 @@ class ImageSource:
             return load_published(self.published, plan, self.clean, self.stimulus, begin)
         if isinstance(self.images, ImageSet):
             return self.images.take(choose_images(self.images.listed, plan).tolist())
-        listed = demo_images() if self.images is None else find_images(self.images, self.leave_out)
-        chosen = [listed[index] for index in choose_images(listed, plan)]
+        if self.images is None:
+            listing = ImageListing(SOURCE, demo_images())
+        else:
+            listing = find_listing(self.images, self.leave_out, download=self.download)
+        chosen = [listing.images[index] for index in choose_images(listing.images, plan)]
         step = progress.begin("images", len(chosen))
-        source = SOURCE if self.images is None else str(self.images)
-        notes = () if self.images is None else unread_notes(self.images, self.leave_out)
-        return load_listed(chosen, source, self.stimulus, step, notes)
+        return load_listing(replace(listing, images=chosen), self.stimulus, step)
 
 
 def find_source(
-    images: FilePath | ImageSet | None,
+    images: FilePath | ImageSet | ImageData | None,
     stimulus: str = "224",
     clean: FilePath | None = None,
     leave_out: FilePath | None = None,
+    *,
+    download: bool = False,
 ) -> ImageSource:
     """Return the data source after checking that it is valid; nothing is listed or read yet."""
-    find_stimulus(USUAL if stimulus == AUTO else stimulus)
+    window = resolve_auto(stimulus).window
     beside = None if clean is None else Path(as_path(clean, "clean"))
     results = None if leave_out is None else Path(as_path(leave_out, "out"))
     published = None
     if isinstance(images, str | os.PathLike):
-        images = Path(as_path(images, "images", "the path of a folder or a list"))
+        images = Path(as_path(images, "images", EXPECTED))
         published = find_published(images, results)
-    elif images is not None and not isinstance(images, ImageSet):
-        raise UsageError(f"images must be the path of a folder or a list, got {brief(images)}.")
+    elif isinstance(images, ImageSet) and window not in (None, images.stimulus.window):
+        raise UsageError("An ImageSet is already decoded: give the window to load_images instead.")
+    if published is not None and window is not None:
+        raise UsageError(
+            f"A window applies to images that are corrupted here, but {images} contains corrupted"
+            " images: omit --window."
+        )
     if clean is not None and published is None:
         raise UsageError(
             "--clean applies to published corrupted images only, but --images has no folders "
@@ -102,4 +112,4 @@ def find_source(
         )
     if beside is not None and not beside.exists():
         raise UsageError(f"No such file or folder: {beside}.")
-    return ImageSource(images, stimulus, beside, results, published)
+    return ImageSource(images, stimulus, beside, results, published, download)

@@ -124,7 +124,7 @@ def check_model(
     settings.check()
     # The number of classes of some models is known only after the first prediction.
     model(images.batch([0]))
-    labels = native_labels(images.labels, model.classes or 0, model.class_names)
+    labels = native_labels(images.labels, model.classes or 0, model.class_names, images.class_names)
     labeled = np.flatnonzero(labels != NONE)
     if not len(labeled):
         raise UsageError(f"None of the images in {images.source} has a label: give labeled images.")

@@ -162,7 +162,7 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
                     f"{images.source} has labels for {count} classes, but"
                     f" {model.name} has {model.classes:,} outputs: give a model of these classes."
                 )
-        native_labels(images.labels, model.classes or 0, model.class_names)
+        native_labels(images.labels, model.classes or 0, model.class_names, images.class_names)
 
 
 def _uniform(

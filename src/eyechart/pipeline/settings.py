@@ -37,11 +37,13 @@ from eyechart.testsets.testset_settings import (
     SUITE,
     UNIFORM,
     TestsetSettings,
+    Window,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from eyechart.images.image_sources import ImageData
     from eyechart.images.imageset import ImageSet
     from eyechart.models.defenses.defense import Defense
     from eyechart.models.label_map import LabelMap
@@ -82,7 +84,7 @@ class LoadingSettings:
     """Options of every command that loads models."""
 
     download: Annotated[
-        bool, Option(help="Download weights that are not on this machine.", group="Models")
+        bool, Option(help="Download weights and hf: datasets that are missing.", group="Models")
     ] = False
     trust: Annotated[
         bool,
@@ -130,12 +132,13 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         ),
     ] = None
     images: Annotated[
-        "FilePath | ImageSet | None",
+        "FilePath | ImageSet | ImageData | None",
         Option(
-            help="Class folders, a CSV or Parquet file with path and label, or corrupted images in"
-            " the layout of ImageNet-C or CIFAR-10-C; 20 demo images if omitted.",
+            help="Class folders, a CSV or Parquet file with path and label, .tar or .npz files,"
+            " hf:NAME:SPLIT, or files of ImageNet-C or CIFAR-10-C; 20 demo images if omitted.",
             group="Data",
-            python="Also an ImageSet.",
+            python="Also an ImageSet, a datasets.Dataset, a torch Dataset of (image, label), an"
+            " array of images (N, H, W, 3), or (images, labels).",
             metavar="PATH",
             path="folder or file",
         ),
@@ -225,6 +228,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             is_advanced=True,
         ),
     ] = "auto"
+    window: Window = None
     clean: Annotated[
         FilePath | None,
         Option(

@@ -297,7 +297,9 @@ def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:
     if task.plan.labels == "native":
         # Labels unknown to the model are rejected later, if they are used for scores.
         with suppress(UsageError):
-            labels = native_labels(task.images.labels, n_classes, model.class_names)
+            labels = native_labels(
+                task.images.labels, n_classes, model.class_names, task.images.class_names
+            )
     return torch.from_numpy(labels)
 
 

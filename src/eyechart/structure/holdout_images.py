@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.image_list import ListedImage
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.structure.duplicates import as_small, near_duplicates
 from eyechart.training.data import LabeledImages, images_have, training_data

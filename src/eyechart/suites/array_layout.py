@@ -17,7 +17,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.image_list import ListedImage
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.images.published_arrays import (
     CLASSES,

@@ -60,7 +60,7 @@ class Sources:
 
     def _levels(self, path: Path) -> Tensor:
         """Return the image as uint8 (C, H, W); raise an error if it cannot be corrupted."""
-        image = read_image(path)
+        image = read_image(path, None if self._how is None else self._how.window)
         levels = _to_tensor(image) if self._how is None else self._how(image)
         # the same validation as in `corrupt`, but for this image alone
         to_batch(levels)

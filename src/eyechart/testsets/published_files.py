@@ -8,13 +8,14 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
-from eyechart.images.image_files import image_size, unread_notes
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.image_files import unread_notes
+from eyechart.images.image_list import ListedImage
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.images.published_arrays import find_arrays, open_arrays, open_images, to_planes
 from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
 from eyechart.images.published_source import Corrupted
-from eyechart.images.stimulus import AUTO, FILES, USUAL, Stimulus, find_stimulus
+from eyechart.images.stimulus import FILES, Stimulus, find_stimulus, resolve_auto
 from eyechart.suites.from_files import (
     FILE_SUITES,
     OTHERS,
@@ -133,7 +134,7 @@ def load_published(
     Clean images are resized to the stimulus; corrupted ones are used unchanged. `begin` is called
     with the number of clean images to read and returns the progress callback.
     """
-    how = find_stimulus(USUAL if stimulus == AUTO else stimulus)
+    how = resolve_auto(stimulus)
     chosen = {name: published.corruptions[name] for name in plan.corruptions}
     files: Corrupted
     if published.is_arrays:
@@ -194,7 +195,7 @@ def _beside_clean(
 ) -> ImageSet:
     """Return the images with their clean versions from a folder or list, resized if necessary."""
     listed = _match(files.listed, clean)
-    if all(image_size(image.path) == files.size for image in listed[:FEW]):
+    if all(image.size() == files.size for image in listed[:FEW]):
         # Already at the final size: resizing again would misalign them with the corrupted files.
         how = find_stimulus("native")
     loaded = load_listed(listed, str(root), how.name, advance, unread_notes(clean))
@@ -235,7 +236,14 @@ def _match(images: Sequence[ListedImage], clean: Path) -> list[ListedImage]:
         if clean_image is None:
             missing.append(image.name)
         else:
-            matched.append(replace(image, path=clean_image.path, category=clean_image.category))
+            matched.append(
+                replace(
+                    image,
+                    path=clean_image.path,
+                    content=clean_image.content,
+                    category=clean_image.category,
+                )
+            )
     if missing:
         raise UsageError(
             f"{len(missing)} of {len(images)} images have no clean image in {clean}, such as"

@@ -264,7 +264,7 @@ def _images_of(settings: SampleSettings) -> ImageSet:
         return settings.images
     if settings.images is None:
         return load_listed(demo_images(), SOURCE, settings.stimulus)
-    return load_images(settings.images, settings.stimulus)
+    return load_images(settings.images, settings.stimulus, window=settings.window)
 
 
 def make_testset(

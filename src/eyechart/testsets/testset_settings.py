@@ -14,6 +14,7 @@ from eyechart.labels.space_names import NATIVE, SPACES
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 
 if TYPE_CHECKING:
+    from eyechart.images.image_sources import ImageData
     from eyechart.images.imageset import ImageSet
     from eyechart.testsets.plan import Plan
 
@@ -46,6 +47,17 @@ def read_range(text: str) -> tuple[float, float]:
         return float(low), float(high)
     except ValueError:
         raise UsageError(f"--delta-v must be LOW:HIGH, such as 0.2:0.6, got '{text}'.") from None
+
+
+Window = Annotated[
+    tuple[float, float] | None,
+    Option(
+        help="Values that become black and white in gray images of more than 8 bits.",
+        group="Data",
+        metavar="LOW HIGH",
+        is_advanced=True,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +134,12 @@ class SampleSettings(TestsetSettings):
     """Options of `sample_testset` and `eyechart testset make`: images, suite, and test set size."""
 
     images: Annotated[
-        "str | os.PathLike[str] | ImageSet | None",
+        "str | os.PathLike[str] | ImageSet | ImageData | None",
         Option(
-            help="Class folders, or a CSV or Parquet file; 20 demo images if omitted.",
+            help="Class folders, a CSV or Parquet file, or .tar or .npz files; 20 demo images if"
+            " omitted.",
             group="Data",
-            python="Also an ImageSet.",
+            python="Also an ImageSet, or any other source that `load_images` accepts.",
             metavar="PATH",
             path="folder or file",
         ),
@@ -149,6 +162,7 @@ class SampleSettings(TestsetSettings):
             metavar="SIZE",
         ),
     ] = "auto"
+    window: Window = None
     device: Device = "cpu"
 
     @property

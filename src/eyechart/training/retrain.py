@@ -12,7 +12,7 @@ from torch import nn
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
-from eyechart.images.image_list import find_images
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.labels.space_names import ENTRY16
 from eyechart.labels.spaces import native_labels

@@ -8,7 +8,8 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.image_list import ListedImage
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
 from eyechart.training.data import every_class, reject_shared, split
 

@@ -1,7 +1,7 @@
 """`eyechart overlap calibrate`: find strengths at which 95 % and 50 % of the accuracy remain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,8 +146,8 @@ def _load(
     source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
     """Return the labeled images that are used; other images are not read."""
-    from eyechart.images.image_list import find_images
-    from eyechart.images.imageset import load_listed
+    from eyechart.images.image_sources import find_listing
+    from eyechart.images.imageset import load_listing
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.samples import choose_images
@@ -157,14 +157,16 @@ def _load(
         raise UsageError(f"--max-images must be at least 1, got {settings.max_images}.")
     if find_source(images, source.stimulus).published is not None:
         raise UsageError(f"{images} contains corrupted images: give clean images.")
-    labeled = [image for image in find_images(images) if image.label is not None]
+    listing = find_listing(images)
+    labeled = [image for image in listing.images if image.label is not None]
     if not labeled:
         raise UsageError(
             f"No image in {images} has a label: give class folders, or a manifest with labels."
         )
     plan = Plan(seed=settings.seed, max_images=min(settings.max_images, len(labeled)))
     used = [labeled[index] for index in choose_images(labeled, plan)]
-    return load_listed(used, str(images), source.stimulus, bars.begin("images", len(used)))
+    step = bars.begin("images", len(used))
+    return load_listing(replace(listing, images=used), source.stimulus, step)
 
 
 def _calibrate(

@@ -61,7 +61,7 @@ def superclass(
 
 def _sort(settings: SuperclassSettings) -> "Sorted":
     """Return the images grouped by superclass, and by whether their subclass is seen or unseen."""
-    from eyechart.images.image_list import find_images
+    from eyechart.images.image_sources import find_images
     from eyechart.structure.hypernyms import read_hypernyms
     from eyechart.structure.superclasses import (
         PUBLISHED,

@@ -8,9 +8,9 @@ import pyarrow as pa
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.identity import file_digest
 from eyechart.images.image_files import IMAGE_SUFFIXES, read_image
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.image_list import ListedImage
+from eyechart.images.image_sources import find_images
 from eyechart.images.published_arrays import open_images, to_planes
 from eyechart.images.stimulus import find_stimulus
 from eyechart.reports.browse.regenerated_images import WHERE, checked
@@ -66,9 +66,9 @@ class PublishedImages:
         # the digest decides.
         stem = PurePosixPath(name).stem
         for image in self._clean.get(stem, ()):
-            if file_digest(image.path) == digest:
+            if image.digest() == digest:
                 stimulus = find_stimulus(str(self.run.config.clean))
-                return checked(stimulus(read_image(image.path)), row)
+                return checked(stimulus(image.read()[0]), row)
         raise UsageError(f"{stem} is not in {self.images}, or has changed since the run: {WHERE}.")
 
     @cached_property

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.images.demo import SOURCE, demo_images
-from eyechart.images.identity import content_keys, file_digest
-from eyechart.images.image_list import ListedImage, find_images
+from eyechart.images.identity import content_keys
+from eyechart.images.image_list import ListedImage
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import load_listed
 from eyechart.results.runs import Run
 from eyechart.testsets.manifest_rows import read_samples
@@ -91,7 +92,7 @@ class RegeneratedImages:
         for source in self.sources:
             try:
                 image = source.images.get(name)
-                if image is not None and file_digest(image.path) == digest:
+                if image is not None and image.digest() == digest:
                     return image
             except UsageError:
                 problems.append(f"The images of this run are not at {source.source}")

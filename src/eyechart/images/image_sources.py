@@ -1,0 +1,99 @@
+"""Image sources: from what a user gives as images to a listing of them, before any is decoded.
+
+Each kind of source has its module; this one only decides which kind it is.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+from eyechart.core.arguments import as_path, brief
+from eyechart.core.errors import UsageError
+from eyechart.images.array_images import ARRAYS, list_array_file, list_arrays
+from eyechart.images.hf_images import HUB, is_hf, is_saved_dataset, list_hf, list_hub, list_saved
+from eyechart.images.image_files import images_in, unread_notes
+from eyechart.images.image_list import (
+    MANIFESTS,
+    ImageListing,
+    ListedImage,
+    list_folder,
+    list_manifest,
+)
+from eyechart.images.map_style import is_arrays, is_map_style, list_map_style
+from eyechart.images.tar_shards import TAR, find_shards, list_shards
+
+EXPECTED = "the path of a folder or a list"
+
+
+class ImageData(Protocol):
+    """Images in memory: a dataset of (image, label) pairs, an array, or images with labels."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
+
+def find_listing(
+    source: str | os.PathLike[str] | ImageData,
+    leave_out: Path | None = None,
+    *,
+    download: bool = False,
+) -> ImageListing:
+    """Return the images of a source; nothing is decoded yet, except to find labels or sizes.
+
+    Args:
+        source: A path, `hf:NAME[:SPLIT]`, or images in memory: see `load_images`.
+        leave_out: A folder inside `source` to skip, such as the output folder.
+        download: Whether a dataset may be downloaded from the Hugging Face hub.
+
+    Raises:
+        UsageError: If there are no images, or the source is invalid.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _of_path(Path(as_path(source, "images", EXPECTED)), leave_out, download)
+    if is_hf(source):
+        return list_hf(source)
+    if is_arrays(source):
+        return list_arrays(source)
+    if is_map_style(source):
+        return list_map_style(source)
+    raise wrong_source(source)
+
+
+def wrong_source(source: object) -> UsageError:
+    """Return the error for something that is no source of images."""
+    return UsageError(
+        f"images must be {EXPECTED}, an array of images, (images, labels), or a dataset of"
+        f" (image, label) pairs, got {brief(source)}."
+    )
+
+
+def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
+    """Return the images at a path: a folder, a list of images, tar shards or an array."""
+    return list(find_listing(source, leave_out).images)
+
+
+def _of_path(source: Path, leave_out: Path | None, download: bool) -> ImageListing:
+    name = str(source)
+    if name.startswith(HUB):
+        return list_hub(name, download=download)
+    suffix = source.suffix.lower()
+    if suffix == TAR and not source.is_dir():
+        return list_shards(find_shards(source), name)
+    if source.is_file():
+        if suffix in ARRAYS:
+            return list_array_file(source)
+        if suffix in MANIFESTS:
+            return ImageListing(name, list_manifest(source))
+        raise UsageError(
+            f"{source} is not a list of images: give a folder, a .csv or .parquet file with the"
+            " columns path and label, a .tar file, or a .npz or .npy file."
+        )
+    if is_saved_dataset(source):
+        return list_saved(source)
+    shards = sorted(source.glob(f"*{TAR}")) if source.is_dir() else []
+    # An archive beside class folders is their original rather than more images.
+    if shards and not images_in(source, leave_out):
+        return list_shards(shards, name)
+    notes = unread_notes(source, leave_out)
+    return ImageListing(name, list_folder(source, leave_out), notes=notes)
