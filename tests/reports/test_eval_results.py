@@ -91,10 +91,14 @@ def test_the_hub_reads_the_index_of_the_card(folders, run, tmp_path):
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     out = tmp_path / "README.md"
     assert run("report", folders["vcr"], "--out", out).status == 0
-    (first, *_) = hub.ModelCard(out.read_text(), ignore_metadata_errors=False).data["model-index"]
-    _, parsed = hub.repocard_data.model_index_to_eval_results([first])
-    metrics = [metric for result in first["results"] for metric in result["metrics"]]
+    text = out.read_text()
+    parsed = hub.ModelCard(text, ignore_metadata_errors=False).data.eval_results
+    index = yaml.safe_load(text.split("---\n")[1])["model-index"]
+    results = [result for model in index for result in model["results"]]
+    metrics = [metric for result in results for metric in result["metrics"]]
     assert [own.metric_value for own in parsed] == [metric["value"] for metric in metrics]
+    assert [own.metric_type for own in parsed] == [metric["type"] for metric in metrics]
+    assert len(parsed) > 3 * 10
 
 
 def test_the_command_writes_a_folder_for_each_of_several_models(folders, run, tmp_path):

@@ -23,11 +23,14 @@ files_of() {
     esac
 }
 
+# MLflow needs an older cachetools than the one that is pinned for the experiment.
+grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
+
 for extra in ${*:-timm torchvision hf clip robustbench mlflow wandb tensorboard}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
     # scikit-image has the photographs of small runs
-    "$bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+    "$bin/python" -m pip install --quiet --disable-pip-version-check -c "$room/constraints.txt" \
         hypothesis pytest pytest-timeout scikit-image ".[$extra]"
     # Neither the checkout nor another environment may lend a hand.
     env -u PYTHONPATH "$bin/python" -m pytest -q -rs -p no:cacheprovider \

@@ -96,7 +96,11 @@ class ReportSettings:
     ] = None
     source_url: Annotated[
         str | None,
-        Option(help="With --hub-dataset: address of the report, for readers.", group="Output"),
+        Option(
+            help="With --hub-dataset: address of the report, for readers.",
+            group="Output",
+            metavar="URL",
+        ),
     ] = None
     hide: Hide = ()
     log: Log = ()

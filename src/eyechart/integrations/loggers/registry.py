@@ -37,7 +37,7 @@ class Logger:
         missing = [package for package in self.packages if find_spec(package) is None]
         if missing:
             raise UsageError(
-                f"--log {self.name} needs {' and '.join(missing)}: run  pip install"
+                f"Logging to {self.name} needs {' and '.join(missing)}: run  pip install"
                 f' "eyechart[{self.extra}]"  first.'
             )
 
