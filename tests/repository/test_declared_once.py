@@ -23,6 +23,7 @@ from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
 from eyechart.humans.placement import EXPERIMENTS
+from eyechart.integrations.loggers.registry import LOGGERS
 from eyechart.labels.rules import RULES
 from eyechart.labels.space_names import SCORED_SPACES, SPACES
 from eyechart.models.defenses.registry import DEFENSES
@@ -75,6 +76,7 @@ REGISTRIES = {
         {"visual_change/registry.py"},
         {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
     ),
+    "loggers": Declared(list(LOGGERS), {"integrations/loggers/registry.py"}),
     "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
     "defenses": Declared(list(DEFENSES), {"models/defenses/registry.py"}),
     "networks": Declared(

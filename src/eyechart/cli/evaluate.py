@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,10 @@ import typer
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import UsageError
+from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 
 if TYPE_CHECKING:
@@ -19,18 +22,29 @@ if TYPE_CHECKING:
     from eyechart.results.schema import Results
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """Where the command logs its results."""
+
+    log: Log = ()
+
+
 @examples(
     "eyechart evaluate resnet50.pt --images imagenet/val --suite vcr",
     "eyechart evaluate timm:resnet50 hf:microsoft/resnet-50 --images val --n 2000",
 )
 @derived_options
-def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
+def evaluate(context: typer.Context, settings: EvaluateSettings, logging: LogSettings) -> None:
     """Evaluate models under every corruption of a suite."""
-    run_evaluate(settings, context.obj or ())
+    run_evaluate(settings, context.obj or (), logging.log)
 
 
-def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
-    """Evaluate models, print the results, and write them together with the command line."""
+def run_evaluate(
+    settings: EvaluateSettings, typed: Sequence[str], loggers: Sequence[str] = ()
+) -> None:
+    """Evaluate models, print the results, write them with the command line, and log them."""
+    # before the run, which may take hours
+    check_loggers(loggers)
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
@@ -45,13 +59,15 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
             raise stopped(out, "finished work") from None
     # stored as typed, so that it can be run again
     command = shlex.join(["eyechart", *typed])
-    _report(finished.results.with_command(command), out, settings)
+    results = finished.results.with_command(command)
+    _report(results, out, settings)
+    not_logged = log_to(results, loggers)
     if finished.comparison is not None and finished.comparison.passed:
         print(finished.comparison.sentence())
     for outcome in finished.floor_outcomes():
         if outcome.is_reached:
             print(outcome.sentence)
-    failed = finished.failed_checks()
+    failed = [*finished.failed_checks(), *not_logged]
     if failed:
         raise Stop(" ".join(failed), FAILED)
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.cli.compare import Runs
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.cli.shared.stop import FAILED, Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
+from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.hiding import Hide, hidden_kinds
 
@@ -82,7 +85,25 @@ class ReportSettings:
             group="Output",
         ),
     ] = None
+    hub_dataset: Annotated[
+        str | None,
+        Option(
+            help="With --format md: also write .eval_results for this benchmark dataset of the"
+            " Hugging Face Hub.",
+            group="Output",
+            metavar="OWNER/NAME",
+        ),
+    ] = None
+    source_url: Annotated[
+        str | None,
+        Option(
+            help="With --hub-dataset: address of the report, for readers.",
+            group="Output",
+            metavar="URL",
+        ),
+    ] = None
     hide: Hide = ()
+    log: Log = ()
     figures: Annotated[
         Path | None,
         Option(
@@ -108,6 +129,11 @@ class ReportSettings:
         if self.serve and self.hide:
             raise UsageError("--hide applies to written reports only: omit it with --serve.")
         hidden_kinds(self.hide)
+        if self.log and self.hide:
+            raise UsageError("--log stores results.json, in which nothing is hidden: omit --hide.")
+        if self.log and self.serve:
+            raise UsageError("--log applies to written reports only: omit it with --serve.")
+        check_loggers(self.log)
         if not self.serve and (self.images is not None or self.port):
             raise UsageError("--images and --port need --serve: add it, or omit them.")
         written = (self.out, self.figures, self.format, self.overlap)
@@ -116,6 +142,7 @@ class ReportSettings:
                 "--serve writes no files: omit --out, --figures, --format, --overlap and"
                 " --structure."
             )
+        self._check_hub()
         if not 0 <= self.port <= 65535:
             raise UsageError(f"--port must be from 0 to 65535, got {self.port}.")
         if self.kind == "md" and self.overlap is not None:
@@ -124,6 +151,18 @@ class ReportSettings:
             )
         if self.kind == "md" and self.structure:
             raise UsageError("--structure applies to html only: omit it with --format md.")
+
+    def _check_hub(self) -> None:
+        """Raise a UsageError unless evaluation results can be written next to the card."""
+        if self.hub_dataset is None:
+            if self.source_url is not None:
+                raise UsageError("--source-url needs --hub-dataset: add it, or omit both.")
+            return
+        from eyechart.reports.terminal.eval_results import check_dataset
+
+        check_dataset(self.hub_dataset, self.source_url)
+        if self.serve or self.kind != "md":
+            raise UsageError("--hub-dataset belongs to a model card: add --format md.")
 
     @property
     def kind(self) -> str:
@@ -216,8 +255,20 @@ def report_runs(settings: ReportSettings) -> None:
             print(f"Note: {note}")
     page = _write(loaded, settings, overlap, studies)
     print(f"Written:\n  {page}")
+    if settings.hub_dataset is not None:
+        from eyechart.reports.terminal.eval_results import write_eval_results
+
+        home, source = settings.target.parent, settings.source_url
+        for path in write_eval_results(loaded, home, settings.hub_dataset, source):
+            print(f"  {path}")
     if settings.figures is not None:
         print(f"  {settings.figures}: {len(figures)} files")
+    # Each run is logged by itself, with the page that shows it.
+    failed = [
+        sentence for run in loaded.runs for sentence in log_to(run.results, settings.log, page)
+    ]
+    if failed:
+        raise Stop(" ".join(failed), FAILED)
 
 
 def _check_target(target: Path) -> None:

@@ -1,5 +1,6 @@
 """Names used in text for models, corruptions, suites, label spaces and ranges of Δv."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -47,6 +48,16 @@ def _short(name: str) -> str:
     defenses, bare = split_name(name)
     is_file = PurePath(bare).suffix.lower() in (*FILES, *CARD_SUFFIXES)
     return defenses + PurePath(bare).stem if is_file else name
+
+
+def plain_name(text: str) -> str:
+    """Return a text as one word for names of files, tasks and metrics.
+
+    Example:
+        >>> plain_name("hf:microsoft/resnet-50")
+        'hf_microsoft_resnet-50'
+    """
+    return re.sub(r"[^\w.-]+", "_", text).strip(".") or "_"
 
 
 def corruption_title(name: str) -> str:

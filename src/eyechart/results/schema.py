@@ -272,6 +272,22 @@ class Results(Record):
 
         return report_results(self, path, hide)
 
+    def log(self, *loggers: str) -> list[str]:
+        """Log the results to experiment trackers, like `eyechart evaluate --log`.
+
+        Args:
+            loggers: Names of trackers, such as "mlflow".
+
+        Returns:
+            A sentence for each tracker that says where the results are.
+        """
+        # Imported here, because loggers are a layer above results (see docs/decisions.md).
+        from eyechart.integrations.loggers.log_results import log_results
+        from eyechart.integrations.loggers.registry import check_loggers
+
+        check_loggers(loggers)
+        return [log_results(self, name) for name in loggers]
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the rows and columns of results.csv."""
         from eyechart.results.writing import csv_columns, lines_of
