@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eyechart.core.devices import find_device, keep_freed_memory
+from eyechart.core.devices import find_device, image_device, keep_freed_memory
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
@@ -121,7 +121,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     source = find_source(settings.images, settings.stimulus, settings.clean, settings.out)
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=_stimulus(settings))
-    device = find_device(settings.device)
+    device = find_device(settings.device, can_be_mps=True)
     keep_freed_memory()
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
@@ -150,7 +150,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     temporary = TemporaryFolder() if settings.out is None else None
     out = Path(settings.out or "") if temporary is None else temporary.path
     try:
-        inputs = EvaluationInputs(models, images, device)
+        inputs = EvaluationInputs(models, images, image_device(device))
         results, run = _run(settings, inputs, out, progress)
         comparison = check(run.task, run.folder) if settings.check else None
     except BaseException:
