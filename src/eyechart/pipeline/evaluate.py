@@ -88,7 +88,8 @@ def evaluate(settings: EvaluateSettings) -> Results:
         CheckFailed: If `check` or `fail_under` fails; its attribute `results` has the results.
 
     Example:
-        >>>         >>> from pathlib import Path
+        >>> import tempfile
+        >>> from pathlib import Path
         >>> import numpy as np
         >>> from PIL import Image
         >>> import eyechart as ec

@@ -56,6 +56,19 @@ class Standings:
         pairs: Paired tests for all pairs of models.
         verdict: A note on insufficient data; "" if the data suffice.
         homes: Label space of each score.
+
+    Example:
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> results = ec.evaluate(
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
+        ...     bins=4, min_per_bin=2, n_bootstrap=10,
+        ... )
+        >>> results.compare()
+        <Standings by r_p: mean_color>
+        >>> results.compare().to_arrow()["rank"].to_pylist()
+        [1.0]
     """
 
     board: Board
@@ -166,12 +179,11 @@ def compare(
         ...     [mean_color, corner_color], n=20, corruptions=["gaussian_blur"], labels="none",
         ...     max_images=2, bins=4, min_per_bin=2, n_bootstrap=10,
         ... )
-        >>> comparison = ec.compare(results, by="r_p")
-        >>> comparison.order
-        ['mean_color', 'corner_color']
-        >>> pair = comparison.pairs[0]
-        >>> pair.first, pair.second, pair.difference > 0
-        ('mean_color', 'corner_color', True)
+        >>> pair = ec.compare(results, by="r_p").pairs[0]
+        >>> pair.first, pair.second
+        ('mean_color', 'corner_color')
+        >>> pair.difference == results["mean_color"].r_p - results["corner_color"].r_p
+        True
     """
     if not runs:
         raise UsageError("compare needs at least one run: give results or run folders.")

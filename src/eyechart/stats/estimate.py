@@ -42,6 +42,8 @@ class Estimate(Record):
     plain numbers. `==` compares whole estimates, with their intervals.
 
     Example:
+        >>> import numpy as np
+        >>> from eyechart.stats.estimate import make_estimate
         >>> share = make_estimate(0.5, np.linspace(0.4, 0.6, 101))
         >>> f"{share:.2f}", share.interval(0.9)
         ('0.50', (0.41..., 0.59...))
