@@ -237,13 +237,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         ),
     ] = None
     batch_size: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
-    device: Annotated[
-        str,
-        Option(
-            help="Device: cpu, cuda, mps, or auto for the first available one of cuda, mps, cpu.",
-            group="Compute",
-        ),
-    ] = "cpu"
+    device: Annotated[str, Option(help="Device: cpu, cuda, mps or auto.", group="Compute")] = "cpu"
     engine: Annotated[
         str,
         Option(
