@@ -21,6 +21,8 @@ from eyechart.results.published_results import published_tables as published_tab
 from eyechart.results.schema import Results as Results
 from eyechart.results.scores_file import load as load
 from eyechart.results.severity_table import read_severity_errors as read_severity_errors
+from eyechart.results.standings import Standings as Standings
+from eyechart.results.standings import compare as compare
 from eyechart.results.writing import write_results as write_results
 from eyechart.scores.baseline_tables import Baseline as Baseline
 from eyechart.scores.baseline_tables import measured_baseline as measured_baseline
@@ -42,6 +44,7 @@ from eyechart.scores.error_consistency import (
 )
 from eyechart.scores.human_relative import hmri as hmri
 from eyechart.scores.human_relative import mrsi as mrsi
+from eyechart.stats.estimate import Estimate as Estimate
 from eyechart.suites.apply import corrupt as corrupt
 from eyechart.suites.catalogue import describe_corruption as describe_corruption
 from eyechart.suites.catalogue import list_corruptions as list_corruptions

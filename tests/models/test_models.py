@@ -315,7 +315,7 @@ def test_a_model_needs_a_name_and_nothing_more():
 
 @pytest.mark.parametrize("device", ["gpu", 3, None, "meta"])
 def test_a_device_that_is_none_is_one_sentence(device):
-    with pytest.raises(ec.UsageError, match=r"use cpu or cuda|such as cpu or cuda"):
+    with pytest.raises(ec.UsageError, match=r"use auto, mps, cpu or cuda|such as cpu or cuda"):
         ec.load_model(channel_means, device)
 
 

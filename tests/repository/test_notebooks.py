@@ -36,8 +36,8 @@ def describe(output):
     return sorted(data), " ".join(re.sub(r"-?\d[\d.]*", "#", text).split())
 
 
-def test_there_are_three_notebooks():
-    assert len(NOTEBOOKS) == 3
+def test_there_are_four_notebooks():
+    assert len(NOTEBOOKS) == 4
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -59,3 +59,21 @@ def test_a_complement_turns_everything_around():
     assert other.value == 0.75
     assert other.interval95 == pytest.approx((1 - one.interval95[1], 1 - one.interval95[0]))
     assert complement(other).interval83 == pytest.approx(one.interval83)
+
+
+def test_an_estimate_is_ordered_and_calculated_with_like_its_value():
+    low, high = (make_estimate(value, np.full(9, value)) for value in (0.25, 0.5))
+    assert low < high and low <= 0.25 and high > low and high >= np.float32(0.5) and low < 0.3
+    assert not low < 0.25 and max(low, high) is high and sorted([high, low]) == [low, high]
+    assert (low + 1, 1 + low, high - low, 1 - low) == (1.25, 1.25, 0.25, 0.75)
+    assert (2 * low, low * 2, low / high, 1 / low) == (0.5, 0.5, 0.5, 4)
+    assert (-low, abs(low), round(low, 1), sum([low, high])) == (-0.25, 0.25, 0.2, 0.75)
+    for calculated in (np.ones(2) - low, 1 - (low - np.zeros(2))):
+        assert calculated.dtype == np.float64 and calculated.tolist() == [0.75, 0.75]
+    assert str(low) == f"{low}" == repr(low) == "0.250 (0.250–0.250)"
+    unknown = make_estimate(np.nan, np.full(9, np.nan))
+    assert not unknown < 1 and not unknown >= 1
+    with pytest.raises(TypeError, match="'Estimate' and 'str'"):
+        _ = low < "0.3"
+    with pytest.raises(TypeError, match="'Estimate' and 'NoneType'"):
+        _ = low + None

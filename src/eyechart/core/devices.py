@@ -14,16 +14,31 @@ MAX_KEPT = 2**30
 """Maximum size in bytes of a freed block of memory that is kept."""
 
 
-def find_device(name: str | torch.device) -> torch.device:
-    """Return the device called `name` ("cpu", "cuda", "cuda:1"); raise if it is not available."""
+AUTO, MPS = "auto", "mps"
+
+
+def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.device:
+    """Return the device called `name` ("cpu", "cuda", "cuda:1"); raise if it is not available.
+
+    Args:
+        name: The device; "auto" is the first available one of CUDA, Apple's MPS and the CPU.
+        can_be_mps: Whether the caller only runs networks on the device. MPS has no 64-bit floats,
+            which corruptions and Δv need.
+    """
     if not isinstance(name, str | torch.device):
         raise UsageError(f"device must be a name such as cpu or cuda, got {brief(name)}.")
+    if name == AUTO:
+        has_mps = can_be_mps and torch.backends.mps.is_available()
+        name = "cuda" if torch.cuda.is_available() else MPS if has_mps else "cpu"
+    supported = "auto, mps, cpu or cuda" if can_be_mps else "auto, cpu or cuda"
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UsageError(f"Unknown device {brief(name)}: use cpu or cuda.") from None
-    if device.type not in ("cpu", "cuda"):
-        raise UsageError(f"Device '{name}' is not supported: use cpu or cuda.")
+        raise UsageError(f"Unknown device {brief(name)}: use {supported}.") from None
+    if device.type not in ("cpu", "cuda", *([MPS] if can_be_mps else [])):
+        raise UsageError(f"Device '{name}' is not supported: use {supported}.")
+    if device.type == MPS and not torch.backends.mps.is_available():
+        raise UsageError("Device 'mps' is not available (it needs an Apple GPU); use cpu.")
     if device.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
@@ -33,6 +48,11 @@ def find_device(name: str | torch.device) -> torch.device:
         # Triton kernels and CUDA events use the current device, not that of their tensors
         torch.cuda.set_device(device.index or 0)
     return device
+
+
+def image_device(device: torch.device) -> torch.device:
+    """Return where images are corrupted and measured for networks on a device: MPS uses the CPU."""
+    return torch.device("cpu") if device.type == MPS else device
 
 
 # cached, because find_spec searches the import path and every draw of random numbers calls this

@@ -80,7 +80,7 @@ class Option:
         return {**handler(core_schema), "description": self.help}
 
 
-Device = Annotated[str, Option(help="Device: cpu or cuda.", group="Compute")]
+Device = Annotated[str, Option(help="Device: cpu, cuda or auto.", group="Compute")]
 Seed = Annotated[int, Option(help="Random seed.", group="Compute")]
 
 

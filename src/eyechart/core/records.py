@@ -3,12 +3,16 @@
 A record's attribute docstrings document its fields and become part of its JSON Schema.
 """
 
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from math import isnan, nan
-from typing import Annotated, Self
+from typing import Annotated, Generic, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 
 from eyechart.core.errors import UsageError
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 
 NUMBER_OR_NULL = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 
@@ -60,6 +64,52 @@ class Record(BaseModel):
             return cls.model_validate(value)
         except ValidationError as error:
             raise UsageError(f"{name or cls.__name__}: {first_problem(error)}") from None
+
+
+class NamedRecords(Record, Generic[Value]):
+    """A record that is read like a mapping from names to other records.
+
+    `__getitem__` may accept more names than `_names` lists, and raises a UsageError for others.
+    """
+
+    def _names(self) -> list[str]:
+        """Return the names in order."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Value:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    # A record of pydantic iterates over its fields, which nothing here needs.
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def get(self, name: str, default: Default | None = None) -> Value | Default | None:
+        """Return the record of this name; `default` if there is none."""
+        try:
+            return self[name]
+        except UsageError:
+            return default
+
+    def keys(self) -> KeysView[str]:
+        """Return the names."""
+        return self._records().keys()
+
+    def values(self) -> ValuesView[Value]:
+        """Return the records."""
+        return self._records().values()
+
+    def items(self) -> ItemsView[str, Value]:
+        """Return pairs of names and records."""
+        return self._records().items()
+
+    def _records(self) -> dict[str, Value]:
+        return {name: self[name] for name in self._names()}
 
 
 def first_problem(error: ValidationError) -> str:

@@ -15,8 +15,8 @@ from eyechart.gates.planning import (
     floor_targets,
     plan_size,
 )
-from eyechart.gates.recorded_run import RecordedRun
 from eyechart.gates.rules import Rule
+from eyechart.results.recorded_run import RecordedRun
 from eyechart.stats.p_values import SIGNIFICANT
 
 

@@ -8,9 +8,9 @@ from eyechart.core.arrays import FloatArray
 from eyechart.gates.advice import make_decider
 from eyechart.gates.bounds import ClusteredMean, clustered_mean
 from eyechart.gates.gate_results import ConditionResults, Outcome, RuleResults
-from eyechart.gates.recorded_run import RecordedRun
 from eyechart.gates.rule_samples import RuleSamples
 from eyechart.gates.rules import Rule
+from eyechart.results.recorded_run import RecordedRun
 from eyechart.stats.p_values import SIGNIFICANT, holm
 
 

@@ -11,9 +11,9 @@ from eyechart.core.version import __version__
 from eyechart.gates.decision import decide_rules, gate_outcome
 from eyechart.gates.gate_results import GateResults, RunFacts
 from eyechart.gates.gate_settings import GateSettings
-from eyechart.gates.recorded_run import RecordedRun, read_recorded_run
 from eyechart.gates.rule_samples import RunPair, select_samples
 from eyechart.gates.rules import load_rules
+from eyechart.results.recorded_run import RecordedRun, read_recorded_run
 from eyechart.results.schema import RESULTS_FILE
 from eyechart.stats.p_values import SIGNIFICANT
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.gates.recorded_run import RecordedRun
 from eyechart.gates.rules import Rule
 from eyechart.labels.categories import NONE
 from eyechart.labels.space_names import ENTRY16
 from eyechart.predictions.reading import Predictions
+from eyechart.results.recorded_run import RecordedRun
 
 TOLERANCE = 1e-5
 """Maximum difference in Δv between device types (docs/reproducibility.md)."""

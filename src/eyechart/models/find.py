@@ -60,7 +60,7 @@ def load_model(
         spec: A model name, `PREFIX:NAME` for a model zoo (such as timm:resnet50),
             `module:attribute`, a file, a torch.nn.Module, or a function from a float batch (B, 3,
             H, W) in [0, 1] to scores.
-        device: "cpu", "cuda" or "cuda:1".
+        device: "cpu", "cuda", "cuda:1", "mps" or "auto".
         half: Whether to run in bfloat16. By default, bfloat16 is used on CUDA, except for
             TorchScript, whose constants may not be converted. Exported programs keep the precision
             of their export, and functions always get float32.
@@ -84,7 +84,7 @@ def load_model(
         >>> model.name, model.classes
         ('Sequential', 10)
     """
-    where = find_device(device)
+    where = find_device(device, can_be_mps=True)
     half = None if half is None else as_flag(half, "half")
     trust, download = as_flag(trust, "trust"), as_flag(download, "download")
     if prompt is not None:

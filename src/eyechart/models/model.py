@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eyechart.core.arguments import as_flag, as_whole
+from eyechart.core.devices import image_device
 from eyechart.core.errors import UsageError
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.labels.categories import CLASSES
@@ -113,7 +114,7 @@ class Model:
             self._offered = tuple(maps)
 
     def __call__(self, images: Any, wait: bool = True, padded_to: int = 0) -> Tensor:
-        """Return the scores of images: float32 (B, K), on the model's device.
+        """Return the scores of images: float32 (B, K), on the model's device (for MPS, on the CPU).
 
         Args:
             images: Images of any type that `corrupt` accepts, before normalization, which is part
@@ -129,8 +130,9 @@ class Model:
         levels, wait = to_rgb_levels(images), as_flag(wait, "wait")
         padded_to = as_whole(padded_to, "padded_to", 0, 100_000)
         with torch.inference_mode():
-            ready = self.preprocessing(levels.to(self.device))
-            ready = ready.to(self.dtype, memory_format=self._layout)
+            # On MPS only the network itself runs: images are resized, and scores used, on the CPU.
+            ready = self.preprocessing(levels.to(image_device(self.device)))
+            ready = ready.to(self.device, self.dtype, memory_format=self._layout)
             if padded_to > len(ready):
                 black = ready.new_zeros((padded_to - len(ready), *ready.shape[1:]))
                 ready = torch.cat((ready, black)).contiguous(memory_format=self._layout)
@@ -221,7 +223,7 @@ class Model:
             self._settle(outputs)
         # A function may return its scores on another device: those of an ONNX session are on the
         # CPU.
-        scores = scores.to(self.device, torch.float32)
+        scores = scores.to(image_device(self.device), torch.float32)
         return scores if self.label_map is None else self.label_map(scores)
 
     @property

@@ -153,7 +153,8 @@ class OverlapSettings:
     seeds: Annotated[int, Option(help="Number of repetitions.", group="Training")] = 1
     seed: Annotated[int, Option(help="Seed of the first repetition.", group="Compute")] = 0
     device: Annotated[
-        str, Option(help="cpu, cuda, or several devices such as cuda:0,cuda:1.", group="Compute")
+        str,
+        Option(help="cpu, cuda, auto, or several devices such as cuda:0,cuda:1.", group="Compute"),
     ] = "cpu"
     out: OutFolder = Path("eyechart-overlap")
 

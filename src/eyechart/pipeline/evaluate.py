@@ -3,14 +3,14 @@
 `ec.evaluate` takes the settings as keywords; the command line calls `run_evaluation`.
 """
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eyechart.core.devices import find_device, keep_freed_memory
+from eyechart.core.devices import find_device, image_device, keep_freed_memory
 from eyechart.core.errors import CheckFailed, UsageError
+from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.images.stimulus import AUTO, with_window
@@ -128,7 +128,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     )
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=_stimulus(settings))
-    device = find_device(settings.device)
+    device = find_device(settings.device, can_be_mps=True)
     keep_freed_memory()
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
@@ -152,22 +152,28 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     )
     settings = replace(settings, baseline=baseline)
     images = source.load(settings.plan, progress)
-    # Predictions always go through files, so that a call without `out` uses a temporary folder.
-    with tempfile.TemporaryDirectory(prefix="eyechart-") as dropped:
-        out = Path(dropped) if settings.out is None else Path(settings.out)
-        inputs = EvaluationInputs(models, images, device)
+    # Predictions always go through files: a call without `out` uses a temporary folder, which the
+    # results keep.
+    temporary = TemporaryFolder() if settings.out is None else None
+    out = Path(settings.out or "") if temporary is None else temporary.path
+    try:
+        inputs = EvaluationInputs(models, images, image_device(device))
         results, run = _run(settings, inputs, out, progress)
-        notes = (*left_out_notes(settings.plan.left_out()), *results.warnings)
-        more = crop_of_crop_note(defenses, images.sizes)
-        changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
-        if settings.out is None:
-            # Example images are in the temporary folder, which is deleted.
-            changes["examples"] = ()
-        results = results.model_copy(update=changes)
-        if settings.out is not None:
-            results = results.kept_in(out)
         comparison = check(run.task, run.folder) if settings.check else None
-        return Finished(results, comparison, settings.floors)
+    except BaseException:
+        # An interactive interpreter keeps the last error, and with it all that it refers to.
+        if temporary is not None:
+            temporary.delete()
+        raise
+    notes = (*left_out_notes(settings.plan.left_out()), *results.warnings)
+    more = crop_of_crop_note(defenses, images.sizes)
+    changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
+    if temporary is not None:
+        # Results without a folder refer to no files.
+        changes["examples"] = ()
+    results = results.model_copy(update=changes)
+    kept = results.kept_in(out) if temporary is None else results.with_temporary(temporary)
+    return Finished(kept, comparison, settings.floors)
 
 
 def _stimulus(settings: EvaluateSettings) -> str:

@@ -24,6 +24,7 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.predictions.destroyed import destroyed_images
 from eyechart.predictions.loop import PredictionTask
+from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
 from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
@@ -37,7 +38,6 @@ FIXED_BY_TESTSET = (
 """Settings that a given test set determines, so that other values are rejected."""
 
 TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
-PREDICTIONS = "predictions"
 RUN_FILES = (
     *("results.json", "results.csv", "scores.parquet"),
     *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
@@ -192,8 +192,8 @@ def open_run(out: Path, settings: Settings) -> Path:
     record = out / RECORD
     if record.is_file():
         _check_models(out, read_settings(record), settings)
-    open_run_folder(out, settings, work="run", folders=(PREDICTIONS,), files=RUN_FILES)
-    return out / PREDICTIONS
+    open_run_folder(out, settings, work="run", folders=(PREDICTIONS_FOLDER,), files=RUN_FILES)
+    return out / PREDICTIONS_FOLDER
 
 
 def _check_models(out: Path, before: Settings, now: Settings) -> None:

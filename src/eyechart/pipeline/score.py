@@ -52,7 +52,7 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
         provenance=RunProvenance(
             versions=versions(),
             git=git_hash(),
-            device=str(task.device),
+            device=", ".join(dict.fromkeys(str(model.device) for model in task.models)),
             command="",
             made=datetime.now(UTC).isoformat(timespec="seconds"),
         ),

@@ -21,7 +21,7 @@ from eyechart.core.arguments import (
     as_within,
 )
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Device, Option
+from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, PAPER_ESTIMATOR
@@ -241,7 +241,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         ),
     ] = None
     batch_size: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
-    device: Device = "cpu"
+    device: Annotated[str, Option(help="Device: cpu, cuda, mps or auto.", group="Compute")] = "cpu"
     engine: Annotated[
         str,
         Option(

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from pydantic import Field, PrivateAttr
 
-from eyechart.core.records import Known, Record
+from eyechart.core.records import Known, NamedRecords, Record
 from eyechart.core.registry import unknown_name
 from eyechart.results.curve_results import Ends, HumanComparison, ModelCurve
+from eyechart.results.html_table import html_table
 from eyechart.scores.break_point import BreakPoint
-from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
+from eyechart.scores.registry import DECLARED, OVERALL, SCORES, Score, find, values_of
 from eyechart.scores.similar import SimilarDifference
 from eyechart.stats.estimate import Estimate
 
@@ -183,11 +184,11 @@ class ClassResults(Record):
     """Fraction of incorrect predictions that equal `instead`; null if all are correct."""
 
 
-class SpaceResults(Scored):
+class SpaceResults(Scored, NamedRecords[CorruptionResults]):
     """Results of one model in a label space: "native", or "entry16" for the 16 human categories.
 
-    Every score is an attribute, such as `.r_a` or `.mce`: a mean over corruptions, or one value for
-    the whole test.
+    A mapping from corruptions to their scores. Every overall score is an attribute, such as `.r_a`
+    or `.mce`: a mean over corruptions, or one value for the whole test.
     """
 
     n_images: int
@@ -228,6 +229,19 @@ class SpaceResults(Scored):
             raise unknown_name("corruption", corruption, self.corruptions)
         return same[0]
 
+    def _names(self) -> list[str]:
+        return list(self.corruptions)
+
+    def __repr__(self) -> str:
+        return f"<SpaceResults under {', '.join(self.corruptions)}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: one row per corruption with its scores."""
+        scores = {name: record.scores for name, record in self.items()}
+        return html_table("corruption", scores, [score for score in DECLARED if score.is_main])
+
     def __getitem__(self, corruption: str) -> CorruptionResults:
         corruption = self.find(corruption)
         results = self.corruptions[corruption]
@@ -240,10 +254,11 @@ class SpaceResults(Scored):
         )
 
 
-class ModelResults(Scored):
+class ModelResults(Scored, NamedRecords[CorruptionResults]):
     """Results of one model in all label spaces that were requested or that the human data need.
 
-    The scores in the primary label space are attributes of this record: `results["resnet50"].r_a`.
+    A mapping from corruptions to their scores in the primary label space. The overall scores there
+    are attributes of this record: `results["resnet50"].r_a`.
     """
 
     name: str
@@ -282,3 +297,15 @@ class ModelResults(Scored):
 
     def __getitem__(self, corruption: str) -> CorruptionResults:
         return self.primary[corruption]
+
+    def _names(self) -> list[str]:
+        return list(self.primary.corruptions)
+
+    def __repr__(self) -> str:
+        return f"<ModelResults of {self.name} under {', '.join(self)}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: one row per corruption with its scores."""
+        return self.primary._repr_html_()

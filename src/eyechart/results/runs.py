@@ -111,15 +111,18 @@ def read_run(folder: Path) -> Run:
     return Run(folder, results, read_scores(scores))
 
 
-def run_of(results: Results) -> Run:
-    """Return results in memory as a run; without a folder, it has no examples."""
+def run_of(results: Results, name: str = "") -> Run:
+    """Return results in memory as a run; without a folder, it has no examples.
+
+    `name`: what messages call a run without a folder.
+    """
     _check_complete(results, "Results")
     scores = dict(scores_of(results))
     # Paired tests between models need the replicates.
     if not all(len(estimate.replicates) for estimate in scores.values()):
         raise UsageError(f"Results lack bootstrap replicates: load a folder with {SCORES_FILE}.")
     if results.folder is None:
-        return Run(Path(), results.model_copy(update={"examples": ()}), scores)
+        return Run(Path(name), results.model_copy(update={"examples": ()}), scores)
     return Run(results.folder, results, scores)
 
 

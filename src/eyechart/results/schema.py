@@ -6,32 +6,37 @@ compute, draw and compare results.
 
 import os
 from collections.abc import Mapping, Sequence
-from html import escape
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pydantic import Field, PrivateAttr, ValidationError
 
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Known, Record, first_problem
+from eyechart.core.files import TemporaryFolder
+from eyechart.core.records import Known, NamedRecords, Record, first_problem
 from eyechart.core.registry import unknown_name
 from eyechart.results.curve_results import HumanCurve
+from eyechart.results.html_table import html_table
 from eyechart.results.model_results import ModelResults
 from eyechart.results.run_config import WrittenConfig
 from eyechart.scores.curve_significance import Difference
-from eyechart.scores.registry import OVERALL, Score
+from eyechart.scores.registry import OVERALL
 from eyechart.stats.estimate import Estimate
 from eyechart.testsets.coverage import CorruptionCoverage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from eyechart.results.standings import Standings
 
 SCHEMA_VERSION: Literal[6] = 6
 """Version of results.json; increased when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
 EXAMPLES_FOLDER = "examples"
+PREDICTIONS_FOLDER = "predictions"
 
 
 class DamagedImage(Record):
@@ -172,11 +177,12 @@ class ExampleImage(Record):
     """The predictions by model."""
 
 
-class Results(Record):
+class Results(NamedRecords[ModelResults]):
     """All results of one run: the content of results.json.
 
     `results["model"]["corruption"].r_a` is a score with its interval; `results["model"].r_a` is the
-    mean over corruptions.
+    mean over corruptions. Results are a mapping from models to their results, which are a mapping
+    from corruptions to their scores.
 
     Example:
         >>> import eyechart as ec
@@ -189,8 +195,12 @@ class Results(Record):
         ... )
         >>> results
         <Results of mean_color on 20 demo images>
-        >>> list(results["mean_color"].primary.corruptions)
-        ['vcr/gaussian_blur']
+        >>> list(results), list(results["mean_color"])
+        (['mean_color'], ['vcr/gaussian_blur'])
+        >>> results.to_arrow().column_names[:5]
+        ['model', 'space', 'corruption', 'score', 'value']
+        >>> results.predictions().num_rows
+        20
     """
 
     schema_version: Literal[6] = Field(default=SCHEMA_VERSION, alias="schema")
@@ -217,6 +227,7 @@ class Results(Record):
     """Example images: clean samples, then samples by corruption from mild to strong."""
 
     _folder: Path | None = PrivateAttr(default=None)
+    _temporary: TemporaryFolder | None = PrivateAttr(default=None)
 
     @property
     def folder(self) -> Path | None:
@@ -228,6 +239,17 @@ class Results(Record):
         results = self.model_copy()
         results._folder = folder
         return results
+
+    def with_temporary(self, folder: TemporaryFolder) -> "Results":
+        """Return a copy of the results that keeps a temporary folder with their predictions."""
+        results = self.model_copy()
+        results._temporary = folder
+        return results
+
+    @property
+    def predictions_folder(self) -> Path | None:
+        """Folder in which the predictions are; None if they were not kept."""
+        return self._folder or (None if self._temporary is None else self._temporary.path)
 
     def model(self, name: str) -> ModelResults | None:
         """Return the model with this name; None if there is none."""
@@ -248,17 +270,31 @@ class Results(Record):
 
         return write_results(self, folder)
 
-    def plot(self, *corruptions: str, space: str | None = None) -> "Figure":
-        """Return a matplotlib figure: accuracy and consistency over Δv, and any human curves.
+    @overload
+    def plot(
+        self, corruption: str, /, *, space: str | None = None, ax: "Axes | None" = None
+    ) -> "Axes": ...
+
+    @overload
+    def plot(self, *corruptions: str, space: str | None = None) -> "Figure": ...
+
+    def plot(
+        self, *corruptions: str, space: str | None = None, ax: "Axes | None" = None
+    ) -> "Axes | Figure":
+        """Draw accuracy and consistency over Δv, and any human curves, with matplotlib.
 
         Args:
             corruptions: Corruptions to draw, one panel each; all if none is named.
             space: Label space; the primary one if none is named.
+            ax: Axes to draw one corruption into; a new figure by default.
+
+        Returns:
+            The axes of one named corruption; otherwise the figure, whose `axes` are the panels.
         """
         # Imported here, because reports are a layer above results (see docs/decisions.md).
         from eyechart.reports.figures.curve_plot import plot_curves
 
-        return plot_curves(self, corruptions, space)
+        return plot_curves(self, corruptions, space, ax)
 
     def report(self, path: str | os.PathLike[str], hide: str | Sequence[str] = ()) -> Path:
         """Write the report as one HTML page, like `eyechart report`, and return its path.
@@ -288,21 +324,70 @@ class Results(Record):
         check_loggers(loggers)
         return [log_results(self, name) for name in loggers]
 
-    def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with the rows and columns of results.csv."""
-        from eyechart.results.writing import csv_columns, lines_of
+    def compare(
+        self,
+        *others: "Results | str | os.PathLike[str]",
+        by: str | None = None,
+        labels: str | None = None,
+    ) -> "Standings":
+        """Rank the models of this run, and of other runs of the same test; see `ec.compare`."""
+        from eyechart.results.standings import compare
 
-        try:
-            # pandas is an optional dependency.
-            pandas = import_module("pandas")
-        except ImportError:
-            raise UsageError("to_pandas needs pandas: pip install pandas.") from None
-        return pandas.DataFrame(list(lines_of(self)), columns=csv_columns())
+        return compare(self, *others, by=by, labels=labels)
+
+    def to_arrow(self) -> "pa.Table":
+        """Return an Arrow table with one row per model, label space, corruption and score.
+
+        Columns: `model`, `space`, `corruption`, `score`, `value`, the ends of the intervals
+        (`low95`, `high95`, `low83`, `high83`), `n_images` and `n_samples`.
+        """
+        from eyechart.results.arrow_tables import score_table
+
+        return score_table(self)
+
+    def to_pandas(self) -> Any:
+        """Return the table of `to_arrow` as a pandas DataFrame."""
+        from eyechart.results.arrow_tables import as_data_frame
+
+        return as_data_frame(self.to_arrow())
+
+    def to_latex(self, score: str = "r_a", space: str | None = None) -> str:
+        """Return a LaTeX table of a score: a row per corruption, a column per model.
+
+        Args:
+            score: Name of a score of corruptions, such as "r_a", "hmri_a" or "ce".
+            space: Label space; the primary one if none is named.
+        """
+        # Imported here, because reports are a layer above results (see docs/decisions.md).
+        from eyechart.reports.figures.score_latex import score_latex
+
+        return score_latex(self, score, space)
+
+    def predictions(self, space: str | None = None) -> "pa.Table":
+        """Return an Arrow table with one row per model and sample.
+
+        Columns: `model`, `space`, `corruption`, `row` (the sample), `image`, `label` and
+        `prediction` (names of classes), `confidence`, `correct`, `consistent` (equal to the
+        prediction for the clean image), `delta_v`, `severity` and `parameters`.
+        `.to_pandas()` converts it to a DataFrame.
+
+        Args:
+            space: Label space; each model's primary one if none is named.
+
+        Raises:
+            UsageError: If the predictions were not kept: call `evaluate` with `out`.
+        """
+        from eyechart.results.arrow_tables import prediction_table
+
+        return prediction_table(self, space)
+
+    def _names(self) -> list[str]:
+        return [model.name for model in self.models]
 
     def __getitem__(self, model: str) -> ModelResults:
         record = self.model(model)
         if record is None:
-            raise unknown_name("model", model, [record.name for record in self.models])
+            raise unknown_name("model", model, self._names())
         return record
 
     def __repr__(self) -> str:
@@ -314,24 +399,7 @@ class Results(Record):
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: one row per model with its scores over all corruptions."""
-        rows = {model.name: model.scores for model in self.models}
-        # Columns without any value are left out.
-        columns = [score for score in OVERALL if any(score.name in row for row in rows.values())]
-        head = "".join(f"<th>{escape(score.symbol)}</th>" for score in columns)
-        lines = [
-            f"<tr><td>{escape(name)}</td>{''.join(_html_cell(row, score) for score in columns)}"
-            "</tr>"
-            for name, row in rows.items()
-        ]
-        return f"<table><tr><th>model</th>{head}</tr>{''.join(lines)}</table>"
-
-
-def _html_cell(scores: Mapping[str, Estimate], score: Score) -> str:
-    if score.name not in scores:
-        return "<td></td>"
-    estimate = scores[score.name]
-    value, low, high = map(score.text, (estimate.value, *estimate.interval()))
-    return f"<td>{value} ({low}–{high})</td>"
+        return html_table("model", {model.name: model.scores for model in self.models}, OVERALL)
 
 
 def check_results(results: object) -> None:

@@ -1,14 +1,23 @@
 """Rank the models of a leaderboard, with intervals for ranks and paired tests for all pairs."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import nan
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.results.runs import Board
+from eyechart.results.arrow_tables import as_data_frame, known
+from eyechart.results.html_table import html_table
+from eyechart.results.runs import Board, Run, make_boards, read_run, run_of
+from eyechart.results.schema import Results
 from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSEWHERE, SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import SIGNIFICANT, holm, paired_difference
@@ -47,6 +56,19 @@ class Standings:
         pairs: Paired tests for all pairs of models.
         verdict: A note on insufficient data; "" if the data suffice.
         homes: Label space of each score.
+
+    Example:
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # a toy model: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> results = ec.evaluate(
+        ...     mean_color, n=20, corruptions=["gaussian_blur"], labels="none", max_images=2,
+        ...     bins=4, min_per_bin=2, n_bootstrap=10,
+        ... )
+        >>> results.compare()
+        <Standings by r_p: mean_color>
+        >>> results.compare().to_arrow()["rank"].to_pylist()
+        [1.0]
     """
 
     board: Board
@@ -62,6 +84,49 @@ class Standings:
     def order(self) -> list[str]:
         """Models, best first."""
         return sorted(self.board.models, key=lambda name: self.ranks.ranks[name])
+
+    def __repr__(self) -> str:
+        return f"<Standings by {self.by}: {', '.join(self.order)}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: one row per model, best first, with its scores."""
+        rows = {
+            model: {name: scores[model] for name, scores in self.scores.items()}
+            for model in self.order
+        }
+        return html_table("model", rows, LEADERBOARD)
+
+    def rows(self) -> Iterator[dict[str, str | int | float | None]]:
+        """Yield the columns of leaderboard.csv for each model, best first; None for no value."""
+        for model in self.order:
+            low, high = self.ranks.intervals[model]
+            row: dict[str, str | int | float | None] = {
+                "suite": self.board.suite,
+                "space": self.space,
+                "n_images": self.board.n_images(self.space),
+                "note": self.verdict,
+                "baseline": self.board.baseline,
+                "model": model,
+                "trained_on": ", ".join(self.board.marked(model)),
+                "ranked_by": self.by,
+                "rank": self.ranks.ranks[model],
+                "rank_low95": low,
+                "rank_high95": high,
+            }
+            for name in (score.name for score in LEADERBOARD):
+                estimate = self.scores.get(name, {}).get(model)
+                low, high = (nan, nan) if estimate is None else estimate.interval95
+                row[name] = None if estimate is None else known(estimate.value)
+                row[f"{name}_low95"], row[f"{name}_high95"] = known(low), known(high)
+            yield row
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table with the rows and columns of leaderboard.csv, best model first."""
+        return pa.Table.from_pylist(list(self.rows()))
+
+    def to_pandas(self) -> Any:
+        """Return the table of `to_arrow` as a pandas DataFrame."""
+        return as_data_frame(self.to_arrow())
 
     def worse_than(self, model: str, level: float = SIGNIFICANT) -> list[str]:
         """Return the models that are significantly worse than this one, after correction.
@@ -81,6 +146,61 @@ class Standings:
             if ahead == model:
                 behind.append(pair.second if ahead == pair.first else pair.first)
         return [name for name in self.order if name in behind]
+
+
+def compare(
+    *runs: Results | str | os.PathLike[str], by: str | None = None, labels: str | None = None
+) -> Standings:
+    """Rank the models of one or more runs of the same test, with paired tests for all pairs.
+
+    The numbers are those of `eyechart compare`, which also compares rankings by different suites.
+
+    Args:
+        runs: Results, or run folders.
+        by: Score to rank by, such as "r_a", "mce" or "clean_accuracy"; by default the suite's usual
+            score.
+        labels: Label space; the first common one by default.
+
+    Returns:
+        The standings: `order` (best model first), `scores`, `ranks` with intervals, `pairs` with
+        differences and p-values; `to_pandas()` is the leaderboard, and `pandas.DataFrame(.pairs)`
+        the table of differences.
+
+    Raises:
+        UsageError: If the runs are not of the same test, or lack bootstrap replicates.
+
+    Example:
+        >>> import eyechart as ec
+        >>> def mean_color(images):  # two toy models: one score per channel
+        ...     return images.mean(dim=(2, 3))
+        >>> def corner_color(images):
+        ...     return images[:, :, 0, 0]
+        >>> results = ec.evaluate(
+        ...     [mean_color, corner_color], n=20, corruptions=["gaussian_blur"], labels="none",
+        ...     max_images=2, bins=4, min_per_bin=2, n_bootstrap=10,
+        ... )
+        >>> pair = ec.compare(results, by="r_p").pairs[0]
+        >>> pair.first, pair.second
+        ('mean_color', 'corner_color')
+        >>> pair.difference == results["mean_color"].r_p - results["corner_color"].r_p
+        True
+    """
+    if not runs:
+        raise UsageError("compare needs at least one run: give results or run folders.")
+    boards = make_boards([_run(run, number) for number, run in enumerate(runs, start=1)])
+    if len(boards) > 1:
+        suites = " and ".join(board.suite for board in boards)
+        raise UsageError(
+            f"compare ranks models under one suite, got runs on {suites}: compare the runs of each"
+            " suite, or use eyechart compare."
+        )
+    return stand(boards[0], labels, by)
+
+
+def _run(run: object, number: int) -> Run:
+    if isinstance(run, Results):
+        return run_of(run, name=f"run {number}")
+    return read_run(Path(as_path(run, "run", "results or the path of a run folder")))
 
 
 def check_rankable(name: str) -> None:

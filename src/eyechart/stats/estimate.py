@@ -3,8 +3,11 @@
 The replicates come from `bootstrap`; the caller chooses the units.
 """
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from math import isnan
+from numbers import Real as Number
+from typing import TypeGuard
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -35,12 +38,19 @@ ROUNDING = 1e-9
 class Estimate(Record):
     """A score with its confidence intervals, from bootstrap replicates.
 
-    An estimate can be used and formatted like a number.
+    An estimate can be formatted, ordered and calculated with like a number; calculations return
+    plain numbers. `==` compares whole estimates, with their intervals.
 
     Example:
+        >>> import numpy as np
+        >>> from eyechart.stats.estimate import make_estimate
         >>> share = make_estimate(0.5, np.linspace(0.4, 0.6, 101))
         >>> f"{share:.2f}", share.interval(0.9)
         ('0.50', (0.41..., 0.59...))
+        >>> share > 0.4, 1 - share
+        (True, 0.5)
+        >>> share
+        0.500 (0.405–0.595)
     """
 
     value: Real
@@ -109,8 +119,76 @@ class Estimate(Record):
     def __float__(self) -> float:
         return self.value
 
+    def __array__(
+        self, dtype: np.dtype[np.generic] | None = None, copy: bool | None = None
+    ) -> np.ndarray[tuple[()], np.dtype[np.generic]]:
+        # NumPy would otherwise calculate with arrays of objects.
+        return np.array(self.value, dtype)
+
+    def __str__(self) -> str:
+        low, high = self.interval95
+        return f"{self.value:.3f} ({low:.3f}–{high:.3f})"
+
+    # Every estimate of a run in full would be unreadable in a notebook.
+    __repr__ = __str__
+
     def __format__(self, style: str) -> str:
         return format(self.value, style) if style else str(self)
+
+    def __lt__(self, other: object) -> bool:
+        return _compared(operator.lt, self.value, other)
+
+    def __le__(self, other: object) -> bool:
+        return _compared(operator.le, self.value, other)
+
+    def __gt__(self, other: object) -> bool:
+        return _compared(operator.gt, self.value, other)
+
+    def __ge__(self, other: object) -> bool:
+        return _compared(operator.ge, self.value, other)
+
+    def __add__(self, other: object) -> float:
+        return _calculated(operator.add, self.value, other)
+
+    def __sub__(self, other: object) -> float:
+        return _calculated(operator.sub, self.value, other)
+
+    def __rsub__(self, other: object) -> float:
+        return _calculated(lambda value, other: other - value, self.value, other)
+
+    def __mul__(self, other: object) -> float:
+        return _calculated(operator.mul, self.value, other)
+
+    def __truediv__(self, other: object) -> float:
+        return _calculated(operator.truediv, self.value, other)
+
+    def __rtruediv__(self, other: object) -> float:
+        return _calculated(lambda value, other: other / value, self.value, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> float:
+        return -self.value
+
+    def __abs__(self) -> float:
+        return abs(self.value)
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.value, digits)
+
+
+def _compared(compare: Callable[[float, float], bool], value: float, other: object) -> bool:
+    """Return the outcome for a number or an estimate; Python raises a TypeError for others."""
+    return compare(value, float(other)) if _is_number(other) else NotImplemented
+
+
+def _calculated(calculate: Callable[[float, float], float], value: float, other: object) -> float:
+    """Like `_compared`, for calculations."""
+    return float(calculate(value, float(other))) if _is_number(other) else NotImplemented
+
+
+def _is_number(other: object) -> TypeGuard["float | Estimate"]:
+    return isinstance(other, Number | Estimate)
 
 
 def make_estimate(

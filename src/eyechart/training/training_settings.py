@@ -144,9 +144,9 @@ class NetworkSettings:
     corruptions: ChosenCorruptions = ()
     severity: SeverityRange = None
     delta_v: ChangeRange = None
-    device: Annotated[str, Option(help="cpu or cuda; torchrun uses all GPUs.", group="Compute")] = (
-        "cpu"
-    )
+    device: Annotated[
+        str, Option(help="cpu, cuda or auto; torchrun uses all GPUs.", group="Compute")
+    ] = "cpu"
     out: Annotated[
         Path,
         Option(help="Checkpoint to write.", group="Output", metavar="FILE", path="folder or file"),

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import image_device
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.models.defenses.defense import Ask, Defense, checked_defense, read_defenses
 from eyechart.models.defenses.registry import CENTER_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
@@ -36,7 +37,7 @@ class Defended(Model):
         for defense in reversed(self.defenses):
             ask = partial(defense, ask)
         with torch.inference_mode():
-            return ask(levels.to(self.device))
+            return ask(levels.to(image_device(self.device)))
 
 
 def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:

@@ -19,11 +19,11 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.space_names import ENTRY16
 from eyechart.labels.spaces import native_labels
-from eyechart.pipeline.prepare import PREDICTIONS
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.results.model_results import ModelResults
 from eyechart.results.runs import Run
+from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
 
@@ -87,7 +87,7 @@ class RecordedPredictions:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.parts = Parts(run.folder / PREDICTIONS)
+        self.parts = Parts(run.folder / PREDICTIONS_FOLDER)
         # One more than corruptions, because the clean samples are needed with any of them.
         self.samples: LastUsed[str, pa.Table] = LastUsed(self._read_samples, KEPT + 1)
         self._tables: LastUsed[str, Tables] = LastUsed(self._read, KEPT)

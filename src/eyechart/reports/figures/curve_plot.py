@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from eyechart.core.arguments import as_folder
+from eyechart.core.errors import UsageError
 from eyechart.core.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
 from eyechart.reports.series.palette import HUMAN_COLOR
@@ -22,12 +24,12 @@ from eyechart.scores.registry import PROPERTIES
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
 
 FILE = "curves.png"
 STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
 SCREEN_DPI = 110
+X_LABEL, Y_LABEL = "visual change Δv", "share"
 FEW = 3
 """Maximum number of models drawn with bands and bins, because more would be indistinguishable.
 
@@ -49,6 +51,14 @@ class CurveFigure(Figure):
         content = io.BytesIO()
         self.savefig(content, dpi=SCREEN_DPI, format="png")
         return content.getvalue()
+
+
+class CurveAxes(Axes):
+    """Axes that notebooks display as their whole figure."""
+
+    def _repr_png_(self) -> bytes | None:
+        figure = self.get_figure(root=True)
+        return figure._repr_png_() if isinstance(figure, CurveFigure) else None
 
 
 def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
@@ -97,16 +107,39 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-def plot_curves(results: Results, corruptions: Sequence[str], space: str | None) -> Figure:
-    """Return a figure with a panel for each of these corruptions, or for all if none is given.
+def plot_curves(
+    results: Results, corruptions: Sequence[str], space: str | None, ax: Axes | None = None
+) -> Axes | Figure:
+    """Return the axes of one corruption, or a figure with a panel for each corruption.
 
-    `space` is the label space; None selects the primary one.
+    Args:
+        results: Results of `evaluate` or `load`.
+        corruptions: Names of corruptions; all are drawn if none is given.
+        space: Label space; None selects the primary one.
+        ax: Axes to draw one corruption into; None for a new figure.
     """
     space = next(iter(results.models[0].spaces)) if space is None else space
     scores = results.models[0].space(space)
     names = [scores.find(name) for name in corruptions] or list(scores.corruptions)
     models = [model for model in models_of(results) if model.space(space) is not None]
-    return _figure(results, models, space, [run_panels(models, space, name) for name in names])
+    series = [run_panels(models, space, name) for name in names]
+    if ax is None:
+        figure = _figure(results, models, space, series)
+        return figure if len(corruptions) != 1 else figure.axes[0]
+    if not isinstance(ax, Axes):
+        raise UsageError(f"ax must be matplotlib axes, got {type(ax).__name__}.")
+    if len(corruptions) != 1:
+        raise UsageError(f"ax is for one corruption, got {len(corruptions)}: name one.")
+    _draw_panel(ax, series[0], _shown_min_per_bin(results, models))
+    ax.set(xlabel=X_LABEL, ylabel=Y_LABEL)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def _shown_min_per_bin(results: Results, models: Sequence[ModelEntry]) -> float | None:
+    # With many models, bins and bands would be indistinguishable.
+    return results.config.fit.min_per_bin if len(models) <= FEW else None
 
 
 def _figure(
@@ -115,8 +148,7 @@ def _figure(
     space: str,
     series: Sequence[Sequence[CurvePanel]],
 ) -> Figure:
-    # With many models, bins and bands would be indistinguishable.
-    min_per_bin = results.config.fit.min_per_bin if len(models) <= FEW else None
+    min_per_bin = _shown_min_per_bin(results, models)
     title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))
     rows = -(-len(series) // columns)
@@ -124,17 +156,20 @@ def _figure(
     figure = CurveFigure(figsize=(width, 2.6 * rows + 1.1), layout="constrained")
     # A canvas without pyplot: no display is needed, and no global list keeps the figure alive.
     FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    grid = figure.subplots(
+        rows, columns, sharex=True, sharey=True, squeeze=False,
+        subplot_kw={"axes_class": CurveAxes},
+    )  # fmt: skip
     for spare in grid.flat[len(series) :]:
         spare.set_axis_off()
     for index, (axes, panels) in enumerate(zip(grid.flat, series, strict=False)):
         _draw_panel(axes, panels, min_per_bin)
         if index + columns >= len(series):
-            axes.set_xlabel("visual change Δv")
+            axes.set_xlabel(X_LABEL)
             # `sharex` labels the last row only, where this panel may have an empty cell below it.
             axes.tick_params(labelbottom=True)
         if index % columns == 0:
-            axes.set_ylabel("share")
+            axes.set_ylabel(Y_LABEL)
     figure.suptitle(textwrap.fill(title, int(width * LETTERS)), fontsize=11, x=0.01, ha="left")
     handles: dict[str, Artist] = {}
     for axes in grid.flat:
@@ -161,7 +196,7 @@ def _title(results: Results, model: ModelEntry, space: str) -> str:
     )
 
 
-def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float | None) -> None:
+def _draw_panel(axes: Axes, panels: Sequence[CurvePanel], min_per_bin: float | None) -> None:
     axes.set_title(panels[0].corruption, fontsize=10)
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(alpha=0.25, linewidth=0.6)
@@ -192,7 +227,7 @@ def _name(panel: CurvePanel) -> str:
 
 
 def _draw_curve(
-    axes: "Axes", series: CurveSeries, panel: CurvePanel, min_per_bin: float | None
+    axes: Axes, series: CurveSeries, panel: CurvePanel, min_per_bin: float | None
 ) -> None:
     line, color, style = series.line, series.model.color, STYLES[panel.letter]
     change, values = np.array(line.delta_v, np.float64), np.array(line.values, np.float64)

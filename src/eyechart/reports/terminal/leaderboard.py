@@ -132,28 +132,15 @@ def comparison_texts(
 
 
 def _leaders(boards: Sequence[Standings]) -> Iterator[Line]:
+    # Scores are rounded, ranks are not.
+    ends = ("", "_low95", "_high95")
+    scores = {f"{score.name}{end}" for score in LEADERBOARD for end in ends}
     for standings in boards:
-        for model in standings.order:
-            low, high = standings.ranks.intervals[model]
-            line: Line = {
-                "suite": standings.board.suite,
-                "space": standings.space,
-                "n_images": standings.board.n_images(standings.space),
-                "note": standings.verdict,
-                "baseline": standings.board.baseline,
-                "model": model,
-                "trained_on": ", ".join(standings.board.marked(model)),
-                "ranked_by": standings.by,
-                "rank": standings.ranks.ranks[model],
-                "rank_low95": low,
-                "rank_high95": high,
+        for row in standings.rows():
+            yield {
+                name: rounded(value) if name in scores and isinstance(value, float) else value
+                for name, value in row.items()
             }
-            for name in (score.name for score in LEADERBOARD):
-                estimate = standings.scores.get(name, {}).get(model)
-                ends = (None, None) if estimate is None else estimate.interval95
-                line[name] = rounded(None if estimate is None else estimate.value)
-                line[f"{name}_low95"], line[f"{name}_high95"] = map(rounded, ends)
-            yield line
 
 
 def _pairs(boards: Sequence[Standings]) -> Iterator[Line]:

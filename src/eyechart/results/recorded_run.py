@@ -1,4 +1,4 @@
-"""A finished run as read by the gate: its samples, its models' hits, and facts about its images."""
+"""The samples of a finished run with the predictions for them, and facts about its images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +18,10 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.space_names import ENTRY16, NO_LABELS
 from eyechart.labels.spaces import native_labels
-from eyechart.pipeline.prepare import PREDICTIONS
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.results.model_results import ModelResults
-from eyechart.results.schema import Results, read_results
+from eyechart.results.schema import PREDICTIONS_FOLDER, Results, read_results
 from eyechart.scores.scoring import class_weights
 from eyechart.suites.suite import Entry
 from eyechart.testsets.manifest_rows import SCHEMA
@@ -143,7 +142,7 @@ class RecordedRun:
 
     @cached_property
     def _parts(self) -> Parts:
-        return Parts(self.folder / PREDICTIONS)
+        return Parts(self.folder / PREDICTIONS_FOLDER)
 
     @cached_property
     def _listed(self) -> Mapping[str, Mapping[str, str]]:
@@ -174,8 +173,8 @@ class RecordedRun:
     def _read(self, name: str, columns: list[str], only: tuple[str, str]) -> pa.Table:
         if file_name(name) not in self._parts.names():
             raise UsageError(
-                f"{self.folder} lacks the predictions for {name}, which the gate needs: copy the"
-                " whole folder of the run, or run the evaluation again."
+                f"{self.folder} lacks the predictions for {name}: copy the whole folder of the run,"
+                " or run the evaluation again."
             )
         return self._parts.read(name, columns, only)
 
@@ -207,11 +206,21 @@ class RecordedRun:
 
 def read_recorded_run(folder: Path) -> RecordedRun:
     """Return the finished run in a folder."""
-    results = read_results(folder)
-    if not (folder / PREDICTIONS).is_dir():
+    return recorded_run(read_results(folder), folder)
+
+
+def recorded_run(results: Results, folder: Path | None) -> RecordedRun:
+    """Return results with the predictions in their folder.
+
+    Raises:
+        UsageError: The predictions were not kept, or the folder no longer has them.
+    """
+    if folder is None:
+        raise UsageError("These results have no predictions: call evaluate with out=FOLDER.")
+    if not (folder / PREDICTIONS_FOLDER).is_dir():
         raise UsageError(
-            f"{folder} has no folder {PREDICTIONS}, which the gate needs: give the whole folder"
-            " that eyechart evaluate wrote."
+            f"{folder} has no folder {PREDICTIONS_FOLDER}: use the whole folder that evaluate wrote"
+            " (its out)."
         )
     return RecordedRun(folder, results)
 
