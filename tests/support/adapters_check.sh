@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs each model zoo's tests in a fresh virtual environment with that zoo's extra alone.
+# Runs the tests of each optional package in a fresh virtual environment with its extra alone.
 # tests/support/adapters_check.sh [EXTRA…]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -10,18 +10,27 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip)" ;;
+    albumentations) echo "test" ;;
     *) echo "test_$1" ;;
     esac
 }
 
-for extra in ${*:-timm torchvision hf clip robustbench}; do
+files_of() {
+    case $1 in
+    albumentations) echo tests/integrations/test_transform_albumentations.py ;;
+    torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
+    *) echo tests/models/test_adapters.py ;;
+    esac
+}
+
+for extra in ${*:-timm torchvision hf clip robustbench albumentations}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
     "$bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
         hypothesis pytest pytest-timeout ".[$extra]"
     # Neither the checkout nor another environment may lend a hand.
     env -u PYTHONPATH "$bin/python" -m pytest -q -rs -p no:cacheprovider \
-        -m "slow or not slow" -k "$(tests_of "$extra")" tests/models/test_adapters.py \
+        -m "slow or not slow" -k "$(tests_of "$extra")" $(files_of "$extra") \
         >"$room/log" || { cat "$room/log"; exit 1; }
     # A test may be left out for one reason alone, which is said in the sentence that users get.
     if grep "^SKIPPED" "$room/log" | grep -v "which is installed but cannot be imported"; then

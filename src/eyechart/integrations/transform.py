@@ -271,12 +271,14 @@ class Corrupt(nn.Module):
     def _groups(self, batch: Batch, names: Keys) -> list[_Group]:
         """Draw the corruption and the strength of each image; images that stay clean are absent."""
         keys, epoch = image_keys(batch, names), self.epoch
-        salt = hash64(self.seed, "whether to corrupt", epoch)
-        # these numbers are needed on the CPU, whatever the device of the images
-        chance = ImageRandom(keys.cpu(), [salt] * len(keys), torch.device("cpu")).scalar("whether")
-        which = choose_entries(len(self.entries), keys.cpu(), self.seed, epoch)
-        # −1: stays clean; `chance` is between 0 and 1, so that p = 0 and p = 1 are exact
-        which[chance >= self.p] = -1
+        # which corruption, on the CPU, whatever the device of the images; −1: stays clean
+        which = np.zeros(len(batch), dtype=np.int64)
+        if len(self.entries) > 1:
+            which = choose_entries(len(self.entries), keys.cpu(), self.seed, epoch)
+        if self.p < 1:
+            salts = [hash64(self.seed, "whether to corrupt", epoch)] * len(batch)
+            chance = ImageRandom(keys.cpu(), salts, torch.device("cpu")).scalar("whether")
+            which[chance >= self.p] = -1
         groups = []
         for number in np.unique(which[which >= 0]):
             entry, indices = self.entries[number], np.flatnonzero(which == number)
