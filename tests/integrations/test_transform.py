@@ -373,7 +373,7 @@ def test_boxes_keep_their_type_and_the_columns_behind():
         (dict(names="fog", severity="suite", thickness=2), 'or "suite" without parameters'),
         (dict(names="fog", p=1.5), r"p must be in \[0, 1\], got 1.5"),
         (dict(names="fog", seed=1.0), "seed must be a whole number"),
-        (dict(names="fog", thicknes=2), "fog has no parameter 'thicknes'"),
+        (dict(names="fog", thicc=2), "fog has no parameter 'thicc'"),
         (dict(names="noc/rotation", degrees=(0, 400)), r"degrees must be in \[0, 180\]"),
     ],
 )

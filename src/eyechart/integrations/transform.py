@@ -97,10 +97,10 @@ class Corrupt(nn.Module):
         >>> import numpy as np
         >>> import eyechart as ec
         >>> transform = ec.Corrupt(["fog", "gaussian_noise"], severity=(1, 3), p=0.5, seed=1)
-        >>> image = np.full((32, 32, 3), 128, dtype=np.uint8)
+        >>> image = np.full((224, 224, 3), 128, dtype=np.uint8)
         >>> transform.set_epoch(4)
         >>> transform(image).shape
-        (32, 32, 3)
+        (224, 224, 3)
         >>> shift = ec.Corrupt("noc/translation", across=4, down=0, to_right=1)
         >>> shift(image=image, bboxes=[(8, 8, 16, 16, "cat")])["bboxes"]
         [(12.0, 8.0, 20.0, 16.0, 'cat')]
