@@ -125,6 +125,7 @@ validate: $(STAMP) browser frontend
 # Every step of the work, timed next to named rivals in the same run
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks corruptions $(if $(RIVAL),--rival $(RIVAL))
+	$(BIN)/python -m benchmarks transforms $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/python -m benchmarks vif
 	$(BIN)/python -m benchmarks curves
 	$(BIN)/python -m benchmarks loop --n 64 --max-images 32

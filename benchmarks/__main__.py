@@ -15,7 +15,9 @@ from rich.table import Table
 
 import benchmarks.corruptions as corruptions_bench
 import benchmarks.curves as curves_bench
+import benchmarks.transforms as transforms_bench
 import benchmarks.vif as vif_bench
+from benchmarks.albumentations_rival import load_albumentations
 from benchmarks.corruptions import (
     CorruptionSpeed,
     CorruptionsPlan,
@@ -23,11 +25,12 @@ from benchmarks.corruptions import (
     mean_ratio,
 )
 from benchmarks.curves import CurvesPlan, CurvesSpeed
-from benchmarks.imagecorruptions_rival import load_rival
+from benchmarks.imagecorruptions_rival import PACKAGE, load_rival
 from benchmarks.loop import measure_loop
 from benchmarks.pilot import measure_pilot
 from benchmarks.plans import measure_plans
 from benchmarks.timing import limited_threads, machine_name
+from benchmarks.transforms import ALBUMENTATIONS, EYECHART, TransformSpeed, TransformsPlan
 from benchmarks.vif import VifPlan, VifSpeed
 from eyechart.cli.app import main
 from eyechart.cli.shared.paths import check_file_to_write
@@ -37,6 +40,7 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
 from eyechart.suites.strength import check_severity
+from eyechart.suites.suite import find_variant
 from eyechart.visual_change.measure import find_dtype
 from eyechart.visual_change.vif.pyramid import SMALLEST_SIDE as SMALLEST_FOR_VIF
 
@@ -281,6 +285,74 @@ def loop(
         f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} images/s,"
         f" {speed.ratio:.2f} of the model's speed"
     )
+
+
+@app.command("transforms")
+def transforms(
+    corruption: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a corruption; repeatable. [all of ImageNet-C]"),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Width and height of the images in pixels.")] = 224,
+    severity: Annotated[int, typer.Option(help="Severity, from 1 to 5.")] = 3,
+    workers: Annotated[int, typer.Option(help="Number of worker processes.")] = 2,
+    seconds: Annotated[float, typer.Option(help="Approximate seconds per round.")] = 0.5,
+    rival: Annotated[
+        Path | None, typer.Option(help="Folder that contains the imagecorruptions package.")
+    ] = None,
+) -> None:
+    """Time ec.Corrupt in a DataLoader, and transforms of imagecorruptions and albumentations."""
+    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
+    as_whole(severity, "severity", 1, 5)
+    as_whole(workers, "workers", 1, 1000)
+    as_within(seconds, "seconds", 1e-6, 86_400)
+    names = corruption or [
+        entry.name for entry in corruptions_bench.entries_of(["imagenet-c", "imagenet-c-extra"])
+    ]
+    for name in names:
+        find_variant(name)
+    plan = TransformsPlan(size, severity, workers, seconds)
+    opponent, package = load_rival(rival), load_albumentations()
+    speeds = []
+    with limited_threads(1), progress_bar("timing", len(names)) as step:
+        for name in names:
+            speeds.append(transforms_bench.measure(name, plan, opponent, package))
+            step(1, "")
+    _print_transforms(speeds, plan)
+    if opponent is None:
+        print(f"{PACKAGE} was not timed: pip install {PACKAGE}, or give --rival FOLDER.")
+    if package is None:
+        print(f"{ALBUMENTATIONS} was not timed: pip install {ALBUMENTATIONS}.")
+
+
+def _print_transforms(speeds: list[TransformSpeed], plan: TransformsPlan) -> None:
+
+    # seven columns, also where the output is not a terminal of that width
+    console = Console(soft_wrap=True, width=120)
+    console.print(
+        f"{machine_name(torch.device('cpu'))}, workers {plan.workers}, one thread each,"
+        f" {plan.size} px, severity {plan.severity}, images/s",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("corruption", no_wrap=True)
+    for title in ("ec.Corrupt", PACKAGE, "ratio", ALBUMENTATIONS, "ratio"):
+        table.add_column(title, justify="right")
+    table.add_column("nearest transform", no_wrap=True)
+    for speed in speeds:
+        cells = [f"{speed.rates[EYECHART]:,.0f}"]
+        for name in (PACKAGE, ALBUMENTATIONS):
+            rate = f"{speed.rates[name]:,.0f}" if name in speed.rates else ""
+            cells.append("crashes" if name in speed.failures else rate)
+            cells.append(f"{speed.ratios[name]:.2f}×" if name in speed.ratios else "")
+        table.add_row(escape(speed.corruption), *cells, speed.nearest)
+    console.print(table)
+    for name in (PACKAGE, ALBUMENTATIONS):
+        mean = transforms_bench.mean_ratio(speeds, name)
+        if mean is not None:
+            console.print(
+                f"geometric mean of {mean[1]} ratios to {name}: {mean[0]:.2f}×", highlight=False
+            )
 
 
 @app.command("plans")

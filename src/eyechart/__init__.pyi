@@ -9,6 +9,7 @@ from eyechart.gates.gate import gate as gate
 from eyechart.gates.gate_results import GateResults as GateResults
 from eyechart.images.imageset import ImageSet as ImageSet
 from eyechart.images.imageset import load_images as load_images
+from eyechart.integrations.transform import Corrupt as Corrupt
 from eyechart.models.find import load_model as load_model
 from eyechart.overlap.matrix import OverlapMatrix as OverlapMatrix
 from eyechart.overlap.matrix import overlap_matrix as overlap_matrix

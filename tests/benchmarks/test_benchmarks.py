@@ -111,6 +111,43 @@ def test_bench_compares_with_a_rival_and_names_its_failures(bench, tmp_path):
     assert "geometric mean of 1 ratio" in result.out
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_bench_of_transforms_names_ratios_failures_and_missing_rivals(bench, tmp_path, monkeypatch):
+    package = tmp_path / "imagecorruptions"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import time\n"
+        "def get_corruption_names(which): return ['contrast', 'brightness']\n"
+        "def corrupt(image, corruption_name, severity):\n"
+        "    if corruption_name == 'brightness': raise TypeError('no such luck')\n"
+        "    time.sleep(0.05)\n"
+        "    return image\n"
+    )
+    monkeypatch.setitem(sys.modules, "albumentations", None)
+    names = ("--corruption", "contrast", "--corruption", "brightness")
+    options = ("--size", 16, "--seconds", 0.001, "--workers", 1, "--rival", tmp_path)
+    try:
+        result = bench("transforms", *names, *options)
+    finally:
+        sys.modules.pop("imagecorruptions", None)
+        sys.path[:] = [path for path in sys.path if path != str(tmp_path)]
+    assert result.status == 0, result.err
+    contrast, brightness = (
+        next(line.split() for line in result.out.splitlines() if line.strip().startswith(name))
+        for name in ("contrast", "brightness")
+    )
+    # the rival sleeps 0.05 s per image
+    assert 10 < float(contrast[2]) <= 20 and float(contrast[1].replace(",", "")) > 20
+    assert float(contrast[3].rstrip("×")) > 1 and brightness[2] == "crashes"
+    assert "geometric mean of 1 ratio" in result.out
+    assert "albumentations was not timed: pip install albumentations" in result.out
+
+
+def test_bench_of_transforms_rejects_bad_settings(bench):
+    assert_rejected(bench("transforms", "--severity", 6), "severity must be at most 5, got 6")
+    assert_rejected(bench("transforms", "--corruption", "fogg"), "Did you mean 'fog'")
+
+
 def test_bench_by_the_papers_sampling(bench):
     options = ("--batch-size", 2, "--size", 16, "--seconds", 0.001, "--draw", "paper")
     result = bench("corruptions", "--suite", "vcr", *options)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs each extra's tests in a fresh virtual environment with that extra alone: the model zoos,
-# datasets, and the loggers of results.
+# datasets, transforms, and the loggers of results.
 # tests/support/adapters_check.sh [EXTRA…]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -11,16 +11,18 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    datasets) echo "test" ;;
+    albumentations | datasets) echo "test" ;;
     *) echo "test_$1" ;;
     esac
 }
 
 files_of() {
     case $1 in
+    albumentations) echo tests/integrations/test_transform_albumentations.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
+    torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
     *) echo tests/models/test_adapters.py ;;
     esac
 }
@@ -35,7 +37,8 @@ peers_of() {
 # MLflow needs an older cachetools than the one that is pinned for the experiment.
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
-for extra in ${*:-timm torchvision hf clip robustbench datasets mlflow wandb tensorboard}; do
+extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard"
+for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
     # scikit-image has the photographs of small runs

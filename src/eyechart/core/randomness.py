@@ -29,6 +29,9 @@ WORTH_A_LOOP = 512
 """Number of random words per image above which NumPy on single images is faster than torch on a
 batch."""
 
+FEW_WORDS = 1024
+"""Number of random words up to which NumPy is faster than torch, whatever their shape."""
+
 Words = NDArray[np.uint64]
 
 
@@ -39,7 +42,13 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
     """
     shape = np.broadcast_shapes(*(word.shape for word in (*counter, *key)))
     words = [word.expand(shape) for word in counter]
-    if words[0].device.type != "cpu" or shape[-1] < WORTH_A_LOOP:
+    is_on_cpu = words[0].device.type == "cpu"
+    if is_on_cpu and np.prod(shape) <= FEW_WORDS:
+        # parameters of single images: the time is that of the calls
+        small = [np.array(word.numpy()).view(np.uint64) for word in words]
+        results = _rounds_in_numpy(small, *(part.numpy().view(np.uint64) for part in key))
+        return [torch.from_numpy(result.view(np.int64)) for result in results]
+    if not is_on_cpu or shape[-1] < WORTH_A_LOOP:
         return _rounds_in_torch([word.clone() for word in words], *key)
     out = [torch.empty(shape, dtype=torch.int64) for _ in range(4)]
     rows = int(np.prod(shape[:-1]))

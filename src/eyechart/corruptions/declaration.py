@@ -15,6 +15,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import Registry
+from eyechart.corruptions.kernels.affine import AffineMap
 
 FAMILIES = ("noise", "blur", "weather", "color", "digital", "occlusion", "geometry")
 
@@ -148,9 +149,17 @@ result has the same shape; it is float32, which may exceed [0, 1] (the caller cl
 """
 
 
+SourceMap = Callable[..., AffineMap]
+"""A function f(height, width, *, parameter=values, …) that returns where pixels come from."""
+
+
 @dataclass(frozen=True)
 class Corruption:
-    """A corruption function with its declared properties."""
+    """A corruption function with its declared properties.
+
+    `source_map`: the closed form of the map by which pixels move; None if they do not, or if their
+    map is not affine.
+    """
 
     name: str
     family: str
@@ -160,6 +169,7 @@ class Corruption:
     random: bool = False
     needs: str = ""
     takes: str = "unit"
+    source_map: SourceMap | None = None
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter called `name`; raise a UsageError if there is none."""
@@ -187,6 +197,7 @@ def corruption(
     random: bool = False,
     needs: str = "",
     takes: str = "unit",
+    source_map: SourceMap | None = None,
 ) -> Callable[[Apply], Apply]:
     """Register the decorated function; the first line of its docstring becomes the summary.
 
@@ -197,6 +208,7 @@ def corruption(
         random: whether the function uses random numbers; implied by drawn parameters.
         needs: the attribute of `Assets` that the function takes as a keyword.
         takes: the image format: "unit" (float32), "levels" (uint8) or "either".
+        source_map: the affine map by which the function moves pixels.
     """
     if family not in FAMILIES:
         raise ValueError(f"{name}: unknown family {family}.")
@@ -215,6 +227,7 @@ def corruption(
                 random=random or any(parameter.drawn for parameter in parameters),
                 needs=needs,
                 takes=takes,
+                source_map=source_map,
             ),
         )
         return function

@@ -1,7 +1,6 @@
 """Geometry: pixels move, and areas that come from outside the image are black.
 
-Source coordinates are computed in float64 and rounded to 2⁻¹⁶ px before the nearest pixel is
-taken, so that a coordinate halfway between two pixels rounds to the same pixel on every device.
+Each corruption declares the closed form of its map, which masks and boxes follow.
 """
 
 import numpy as np
@@ -10,42 +9,26 @@ from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption
+from eyechart.corruptions.kernels.affine import (
+    AffineMap,
+    linear_map,
+    shift_map,
+    take,
+    take_nearest,
+)
 from eyechart.corruptions.kernels.resampling import along_both, bilinear_matrix
 
 LONGEST = 10_000.0
-FINE = 2.0**16
-
-
-def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the pixels at integer `rows`, `columns` (B, H, W), black outside the image."""
-    batch, channels, height, width = images.shape
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    # clamped to a valid index; what is outside becomes black below
-    index = rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)
-    index = index.expand(batch, height, width).reshape(batch, 1, -1).expand(-1, channels, -1)
-    gathered = images.flatten(2).gather(2, index).reshape(images.shape)
-    return gathered * inside.unsqueeze(1)
-
-
-def _nearest(images: Tensor, matrix: tuple[Values, Values, Values, Values]) -> Tensor:
-    """Return the images transformed by x ← a·x + b·y, y ← c·x + d·y about their center."""
-    height, width = images.shape[-2:]
-    device = images.device
-    # output coordinates are mapped to source coordinates
-    a, b, c, d = (torch.from_numpy(entry).to(device).reshape(-1, 1, 1) for entry in matrix)
-    # centers of pixels, relative to the center of the image
-    x = torch.arange(width, device=device, dtype=torch.float64) + 0.5 - width / 2
-    y = (torch.arange(height, device=device, dtype=torch.float64) + 0.5 - height / 2)[:, None]
-    columns, rows = a * x + b * y + width / 2, c * x + d * y + height / 2
-    return take(images, _whole(rows), _whole(columns))
-
-
-def _whole(coordinates: Tensor) -> Tensor:
-    return torch.floor(torch.round(coordinates * FINE) / FINE).to(torch.int64)
 
 
 def _sign(name: str, meaning: str) -> Parameter:
     return Parameter(name, -1, 1, "sign", meaning, choices=(-1, 1), drawn=True)
+
+
+def _translation_map(
+    height: int, width: int, *, across: Values, down: Values, to_right: Values, to_bottom: Values
+) -> AffineMap:
+    return shift_map(-across * to_right, -down * to_bottom)
 
 
 @corruption(
@@ -55,6 +38,7 @@ def _sign(name: str, meaning: str) -> Parameter:
     Parameter("down", 0, LONGEST, "px", "vertical shift", clean=0, integer=True),
     _sign("to_right", "1 to the right, -1 to the left"),
     _sign("to_bottom", "1 downwards, -1 upwards"),
+    source_map=_translation_map,
 )
 def translation(
     images: Tensor,
@@ -79,9 +63,13 @@ def translation(
 DIRECTION = _sign("direction", "1: the bottom moves left and the top right; -1: the opposite")
 
 
-def _slant(images: Tensor, slope: Values) -> Tensor:
+def _slant(slope: Values) -> AffineMap:
     one, nothing = np.ones_like(slope), np.zeros_like(slope)
-    return _nearest(images, (one, slope, nothing, one))
+    return linear_map(one, slope, nothing, one)
+
+
+def _shear_map(height: int, width: int, *, degrees: Values, direction: Values) -> AffineMap:
+    return _slant(np.tan(np.radians(degrees)) * direction)
 
 
 @corruption(
@@ -89,10 +77,16 @@ def _slant(images: Tensor, slope: Values) -> Tensor:
     "geometry",
     Parameter("degrees", 0, 80, "degrees", "angle by which verticals lean", clean=0, integer=True),
     DIRECTION,
+    source_map=_shear_map,
 )
 def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Values) -> Tensor:
     """Shear the image horizontally about its center, by an angle."""
-    return _slant(images, np.tan(np.radians(degrees)) * direction)
+    source = _shear_map(*images.shape[-2:], degrees=degrees, direction=direction)
+    return take_nearest(images, source)
+
+
+def _shear_by_shift_map(height: int, width: int, *, shift: Values, direction: Values) -> AffineMap:
+    return _slant(2 * shift * direction)
 
 
 @corruption(
@@ -100,12 +94,19 @@ def shear(images: Tensor, random: ImageRandom, *, degrees: Values, direction: Va
     "geometry",
     Parameter("shift", 0, 2, "fraction of the height", "shift of the outermost row", clean=0),
     DIRECTION,
+    source_map=_shear_by_shift_map,
 )
 def shear_by_shift(
     images: Tensor, random: ImageRandom, *, shift: Values, direction: Values
 ) -> Tensor:
     """Shear the image horizontally about its center, by the shift of its top and bottom rows."""
-    return _slant(images, 2 * shift * direction)
+    source = _shear_by_shift_map(*images.shape[-2:], shift=shift, direction=direction)
+    return take_nearest(images, source)
+
+
+def _rotation_map(height: int, width: int, *, degrees: Values, clockwise: Values) -> AffineMap:
+    angle = np.radians(degrees) * clockwise
+    return linear_map(np.cos(angle), np.sin(angle), -np.sin(angle), np.cos(angle))
 
 
 @corruption(
@@ -113,11 +114,25 @@ def shear_by_shift(
     "geometry",
     Parameter("degrees", 0, 180, "degrees", "angle of the rotation", clean=0, integer=True),
     _sign("clockwise", "1 clockwise, -1 counterclockwise"),
+    source_map=_rotation_map,
 )
 def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise: Values) -> Tensor:
     """Rotate the image about its center."""
-    angle = np.radians(degrees) * clockwise
-    return _nearest(images, (np.cos(angle), np.sin(angle), -np.sin(angle), np.cos(angle)))
+    source = _rotation_map(*images.shape[-2:], degrees=degrees, clockwise=clockwise)
+    return take_nearest(images, source)
+
+
+def _cut(crop: Values, axis: Values, dimension: int, size: int) -> Values:
+    """Return the length that is cropped at the top (dimension 0) or at the left (1)."""
+    # at least one row or column remains
+    return np.where(axis == dimension, np.minimum(crop, size - 1), 0.0)
+
+
+def _elastic_map(height: int, width: int, *, crop: Values, axis: Values) -> AffineMap:
+    top, left = _cut(crop, axis, 0, height), _cut(crop, axis, 1, width)
+    nothing = np.zeros_like(top)
+    # what remains has its center half of the cropped length further down or to the right
+    return AffineMap(1 - left / width, nothing, nothing, 1 - top / height, left / 2, top / 2)
 
 
 @corruption(
@@ -125,13 +140,13 @@ def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise:
     "geometry",
     Parameter("crop", 0, LONGEST, "px", "length that is cropped", clean=0, integer=True),
     Parameter("axis", 0, 1, "number", "0 crops the top, 1 the left", choices=(0, 1), drawn=True),
+    source_map=_elastic_map,
 )
 def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) -> Tensor:
     """Crop the image at the top or the left and stretch the rest to the original size."""
     matrices = []
     for dimension, size in enumerate(images.shape[-2:]):
-        # at least one row or column remains
-        cut = np.where(axis == dimension, np.minimum(crop, size - 1), 0.0)
+        cut = _cut(crop, axis, dimension, size)
         full = np.full_like(cut, size)
         matrices.append(bilinear_matrix(cut, full - cut, full, size, size, images.device))
     return along_both(images, *matrices)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from eyechart.core.arguments import brief
@@ -182,6 +182,14 @@ def draw_random(
     return ImageRandom(keys, [salts[draw] for draw in draws], device)
 
 
+def choose_entries(count: int, keys: Tensor, seed: int, draw: int) -> NDArray[np.int64]:
+    """Return for each image the index of one of `count` entries, all equally likely."""
+    salt = hash64(seed, "which corruption", draw)
+    chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
+    # the minimum guards against rounding up at the upper end of the range
+    return np.minimum((chance * count).astype(np.int64), count - 1)
+
+
 def _parts(batch: Batch) -> list[tuple[int, int]]:
     """Return the ranges of the batch that are processed together."""
     count, size = batch.shape[0], batch[0].numel()
@@ -211,11 +219,16 @@ def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:
+    # without any randomness the keys do not matter, and hashing pixels is not free
+    if keys is None and not entry.corruption.random and DRAWN not in entry.path.values():
+        return torch.zeros(batch.shape[0], dtype=torch.int64)
+    return image_keys(batch, keys)
+
+
+def image_keys(batch: Batch, keys: Sequence[str | int] | None = None) -> Tensor:
+    """Return (B,) int64 keys: hashes of the names in `keys`, by default of the pixels."""
     if keys is not None:
         return named_keys(keys, batch.shape[0])
-    # without any randomness the keys do not matter, and hashing pixels is not free
-    if not entry.corruption.random and DRAWN not in entry.path.values():
-        return torch.zeros(batch.shape[0], dtype=torch.int64)
     # keys come from 8-bit levels, so that float and uint8 images get the same noise
     levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
     return content_keys(levels)

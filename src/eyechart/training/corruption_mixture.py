@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.suites.apply import corrupt_batch, draw_random
+from eyechart.suites.apply import choose_entries, corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, entry_mark
 from eyechart.suites.strength import Strengths, check_severity, draw_severities, draw_strengths
 from eyechart.suites.suite import STRONGEST, Entry
@@ -97,12 +97,7 @@ class Mixture:
         """
         if not self.entries or not len(images):
             return images
-        salt = hash64(seed, "which corruption", draw)
-        chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
-        # The minimum guards against rounding up at the upper end of the range.
-        entry_of_image = np.minimum(
-            (chance * len(self.entries)).astype(np.int64), len(self.entries) - 1
-        )
+        entry_of_image = choose_entries(len(self.entries), keys, seed, draw)
         # With a single entry there is nothing to select, and no copy is needed.
         if len(self.entries) == 1:
             return self._by(0, images, keys, seed, draw)
