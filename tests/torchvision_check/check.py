@@ -184,8 +184,10 @@ def check_cuda_gives_the_same() -> None:
     assert torch.equal(there["image"].cpu(), here["image"])
     assert torch.equal(there["mask"].cpu(), here["mask"])
     sample = sample_of()
+    # `to` keeps the type of a tv_tensor, `cuda` does not
     on_gpu = {
-        name: value.cuda() if isinstance(value, Tensor) else value for name, value in sample.items()
+        name: value.to("cuda") if isinstance(value, Tensor) else value
+        for name, value in sample.items()
     }
     turn = ec.Corrupt("noc/rotation")
     moved, expected = turn(on_gpu), turn(sample)
