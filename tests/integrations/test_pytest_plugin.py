@@ -130,7 +130,7 @@ def test_a_failing_gate_fails_the_test_with_its_table_in_the_message(project, ca
     result = run(project, cache)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ['The gate fails: "light".', "*images/*estimate*bound*required*", "*≥ 0.9*fail*"]
+        ['The gate fails: "light".', "*samples*estimate*bound*required*", "*≥ 0.9*fail*"]
     )
     assert "Traceback" not in result.stdout.str() and "def test_robust" not in result.stdout.str()
 
