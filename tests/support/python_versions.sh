@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs a wheel with the versions of constraints.txt on every Python that pyproject.toml lists and
 # this machine has, from binary packages alone, and runs it.
-# tools/python_versions.sh WHEEL
+# tests/support/python_versions.sh WHEEL
 set -eu
 wheel=$(realpath "$1")
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 for version in $(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml); do
