@@ -134,7 +134,7 @@ class RobustnessCheck:
         return outcome
 
 
-def _failure(message: str) -> Exception:
+def _failure(message: str) -> BaseException:
     # without a traceback: the message says what to do
     return pytest.fail.Exception(message, pytrace=False)
 
