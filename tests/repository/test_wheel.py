@@ -1,6 +1,7 @@
 """The wheel: all that the package needs is in it, with the experiment's pages, or none is built."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -169,6 +170,61 @@ def serve(eyechart, folder):
         [eyechart, "experiment", "serve", "study", "--port", "0"],
         cwd=folder, env=free_environment(), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+MAX_CORE_MB = 1600
+"""An environment without extras; with builds of torch for a GPU, those are not counted."""
+
+MEASURED = """
+import sys, time
+start = time.process_time()
+import eyechart
+imported = time.process_time() - start
+ours = sorted(name for name in sys.modules if name.partition(".")[0] == "eyechart")
+others = {"torch", "numpy", "scipy", "pydantic", "rich", "typer"} & set(sys.modules)
+print(imported, *ours, *others)
+"""
+
+
+def test_importing_the_package_imports_nothing_else(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    seconds, *names = done.stdout.split()
+    assert names == ["eyechart"]
+    # of this process, because other processes share the machine
+    assert float(seconds) < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_wheel_without_extras_is_small_and_starts_fast(checkout, tmp_path):
+    (checkout / STATIC).mkdir()
+    for name in PAGES:
+        (checkout / STATIC / name).write_text("built")
+    assert build(checkout).returncode == 0
+    (wheel,) = checkout.parent.glob("dist/*.whl")
+    environment = tmp_path / "core"
+    call(sys.executable, "-m", "venv", environment, cwd=tmp_path)
+    python = environment / "bin" / "python"
+    install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    call(python, *install, "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
+    accelerators = ("nvidia", "triton", "cuda")
+    sizes = [
+        path.stat().st_size
+        for path in environment.rglob("*")
+        if path.is_file() and not any(part.startswith(accelerators) for part in path.parts)
+    ]
+    assert sum(sizes) / 2**20 < MAX_CORE_MB
+    # pip compiled all modules
+    seconds, *names = call(python, "-c", MEASURED, cwd=tmp_path).split()
+    assert names == ["eyechart"] and float(seconds) < 0.1
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "evaluate" in call(environment / "bin" / "eyechart", "--help", cwd=tmp_path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+    call(python, *install, "pytest", cwd=tmp_path)
+    assert "robustness" in call(python, "-m", "pytest", "--fixtures", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("start", [call, serve])

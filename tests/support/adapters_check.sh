@@ -57,3 +57,8 @@ for extra in ${*:-$extras}; do
     echo "$extra: $(tail -n 1 "$room/log")"
     rm -rf "$room/venv"
 done
+
+# YAML files against their schemas, with a program that no extra needs
+"$python" -m venv "$room/venv"
+"$room/venv/bin/python" -m pip install --quiet --disable-pip-version-check check-jsonschema
+sh tests/support/schemas_check.sh "$room/venv/bin"

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,17 +134,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 
-    def load(model: "OneModel") -> Model:
-        if isinstance(model, Model):
-            return model
-        return load_model(
-            model,
-            device,
-            trust=settings.trust,
-            download=settings.download,
-            label_maps=settings.loaded_maps,
-        )
-
+    load = partial(load_requested, settings=settings)
     # Defenses apply to the evaluated models only, not to a baseline.
     models, baseline = with_baseline(
         [apply_defenses(load(model), defenses) for model in settings.models],
@@ -174,6 +165,19 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     results = results.model_copy(update=changes)
     kept = results.kept_in(out) if temporary is None else results.with_temporary(temporary)
     return Finished(kept, comparison, settings.floors)
+
+
+def load_requested(model: "OneModel", settings: EvaluateSettings) -> Model:
+    """Return a model, loaded as these settings say unless it is loaded already."""
+    if isinstance(model, Model):
+        return model
+    return load_model(
+        model,
+        settings.device,
+        trust=settings.trust,
+        download=settings.download,
+        label_maps=settings.loaded_maps,
+    )
 
 
 def _stimulus(settings: EvaluateSettings) -> str:
