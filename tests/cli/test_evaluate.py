@@ -108,7 +108,7 @@ def test_results_say_what_made_them(finished, folder):
     names = [each.name for each in images.listed]
     assert found["images"]["digests"] == dict(zip(names, images.digests, strict=True))
     assert found["images"]["n_images"] == found["images"]["used"] == 8
-    assert any("under 72 px" in each for each in found["warnings"])
+    assert any("smaller than 72 px" in each for each in found["warnings"])
     assert any("insufficient data" in each for each in found["warnings"])
 
 
@@ -780,7 +780,8 @@ def test_control_c_stops_with_one_sentence_and_the_next_run_goes_on(run, folder,
     first, second = asked[: asked.index("next")], asked[asked.index("next") + 1 : -1]
     # besides what was missing, the model was asked whether it can answer at all
     clean = sum(second) - sum(first) - rows
-    assert 0 <= clean <= 8 + 16
+    # and a few samples were predicted to estimate the run time
+    assert 0 <= clean <= 8 + 32
     assert results(out)["models"] == results(tmp_path / "whole")["models"]
 
 

@@ -96,7 +96,7 @@ def test_a_class_of_minus_one_takes_the_wordnet_id_away(tmp_path):
     ("header", "rows", "words"),
     [
         (["image", "label"], [["a.png", "1"]], ("column named path", "image, label")),
-        (["path", "label"], [["a.png", "1"], ["", "2"]], ("row 3", "path")),
+        (["path", "label"], [["a.png", "1"], ["", "2"]], ("Row 3", "path")),
         (["path", "label"], [], ("has no rows",)),
     ],
 )

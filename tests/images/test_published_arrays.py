@@ -203,7 +203,7 @@ def break_it(root, what):
         ("labels of one severity", ("8 labels for 40 images",)),
         ("real labels", ("labels.npy must be a one-dimensional array", "float64")),
         ("other labels", ("labels.npy must contain the same",)),
-        ("negative labels", ("labels.npy must contain the same", "0 or more")),
+        ("negative labels", ("labels.npy must contain the same", "non-negative")),
         ("labels of another model", ("unknown to a model with 4 classes",)),
         ("other clean", ("clean.npy must contain the clean images", "(7, 32, 32, 3)")),
         ("all corrupted as clean", ("clean.npy must contain", "(40, 32, 32, 3)")),

@@ -218,7 +218,9 @@ def test_other_code_is_noticed_by_its_predictions(folder, tmp_path):
     assert load_model(scaled(1.0), CPU).identity == load_model(scaled(2.0), CPU).identity
     assert ec.evaluate(scaled(1.0), folder, out=tmp_path, **QUICK).models == first.models
     # the same classes, by other confidences
-    with pytest.raises(ec.UsageError, match=r"a different model: \d+ of 16 recorded samples"):
+    with pytest.raises(
+        ec.UsageError, match=r"a different version of model: \d+ of 16 recorded samples"
+    ):
         ec.evaluate(scaled(2.0), folder, out=tmp_path, **QUICK)
 
 

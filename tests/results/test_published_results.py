@@ -231,7 +231,7 @@ HEAD = "model,corruption,severity,accuracy\n"
         (",fog,fog\n,1,2\nm,0.5\n", "must have 3 cells"),
         (",fog,fog\n,1,2\n", "no rows"),
         (",fog\n", "no rows"),
-        (",fog\n,1\nm," + "x" * 200_000 + "\n", "must be a CSV file"),
+        (",fog\n,1\nm," + "x" * 200_000 + "\n", "must be a valid CSV file"),
         (",fog\n,one\nm,0.5\n", "severity must be a whole number, got 'one'"),
         (",fog\n,1\nm,\n", "accuracy must be a number from 0 to 1, got ''"),
     ],

@@ -21,7 +21,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.core.provenance import versions
 from eyechart.images.identity import file_digest
-from eyechart.images.image_list import MANIFESTS, find_images
+from eyechart.images.image_list import MANIFESTS
+from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluate import load_requested, run_evaluation
