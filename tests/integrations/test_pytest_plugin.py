@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from eyechart.integrations import kept_runs
 from small_models import save_images
 
 pytest_plugins = ["pytester"]
@@ -232,6 +233,16 @@ def test_a_project_keeps_its_own_marker(project, cache):
     project.makeini("[pytest]\nmarkers = slow: ours\n")
     text = run(project, cache, "--markers").stdout.str()
     assert "@pytest.mark.slow: ours" in text and "robustness" not in text
+
+
+def test_a_changed_tar_file_is_noticed_behind_braces(tmp_path):
+    for number in range(2):
+        (tmp_path / f"a-{number}.tar").write_bytes(bytes([number]))
+    shards = tmp_path / "a-{0..1}.tar"
+    before = kept_runs._contents(shards)
+    assert kept_runs._contents(shards) == before
+    (tmp_path / "a-1.tar").write_bytes(b"other")
+    assert kept_runs._contents(shards) != before
 
 
 def test_the_plugin_imports_nothing_slow():

@@ -24,6 +24,7 @@ from eyechart.images.identity import file_digest
 from eyechart.images.image_list import MANIFESTS
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet
+from eyechart.images.tar_shards import TAR, find_shards
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluate import load_requested, run_evaluation
 from eyechart.pipeline.settings import EvaluateSettings
@@ -212,7 +213,12 @@ def _contents(path: Path) -> str:
         named = [(file.as_posix(), path / file) for file in seen]
     else:
         listed = find_images(path) if path.suffix.lower() in MANIFESTS else []
-        named = [("", path), *((image.name, image.path) for image in listed)]
+        # A path with braces stands for several tar files.
+        files = find_shards(path) if path.suffix.lower() == TAR else [path]
+        named = [
+            *((file.name, file) for file in files),
+            *((image.name, image.path) for image in listed),
+        ]
     digest = hashlib.sha256()
     for name, file in named:
         if file.is_file():
