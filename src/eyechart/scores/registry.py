@@ -158,8 +158,8 @@ def _area(letter: str, symbol: str, meaning: str) -> Score:
         has_narrow_interval=True,
         can_gate=True,
         axis=f"{symbol}: {PROPERTIES[letter]} averaged over visual change",
-        predicate=f"{AREA_PREDICATES[letter]} for {{value}} of corrupted images ({symbol}, mean"
-        " over visual change and {corruptions})",
+        predicate=f"{AREA_PREDICATES[letter]} for {{value}} of corrupted images (mean"
+        f" {symbol} over {{corruptions}})",
         latex=rf"$\hat{{\mathcal{{R}}}}_{letter}$",
     )
 

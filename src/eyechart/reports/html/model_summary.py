@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import Numbers, counted, marked, numbers_of, percent, style_of
+from eyechart.reports.html.cells import (
+    Numbers,
+    counted,
+    marked,
+    numbers_of,
+    percent,
+    style_of,
+)
 from eyechart.reports.html.verdict import (
     NO_CLAIM,
     NO_HUMANS,
@@ -82,8 +89,10 @@ def _breaks(main: MainScore, model: ModelEntry, numbers: Numbers) -> tuple[str, 
         text += Markup(", first of {}").format(n_tested)
     humans = numbers.get(*path, "humans")
     if humans is not None and humans.human_break_point is not None:
-        human = numbers.break_point(style, *path, "humans", "human_break_point")
-        text += Markup("; humans at {}").format(human)
+        is_known = humans.human_break_point.is_known
+        end = "value" if is_known else "limit"
+        human = numbers.cell(style, *path, "humans", "human_break_point", end)
+        text += Markup("; humans at {}{}").format("" if is_known else "> ", human)
     return name, text + "."
 
 
@@ -134,17 +143,16 @@ def _n(main: MainScore) -> Markup:
 
 
 def _worst(main: MainScore, model: ModelEntry, numbers: Numbers, named: str) -> Markup:
-    """Return the corruption with the worst score; `named` was already mentioned."""
+    """Return the corruption with the worst score; "" if it is `named`, which was mentioned."""
     worst = main.worst(model)
-    if worst is None:
+    if worst is None or worst.corruption == named:
         return Markup("")
     number = marked(
         numbers.estimate(percent, *worst.path), worst.corruption in model.results.marked
     )
-    where = Markup("there")
-    if worst.corruption != named:
-        where = Markup("under <b>{}</b>").format(corruption_words(worst.corruption))
-    return Markup("; worst {}, {}{}").format(where, _before(worst.score), number)
+    return Markup("; worst under <b>{}</b>, {}{}").format(
+        corruption_words(worst.corruption), _before(worst.score), number
+    )
 
 
 def _before(score: Score) -> str:
