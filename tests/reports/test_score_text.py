@@ -10,10 +10,10 @@ from rich.console import Console
 
 from changing import replace
 from eyechart.reports.figures import area_figure, error_figure, human_index_figure, rank_figure
-from eyechart.reports.figures.latex import tex
 from eyechart.reports.figures.paper_style import paper_style
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.report_page import render_report
+from eyechart.reports.latex.tex_tables import tex
 from eyechart.reports.series.areas import area_panels_of
 from eyechart.reports.series.model_errors import errors_of
 from eyechart.reports.series.ranks import rank_panels

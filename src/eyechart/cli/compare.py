@@ -133,7 +133,7 @@ def compare(settings: CompareSettings) -> None:
 
         paths = [write_text(settings.out / name, text) for name, text in written.items()]
     if settings.latex is not None:
-        from eyechart.reports.terminal.leaderboard_latex import comparison_latex
+        from eyechart.reports.latex.leaderboard_latex import comparison_latex
 
         write_latex(settings.latex, comparison_latex(standings, benchmarks))
     print_written((*paths, settings.latex))

@@ -131,7 +131,7 @@ def balance(settings: BalanceSettings) -> None:
         caption = "Mean corruption error of every model trained on one corruption, by benchmark."
         write_figure(partial(draw_balance, forms[relative]), settings.figure, caption)
     if settings.latex is not None:
-        from eyechart.reports.figures.overlap_latex import balance_latex
+        from eyechart.reports.latex.overlap_latex import balance_latex
 
         write_latex(settings.latex, balance_latex(balances))
     print_written((settings.out, settings.figure, settings.latex))

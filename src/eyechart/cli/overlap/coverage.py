@@ -107,7 +107,7 @@ def coverage(
     for note in dict.fromkeys(test.note for _, test, _ in tests):
         print(note)
     if settings.latex is not None:
-        from eyechart.reports.figures.overlap_latex import coverage_latex
+        from eyechart.reports.latex.overlap_latex import coverage_latex
 
         write_latex(settings.latex, coverage_latex([(on, test) for on, test, _ in tests]))
     print_written((settings.latex,))

@@ -17,7 +17,6 @@ from matplotlib.transforms import ScaledTranslation
 
 from eyechart.pipeline.caveats import MEANING
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.latex import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.paper_style import (
     COLUMN,
@@ -30,6 +29,7 @@ from eyechart.reports.figures.paper_style import (
     legend,
     looks_of,
 )
+from eyechart.reports.latex.tex_tables import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.series.model_errors import (
     MEANS,
     ErrorColumn,

@@ -21,12 +21,12 @@ from eyechart.reports.figures.error_figure import plan_error_bars, plan_error_ta
 from eyechart.reports.figures.example_figure import plan_examples
 from eyechart.reports.figures.human_curve_figure import plan_humans
 from eyechart.reports.figures.human_index_figure import plan_human_index
-from eyechart.reports.figures.latex import MADE_BY
 from eyechart.reports.figures.main_score_figure import plan_main_scores
 from eyechart.reports.figures.overlap_figure import plan_overlap
 from eyechart.reports.figures.paper_style import drawable, paper_style
 from eyechart.reports.figures.rank_figure import plan_ranks
 from eyechart.reports.figures.visual_change_figure import plan_visual_change
+from eyechart.reports.latex.tex_tables import MADE_BY
 from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.report import Report
 

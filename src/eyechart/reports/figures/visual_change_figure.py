@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
-from eyechart.reports.figures.latex import latex_table
 from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.paper_style import COLUMN, INK, SMALL, drawable, legend
+from eyechart.reports.latex.tex_tables import latex_table
 from eyechart.reports.series.palette import BLUE, VERMILION
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.visual_change import Spread, SpreadGrid, spread_grids

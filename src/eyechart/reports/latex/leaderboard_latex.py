@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eyechart.pipeline.caveats import MEANING
-from eyechart.reports.figures.latex import MADE_BY, plain, table_line, tabular, tex
+from eyechart.reports.latex.tex_tables import MADE_BY, plain, table_line, tabular, tex
 from eyechart.reports.number_text import MISSING, estimate_text, rank_text
 from eyechart.reports.terminal.leaderboard import board_columns, board_title, bracketed
 from eyechart.reports.words import short_names

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
-from eyechart.reports.figures.latex import MADE_BY, plain, table_line, tabular, tex, upright
+from eyechart.reports.latex.tex_tables import MADE_BY, plain, table_line, tabular, tex, upright
 from eyechart.reports.words import corruption_title
 
 Named = Sequence[tuple[str, Balance]]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.reports.figures.latex import lines_of_table, table_line, tex
+from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
 from eyechart.reports.number_text import MISSING, estimate_texts
 from eyechart.reports.words import corruption_title, short_names, short_space
 from eyechart.results.model_results import SpaceResults
