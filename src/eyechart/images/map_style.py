@@ -128,6 +128,7 @@ def list_map_style(dataset: Any) -> ImageListing:
             " transforms."
         )
     values = _targets(dataset)
+    # Reading every item only for its label decodes every image, but there is no other way.
     if values is None:
         values = [reader.item(position)[1] for position in range(n_images)]
     labels = label_texts(values, source, names)
@@ -159,6 +160,7 @@ def _targets(dataset: Any) -> Sequence[object] | None:
     # A transform of labels applies to items, but not to this list.
     if getattr(dataset, "target_transform", None) is not None:
         return None
+    # torchvision has lists, MNIST-like datasets have tensors.
     if isinstance(targets, np.ndarray | Tensor):
         targets = targets.tolist()
     return targets if isinstance(targets, list) and len(targets) == len(dataset) else None

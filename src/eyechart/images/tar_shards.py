@@ -97,6 +97,7 @@ def list_shards(shards: Sequence[Path], source: str) -> ImageListing:
         before = len(images)
         for key, sample in samples.items():
             for member in _images(sample, key):
+                # Members of different shards may have the same name.
                 name = member.name if len(shards) == 1 else f"{shard.name}/{member.name}"
                 where = f"{shard}/{member.name}"
                 category = first_of(CATEGORY_COLUMNS, sample.values)
@@ -143,6 +144,7 @@ def _samples(shard: Path) -> Mapping[str, Sample]:
             for info in tar:
                 folder, slash, file = info.name.rpartition("/")
                 stem, _, extension = file.partition(".")
+                # Folders, links and hidden files are not samples.
                 if not info.isreg() or not stem:
                     continue
                 member = Member(shard, printable(info.name), info.offset_data, info.size)
@@ -173,6 +175,7 @@ def _values(member: Member, extension: str) -> Mapping[str, object]:
     try:
         text = member.read().decode("utf-8").strip()
         if extension == CLS:
+            # WebDataset writes class numbers as text.
             is_number = text.isascii() and text.removeprefix("-").isdecimal()
             return {CLS: int(text) if is_number else text or None}
         record = json.loads(text)
@@ -205,6 +208,7 @@ def _folder(name: str, has_shard: bool) -> str | None:
 
 def _checked_bytes(member: Member) -> bytes:
     encoded = member.read()
+    # The file may have been cut after its members were listed.
     if len(encoded) < member.size:
         raise UsageError(f"{member.shard}/{member.name} is truncated.")
     return encoded

@@ -174,6 +174,7 @@ class Corrupt(nn.Module):
             return self._corrupt_fields(fields, keys)
         if not inputs:
             raise UsageError("Give an image: transform(image).")
+        # Samples may be nested, as in (image, {"boxes": …, "masks": …}).
         leaves, structure = tree_flatten(inputs[0] if len(inputs) == 1 else inputs)
         position = 0 if len(leaves) == 1 else _find_image(leaves)
         kinds = [tv_kind(leaf) for leaf in leaves]
@@ -253,6 +254,7 @@ class Corrupt(nn.Module):
         result = batch
         for group in self._groups(batch, keys):
             entry, random = group.entry, group.random
+            # The usual case, one corruption for the whole batch, needs no copy.
             if len(group.indices) == len(batch):
                 result = corrupt_batch(batch, entry, group.strengths, random, assets_of(entry))
             else:
@@ -261,6 +263,7 @@ class Corrupt(nn.Module):
                 result[where] = corrupt_batch(
                     batch[where], entry, group.strengths, random, assets_of(entry)
                 )
+            # Only geometric corruptions move pixels; masks and boxes follow by the same map.
             if entry.corruption.source_map is not None:
                 values = resolve(entry, *group.strengths, min(height, width), random)
                 source = entry.corruption.source_map(height, width, **values)
@@ -298,6 +301,7 @@ class Corrupt(nn.Module):
         values = {}
         for name, (low, high) in self.parameter_ranges.items():
             values[name] = np.full(len(random), low)
+            # A fixed value draws no number, so that fixing it leaves other draws as they are.
             if low != high:
                 uniform = random.scalar(f"parameter {name}")
                 values[name] = entry.corruption.parameter(name).sample(uniform, low, high)
@@ -346,6 +350,7 @@ def _find_entries(names: str | Sequence[str]) -> tuple[Entry, ...]:
         else:
             entries = [find_variant(name)]
         for entry in entries:
+            # A corruption that is named alone and in a suite is not twice as likely.
             found.setdefault(entry.name, entry)
     if not found:
         raise UsageError("names is empty: give at least one corruption or suite.")

@@ -133,6 +133,7 @@ class Model:
             # On MPS only the network itself runs: images are resized, and scores used, on the CPU.
             ready = self.preprocessing(levels.to(image_device(self.device)))
             ready = ready.to(self.device, self.dtype, memory_format=self._layout)
+            # What the added images show does not matter: their scores are dropped.
             if padded_to > len(ready):
                 black = ready.new_zeros((padded_to - len(ready), *ready.shape[1:]))
                 ready = torch.cat((ready, black)).contiguous(memory_format=self._layout)

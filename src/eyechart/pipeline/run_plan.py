@@ -222,6 +222,7 @@ def _z() -> float:
 def _probe(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> Costs:
     """Return the costs of a run, measured on a few samples of every corruption."""
     images, device = inputs.images, inputs.device
+    # Few samples on a CPU, where each takes tens of milliseconds.
     n_timed, n_first = PROBED.get(device.type, 6), WARM_UP.get(device.type, 1)
     # Strengths from the published domains: a probe needs neither a pilot nor a search.
     few = replace(plan, n=n_first + n_timed, sampling=PAPER, delta_v=(0.0, 1.0))

@@ -172,6 +172,7 @@ def _fit_map(severity: FloatArray, delta_v: FloatArray) -> PilotMap:
     # Pilot samples show different images, whose scatter must not let the map fall.
     fitted = isotonic_regression(delta_v[order], increasing=True).x
     scatter = np.sqrt(np.mean((delta_v[order] - fitted) ** 2))
+    # No image can change by more than 1.
     highest = min(1.0, float(fitted[-1] + SCATTER * scatter))
     return PilotMap(
         severity=tuple(severity[order].tolist()),

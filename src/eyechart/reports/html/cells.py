@@ -148,6 +148,7 @@ class Numbers:
     def break_point(self, style: Style, *path: str | int) -> Estimated | Markup:
         """Return the break point at a location; "> 0.83" if it was not reached."""
         point: BreakPoint = self.get(*path)
+        # A model that does not break within the observed range is known to reach its end.
         if not point.is_known:
             return Markup("&gt; {}").format(self.cell(style, *path, "limit"))
         if point.has_interval:

@@ -78,6 +78,7 @@ def _breaks(main: MainScore, model: ModelEntry, numbers: Numbers) -> tuple[str, 
         return "", Markup("")
     n_tested = Markup("{} {}").format(counted(len(points)), plural(len(points), "corruption"))
     name = first_break(points)
+    # Without labels there is no accuracy, and consistency breaks instead.
     letter = "a" if space.corruptions[name].accuracy is not None else "p"
     path = model.path(main.space, "corruptions", name, PROPERTIES[letter])
     style = style_of(SCORES[f"dv50_{letter}"], is_short=True)

@@ -32,6 +32,7 @@ def score_latex(results: Results, name: str, space: str | None) -> str:
         [tex(corruption_title(corruption)), *_cells(score, spaces, corruption)]
         for corruption in corruptions
     ]
+    # The mean of CE has a name of its own, mCE.
     mean = score.mean or score.name
     means = [found.scores.get(mean) for found in spaces]
     if any(estimate is not None for estimate in means):
