@@ -17,10 +17,11 @@ from eyechart.training.recipe import Recipe
 GIGABYTE = 2**20
 """In the kilobytes that the operating system counts in."""
 
-RECORDS = {"GateResults", 
+RECORDS = {
     "Baseline", "Change", "CheckFailed", "CleanStatistics", "CorruptionErrors", "Curve",
-    "ErrorConsistency", "ImageSet", "LowInformationWarning", "MeanCorruptionError", "OverlapMatrix",
-    "PublishedTable", "Results", "Selection", "TestSet", "UsageError", "__version__",
+    "ErrorConsistency", "Estimate", "GateResults", "ImageSet", "LowInformationWarning",
+    "MeanCorruptionError", "OverlapMatrix", "PublishedTable", "Results", "Selection", "Standings",
+    "TestSet", "UsageError", "__version__",
 }  # fmt: skip
 """Public names that hold what functions return: whoever makes them by hand answers for it."""
 

@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     (home / "rules.yaml").write_text("rules:\n- name: floor\n  corruptions: all\n  at_least: 0.1\n")
     (home / "severities.csv").write_text("model,corruption,severity,accuracy\n")
     calls = {
+        "Corrupt": {"names": "fog", "severity": 2, "p": 0.5},
         "check_same_baseline": {"results": [ec.corruption_error(errors, "alexnet")]},
         "clean_statistics": {"clean": levels},
         "corrupt": {"images": levels, "name": "fog", "severity": 2},
@@ -120,7 +122,13 @@ def good_calls(home: Path) -> dict[str, Call]:
     found = {name: Call(getattr(ec, name), own) for name, own in calls.items()}
     again = ec.mean_corruption_error_replicates(**resampled)
     model = ec.load_model(small_models.colors)
+    transform = ec.Corrupt("fog")
     return found | {
+        "compare": Call(partial(ec.compare, evaluation), {}),
+        "Corrupt.arguments": Call(transform.arguments, {"images": levels}),
+        "Corrupt.set_epoch": Call(transform.set_epoch, {"epoch": 3}),
+        "Results.to_latex": Call(evaluation.to_latex, {"score": "r_a"}),
+        "Results.predictions": Call(evaluation.predictions, {"space": None}),
         "Curve.interval": Call(curve.interval, {"level": 0.9}),
         "Curve.band": Call(curve.band, {"delta_v": 0.5}),
         "Curve()": Call(curve.__call__, {"delta_v": 0.5}),

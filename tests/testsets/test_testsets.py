@@ -349,7 +349,7 @@ def test_an_image_of_somebody_else_is_never_replaced(drawn, images, tmp_path):
     render_testset(own, images, CPU, tmp_path / "model", silent)
     name = sorted(files(tmp_path / "model"))[4]
     precious = image_file(tmp_path / "out" / name, 5).read_bytes()
-    with pytest.raises(ec.UsageError, match="another image"):
+    with pytest.raises(ec.UsageError, match="a different image"):
         render_testset(own, images, CPU, tmp_path / "out", silent)
     assert (tmp_path / "out" / name).read_bytes() == precious
 

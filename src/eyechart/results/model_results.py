@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import Field, PrivateAttr
 
+from eyechart.core.arguments import as_text
 from eyechart.core.records import Known, NamedRecords, Record
 from eyechart.core.registry import unknown_name
 from eyechart.results.curve_results import Ends, HumanComparison, ModelCurve
@@ -221,7 +222,7 @@ class SpaceResults(Scored, NamedRecords[CorruptionResults]):
 
     def find(self, corruption: str) -> str:
         """Return the full name of a corruption; `fog` means vcr/fog if it is the only match."""
-        if corruption in self.corruptions:
+        if as_text(corruption, "corruption") in self.corruptions:
             return corruption
         # A bare name is accepted only if it is unambiguous.
         same = [name for name in self.corruptions if name.rpartition("/")[2] == corruption]
@@ -291,7 +292,7 @@ class ModelResults(Scored, NamedRecords[CorruptionResults]):
 
     def space(self, name: str) -> SpaceResults:
         """Return the scores in a label space: "native" or "entry16"."""
-        if name not in self.spaces:
+        if as_text(name, "space") not in self.spaces:
             raise unknown_name("label space", name, self.spaces)
         return self.spaces[name]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pydantic import Field, PrivateAttr, ValidationError
 
+from eyechart.core.arguments import as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.records import Known, NamedRecords, Record, first_problem
@@ -385,7 +386,7 @@ class Results(NamedRecords[ModelResults]):
         return [model.name for model in self.models]
 
     def __getitem__(self, model: str) -> ModelResults:
-        record = self.model(model)
+        record = self.model(as_text(model, "model"))
         if record is None:
             raise unknown_name("model", model, self._names())
         return record

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eyechart.core.arguments import as_path
+from eyechart.core.arguments import as_path, as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.results.arrow_tables import as_data_frame, known
@@ -185,6 +185,9 @@ def compare(
         >>> pair.difference == results["mean_color"].r_p - results["corner_color"].r_p
         True
     """
+    for value, name in ((by, "by"), (labels, "labels")):
+        if value is not None:
+            as_text(value, name)
     if not runs:
         raise UsageError("compare needs at least one run: give results or run folders.")
     boards = make_boards([_run(run, number) for number, run in enumerate(runs, start=1)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from eyechart.core.arguments import as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
@@ -49,7 +50,7 @@ def score_latex(results: Results, name: str, space: str | None) -> str:
 
 def _score(name: str) -> Score:
     known = [score.name for score in DECLARED if not score.of_test]
-    if name not in known:
+    if as_text(name, "score") not in known:
         raise unknown_name("score of a corruption", name, known)
     return SCORES[name]
 
