@@ -21,7 +21,7 @@ def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.dev
     """Return the device called `name` ("cpu", "cuda", "cuda:1"); raise if it is not available.
 
     Args:
-        name: The device; "auto" is the first available one of CUDA, Apple's MPS and the CPU.
+        name: The device; "auto" selects the first of CUDA, Apple's MPS and the CPU that is available.
         can_be_mps: Whether the caller only runs networks on the device. MPS has no 64-bit floats,
             which corruptions and Δv need.
     """
@@ -51,7 +51,7 @@ def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.dev
 
 
 def image_device(device: torch.device) -> torch.device:
-    """Return where images are corrupted and measured for networks on a device: MPS uses the CPU."""
+    """Return the device for corruptions and Δv: the network's device, but the CPU for MPS."""
     return torch.device("cpu") if device.type == MPS else device
 
 

@@ -30,7 +30,7 @@ WORTH_A_LOOP = 512
 batch."""
 
 FEW_WORDS = 1024
-"""Number of random words up to which NumPy is faster than torch, whatever their shape."""
+"""Number of random words up to which NumPy is faster than torch, regardless of shape."""
 
 Words = NDArray[np.uint64]
 

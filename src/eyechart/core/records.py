@@ -90,7 +90,7 @@ class NamedRecords(Record, Generic[Value]):
         return isinstance(name, str) and self.get(name) is not None
 
     def get(self, name: str, default: Default | None = None) -> Value | Default | None:
-        """Return the record of this name; `default` if there is none."""
+        """Return the record with this name, or `default` if there is none."""
         try:
             return self[name]
         except UsageError:

@@ -157,8 +157,8 @@ SourceMap = Callable[..., AffineMap]
 class Corruption:
     """A corruption function with its declared properties.
 
-    `source_map`: the closed form of the map by which pixels move; None if they do not, or if their
-    map is not affine.
+    `source_map`: the closed form of the affine map that moves pixels; None if pixels do not move or
+    their map is not affine.
     """
 
     name: str

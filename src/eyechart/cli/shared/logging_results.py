@@ -1,4 +1,4 @@
-"""`--log` of commands: log finished results; a logger that fails does not end the command."""
+"""The option `--log`: log finished results; a logger that fails does not end the command."""
 
 from collections.abc import Sequence
 from pathlib import Path

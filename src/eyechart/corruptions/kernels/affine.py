@@ -1,4 +1,4 @@
-"""Affine maps in closed form: where pixels come from, and where the points of an image go to.
+"""Affine maps in closed form: where pixels come from, and where points of an image go.
 
 Coordinates are in pixels from the top left corner of the image, so that the center of its first
 pixel is (0.5, 0.5). Source coordinates are computed in float64 and rounded to 2⁻¹⁶ px before the
@@ -21,7 +21,7 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AffineMap:
-    """From coordinates in the output to coordinates in the source, about the image's center.
+    """A map from output to source coordinates, relative to the center of the image.
 
     x ← a·x + b·y + across and y ← c·x + d·y + down; every attribute has one value per image.
     """
@@ -34,7 +34,7 @@ class AffineMap:
     down: Values
 
     def to_output(self, points: Points, height: int, width: int) -> Points:
-        """Return where the points (…, 2) of an image lie afterwards; the map is of that image."""
+        """Return the output coordinates of source points (…, 2); the map must be for one image."""
         a, b, c, d, across, down = (entry.item() for entry in self.entries)
         x, y = points[..., 0] - width / 2 - across, points[..., 1] - height / 2 - down
         determinant = a * d - b * c
@@ -43,7 +43,7 @@ class AffineMap:
 
     @property
     def entries(self) -> tuple[Values, Values, Values, Values, Values, Values]:
-        """All attributes in their order."""
+        """All attributes, in the order in which they are declared."""
         return self.a, self.b, self.c, self.d, self.across, self.down
 
     def part(self, index: int) -> "AffineMap":
@@ -75,7 +75,7 @@ def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def take_nearest(images: Tensor, source: AffineMap) -> Tensor:
-    """Return for each pixel the nearest one at its source; `images` is (B, C, H, W), any dtype."""
+    """Map images with nearest-pixel sampling; `images` is (B, C, H, W), of any dtype."""
     height, width = images.shape[-2:]
     device = images.device
     a, b, c, d, across, down = (
