@@ -26,7 +26,7 @@ def list_arrays(source: Any) -> ImageListing:
     """Return the images of an array (N, H, W, C) or tensor (N, C, H, W), alone or with labels.
 
     Raises:
-        UsageError: If a shape or type is invalid, or there are not as many labels as images.
+        UsageError: If a shape or type is invalid, or the numbers of labels and images differ.
     """
     images, labels = source if isinstance(source, tuple) else (source, None)
     kind = "tensor" if isinstance(images, Tensor) else "array"

@@ -27,11 +27,11 @@ SAVED, SAVED_SPLITS = "state.json", "dataset_dict.json"
 IMAGE_COLUMNS = ("image", "img")
 
 Untyped = Any
-"""Type of objects of `datasets`, which declares few types."""
+"""Type of objects from the package `datasets`, which declares few types."""
 
 
 def is_hf(source: object) -> bool:
-    """Return whether this is a dataset of `datasets`; the package is not imported."""
+    """Return whether this is a dataset of the package `datasets`, without importing the package."""
     package = sys.modules.get(PACKAGE)
     if package is None:
         return False
@@ -86,11 +86,12 @@ def list_hub(name: str, *, download: bool) -> ImageListing:
 def list_hf(dataset: Untyped, source: str | None = None) -> ImageListing:
     """Return the images of a `datasets.Dataset`.
 
-    Its features declare the columns: an Image, and as label the column `label` or the only
-    ClassLabel. Images are read from the dataset's files when they are needed.
+    Images come from the only Image column, or from the one named `image` or `img`. Labels come
+    from the column `label`, or else from the only ClassLabel column. Images are read from the
+    dataset's files when they are needed.
 
     Raises:
-        UsageError: If there is no image column, the label is ambiguous, or it is a stream.
+        UsageError: If there is no image column, the label is ambiguous, or the dataset is a stream.
     """
     package = _package("a Hugging Face dataset")
     if isinstance(dataset, package.DatasetDict):

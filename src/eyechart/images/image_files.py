@@ -147,7 +147,8 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
 class WindowError(UsageError):
     """An image has more than 8 bits and no window, or a window is stated for an 8-bit image.
 
-    This concerns the whole dataset, so it is raised at once rather than counted as a damaged image.
+    The error concerns the whole dataset, so it is raised at once, and the image is not counted
+    as damaged.
     """
 
 
@@ -159,13 +160,14 @@ def read_image(path: Path, window: Window | None = None) -> Image.Image:
 
     Raises:
         UsageError: If the file is missing, damaged, too large or not an image.
-        WindowError: If the image has more than 8 bits and there is no window, or the reverse.
+        WindowError: If the image has more than 8 bits and there is no window, or if it has 8 bits
+            and there is one.
     """
     return decode_image(path, path, window)
 
 
 def decode_image(file: Path | BinaryIO, name: object, window: Window | None = None) -> Image.Image:
-    """Return the image in an open file or at a path; `name` stands for it in messages."""
+    """Return the image in an open file or at a path; messages call it `name`."""
     try:
         with Image.open(file) as image:
             # Decode everything here: a truncated file is only noticed while decoding.
@@ -220,7 +222,7 @@ def eight_bit(image: Image.Image, name: object, window: Window | None = None) ->
 
 
 def _windowed(values: NDArray[np.float64], name: object, window: Window | None) -> Image.Image:
-    """Return 8-bit levels: the window's low end becomes 0, its high end 255."""
+    """Return 8-bit levels: the window's low end becomes 0, and its high end becomes 255."""
     if not np.isfinite(values).all():
         raise UsageError(f"{name} has values that are not finite: replace them first.")
     if window is None:

@@ -23,7 +23,7 @@ from eyechart.images.image_files import (
 from eyechart.labels.categories import CATEGORIES
 
 Content = Callable[[], bytes | Image.Image]
-"""Returns the encoded bytes of an image without a separate file, or its pixels."""
+"""Function that returns the encoded bytes or the pixels of an image without a separate file."""
 
 MANIFESTS = (".csv", ".parquet")
 # In order of precedence: of several columns, the first one listed here is used.
@@ -40,7 +40,7 @@ class ListedImage:
     Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
     `category` is one of the 16 everyday categories. `style` (how the object is depicted) and
     `subclass` (a finer class within the label) are None unless the dataset states them. An image
-    without a separate file has a `content`, and its `path` only describes where it is.
+    without a separate file is read by calling `content`, and its `path` only says where it is.
     """
 
     path: Path
@@ -54,8 +54,8 @@ class ListedImage:
     def read(self, window: Window | None = None) -> tuple[Image.Image, str]:
         """Return the decoded image, in mode L or RGB, and its digest.
 
-        The digest of an image with encoded bytes, in a file or elsewhere, is their SHA-256; of any
-        other image, see `pixel_digest`.
+        The digest of an encoded image, in a file or elsewhere, is the SHA-256 of its bytes. For
+        any other image, it is computed by `pixel_digest`.
         """
         if self.content is None:
             return read_image(self.path, window), file_digest(self.path)
@@ -94,7 +94,7 @@ class ImageListing:
     Attributes:
         source: Name of the source, for messages and results.
         images: The images in order.
-        class_names: The classes in the order of their numbers; None if the source has no order.
+        class_names: The classes in the order of their numbers; None if they have no numbers.
         notes: Sentences for the reader of the results.
     """
 
@@ -192,7 +192,7 @@ def _cells(row: Mapping[str, object]) -> dict[str, str]:
 
 
 def first_of(wanted: Sequence[str], columns: Collection[str]) -> str | None:
-    """Return the first wanted column that there is, or None."""
+    """Return the first of the wanted columns that exists, or None."""
     return next((name for name in wanted if name in columns), None)
 
 

@@ -1,6 +1,6 @@
-"""Image sources: from what a user gives as images to a listing of them, before any is decoded.
+"""Image sources: list the images that a user gives, before any of them is decoded.
 
-Each kind of source has its module; this one only decides which kind it is.
+Each kind of source has its own module; this module only decides which kind a source is.
 """
 
 import os
@@ -61,7 +61,7 @@ def find_listing(
 
 
 def wrong_source(source: object) -> UsageError:
-    """Return the error for something that is no source of images."""
+    """Return the error for something that is not a source of images."""
     return UsageError(
         f"images must be {EXPECTED}, an array of images, (images, labels), or a dataset of"
         f" (image, label) pairs, got {brief(source)}."

@@ -9,7 +9,7 @@ from eyechart.labels.imagenet import class_names as imagenet_names
 from eyechart.labels.imagenet import wordnet_ids
 
 MATCHING = 0.5
-"""Minimum fraction of 1,000 class names that must be ImageNet's for all of them to be."""
+"""A dataset with 1,000 classes has ImageNet's classes if at least this fraction of names match."""
 
 
 def label_texts(
@@ -18,12 +18,13 @@ def label_texts(
     """Return the labels of a dataset as strings; None and −1 mean "no label".
 
     Args:
-        values: One label per image: whole numbers (also of NumPy or torch) or strings.
+        values: One label per image: whole numbers (of Python, NumPy or torch) or strings.
         source: Name of the dataset, for messages.
         class_names: The names of the classes, which replace their numbers.
 
     Raises:
-        UsageError: If a label is neither, if both kinds occur, or if a number has no name.
+        UsageError: If a label is neither a whole number nor a string, if both occur, or if a number
+            has no name.
 
     Example:
         >>> label_texts([1, 0, -1], "data", ["cat", "dog"])
@@ -80,7 +81,7 @@ def dataset_classes(names: Iterable[object], source: str) -> tuple[str, ...]:
     """Return the class names of a dataset in order; WordNet ids if they are ImageNet's classes.
 
     Args:
-        names: A name per class, or several synonyms of which the first is used.
+        names: For each class, a name or several synonyms; only the first synonym is used.
         source: Name of the dataset, for messages.
 
     Raises:

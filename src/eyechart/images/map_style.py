@@ -1,4 +1,4 @@
-"""Map-style datasets, such as torch's: an object with a length whose items are (image, label)."""
+"""Map-style datasets, as in torch: objects with a length and (image, label) items."""
 
 import threading
 from collections.abc import Mapping, Sequence, Sized
@@ -23,7 +23,7 @@ DEEP = ("uint16", "int16", "int32")
 
 
 def is_arrays(source: object) -> bool:
-    """Return whether this is an array of images, or a pair of one and its labels."""
+    """Return whether this is an array of images, or a pair of such an array and its labels."""
     if isinstance(source, tuple) and len(source) == 2:
         source = source[0]
     return isinstance(source, np.ndarray | Tensor)
@@ -42,8 +42,8 @@ def is_map_style(source: object) -> bool:
 def as_image(value: object) -> Image.Image:
     """Return one image as a PIL image; values of more than 8 bits are kept.
 
-    Accepts a PIL image, an array (H, W, C) or (H, W), or a tensor (C, H, W): uint8, or float in
-    [0, 1], which is rounded to the nearest of 256 levels.
+    Accepts a PIL image, an array (H, W, C) or (H, W), or a tensor (C, H, W). Values may be uint8,
+    or float in [0, 1]; floats are rounded to the nearest of 256 levels.
 
     Raises:
         UsageError: If the shape, the type or the values are invalid.
@@ -81,7 +81,7 @@ class MapStyleReader:
         self._lock = threading.Lock()
 
     def item(self, position: int) -> tuple[object, object]:
-        """Return the image and the label of an item as the dataset has them."""
+        """Return the image and the label of an item as the dataset returns them."""
         try:
             with self._lock:
                 item = self.dataset[position]
@@ -145,7 +145,7 @@ def list_map_style(dataset: Any) -> ImageListing:
 
 
 def _classes(dataset: Any, source: str) -> tuple[str, ...] | None:
-    """Return the class names of a dataset, or of the one that it is a subset of."""
+    """Return the class names of a dataset; a Subset has the class names of its parent dataset."""
     if isinstance(dataset, torch.utils.data.Subset):
         return _classes(dataset.dataset, source)
     classes = getattr(dataset, "classes", None)
@@ -155,7 +155,7 @@ def _classes(dataset: Any, source: str) -> tuple[str, ...] | None:
 
 
 def _targets(dataset: Any) -> Sequence[object] | None:
-    """Return the labels that a dataset lists, so that no image need be decoded for them."""
+    """Return the labels in `targets`, without decoding images; None if they cannot be used."""
     targets = getattr(dataset, "targets", None)
     # A transform of labels applies to items, but not to this list.
     if getattr(dataset, "target_transform", None) is not None:

@@ -89,7 +89,7 @@ USUAL = "224"
 """The default stimulus, used unless all images are small and have the same size."""
 
 WINDOW = ":window="
-"""Separates the size from the window in the name of a stimulus, which is how runs record it."""
+"""Separates the size from the window in a stimulus name; runs record the window in this name."""
 
 SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
 """Minimum and maximum height or width in px: visual change is undefined for smaller images, and no
@@ -141,7 +141,7 @@ def find_stimulus(name: str) -> Stimulus:
 
 
 def with_window(stimulus: str, window: object) -> str:
-    """Return the name of a stimulus with this window; None leaves it as it is.
+    """Return the name of a stimulus with this window, or the same name if `window` is None.
 
     Args:
         stimulus: See `find_stimulus`; "auto" is also accepted.
@@ -164,7 +164,7 @@ def with_window(stimulus: str, window: object) -> str:
 
 
 def split_window(stimulus: str) -> tuple[str, Window | None]:
-    """Return the name of a stimulus without its window, and the window, or None without one.
+    """Return the name of a stimulus without its window, and the window (None if it has none).
 
     Example:
         >>> split_window("native:window=-160,240")

@@ -28,7 +28,7 @@ CLS, JSON = "cls", "json"
 
 @dataclass(frozen=True)
 class Member:
-    """A file in a tar file: its name, and the position and number of its bytes."""
+    """A file inside a tar file, with its name, and its offset and size in bytes."""
 
     shard: Path
     name: str
@@ -47,7 +47,7 @@ class Member:
 
 @dataclass
 class Sample:
-    """The members with the same key: images by extension, and the values of .cls and .json."""
+    """Members with the same key: images by extension, and the values in .cls and .json files."""
 
     images: dict[str, Member] = field(default_factory=dict)
     values: dict[str, object] = field(default_factory=dict)
@@ -84,11 +84,12 @@ def find_shards(source: Path) -> list[Path]:
 def list_shards(shards: Sequence[Path], source: str) -> ImageListing:
     """Return the images in tar files.
 
-    A label is the content of the .cls file with the same key, or `label` in its .json file. If no
-    image has either, the first folder inside the tar file is the label, as in class folders.
+    The label of an image is the content of the .cls file with the same key, or the field `label` of
+    the .json file. If no image has either, the first folder inside the tar file is the label, as in
+    class folders.
 
     Raises:
-        UsageError: If a file is no tar file, has no images, or some labels are missing.
+        UsageError: If a file is not a tar file or has no images, or if some labels are missing.
     """
     images: list[ListedImage] = []
     labels: list[object] = []
@@ -136,7 +137,7 @@ def list_shards(shards: Sequence[Path], source: str) -> ImageListing:
 
 
 def _samples(shard: Path) -> Mapping[str, Sample]:
-    """Return the samples of a tar file by key: the name up to the first dot of its last part."""
+    """Return a tar file's samples by key, the path up to the first dot in the file name."""
     samples: dict[str, Sample] = {}
     try:
         # "r:" because a compressed file cannot be read in place.
@@ -170,7 +171,7 @@ def _samples(shard: Path) -> Mapping[str, Sample]:
 
 
 def _values(member: Member, extension: str) -> Mapping[str, object]:
-    """Return the label that a .cls file states, or what a .json file does."""
+    """Return the label in a .cls file, or the fields of a .json file."""
     where = f"{member.shard}/{member.name}"
     try:
         text = member.read().decode("utf-8").strip()
@@ -201,7 +202,7 @@ def _images(sample: Sample, key: str) -> list[Member]:
 
 
 def _folder(name: str, has_shard: bool) -> str | None:
-    """Return the first folder of a member's name, None if it is in none."""
+    """Return the first folder in a member's name, or None if there is no folder."""
     folders = [part for part in name.split("/")[:-1] if part != "."][has_shard:]
     return folders[0] if folders else None
 

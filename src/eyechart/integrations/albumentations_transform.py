@@ -1,4 +1,4 @@
-"""`Corrupt` as a transform of albumentations; only `Corrupt.as_albumentations` imports this."""
+"""`Corrupt` as an albumentations transform; only `Corrupt.as_albumentations` imports this file."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CorruptDual(DualTransform):  # type: ignore[misc]
-    """Corrupts the image; masks and boxes follow. `p` and randomness are those of `Corrupt`."""
+    """Corrupts the image and moves masks and boxes with it; `Corrupt` sets `p` and the seed."""
 
     def __init__(self, corrupt: "Corrupt") -> None:
         super().__init__(p=1.0)
@@ -50,5 +50,5 @@ class CorruptDual(DualTransform):  # type: ignore[misc]
         return np.concatenate((moved.astype(bboxes.dtype), bboxes[:, 4:]), axis=1)
 
     def apply_to_keypoints(self, keypoints: Any, **params: Any) -> Any:
-        """Return the points; corruptions that move them are rejected before."""
+        """Return the points unchanged; corruptions that would move them were rejected before."""
         return keypoints

@@ -35,19 +35,19 @@ NOT_TAKEN = ("out", "dry_run", "check", "fail_under")
 """Options of `evaluate` that do not change the predictions, and would not apply to a kept run."""
 
 WAIT_S = 0.5
-"""Time between two attempts to lock a run folder that another process writes."""
+"""Seconds between attempts to lock a run folder to which another process is writing."""
 
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
 
 
 @dataclass(frozen=True)
 class Description:
-    """All that the predictions of a run depend on, as text.
+    """Everything that the predictions of a run depend on, as text.
 
     Attributes:
         text: The description.
-        is_complete: Whether it identifies the run in other processes too. It does not if the model
-            is a function, because its code is unknown.
+        is_complete: Whether the text also identifies the run in other processes. It does not if the
+            model is a function, because the function's code is unknown.
     """
 
     text: str
@@ -60,7 +60,7 @@ class KeptRuns:
 
     Attributes:
         lasting: Folder of runs that are used again by other processes.
-        passing: Folder of runs whose description is incomplete; it belongs to this process.
+        passing: Folder of runs with an incomplete description, used only by this process.
     """
 
     lasting: Path
@@ -69,7 +69,7 @@ class KeptRuns:
     _held: list[object] = field(default_factory=list)
 
     def evaluate(self, settings: EvaluateSettings) -> tuple[Results, bool]:
-        """Return the results with these settings, and whether they were kept from before.
+        """Return the results with these settings, and whether they come from an earlier run.
 
         Raises:
             UsageError: If a setting is invalid.
@@ -155,7 +155,7 @@ def describe_model(model: Model, spec: object) -> Description:
 
 
 def _plain_attributes(module: nn.Module) -> Iterator[str]:
-    """Yield the numbers and texts that a module and its parts have, which weights do not show."""
+    """Yield attributes of a module and its submodules that are numbers or strings, not weights."""
     for name, part in module.named_modules():
         for key, value in sorted(vars(part).items()):
             if key not in _MODULE_ATTRIBUTES and _is_plain(value):
@@ -181,7 +181,7 @@ def _source_file(kind: type) -> Path | None:
 
 
 def describe_settings(settings: EvaluateSettings) -> Description:
-    """Return all settings of an evaluation except its models, with the contents of their files."""
+    """Return a description of all settings except the models, including the contents of files."""
     names = [option.name for option in fields(settings) if option.name not in ("model", *NOT_TAKEN)]
     described = {name: _describe(getattr(settings, name)) for name in names}
     text = json.dumps({name: part.text for name, part in described.items()}, sort_keys=True)
@@ -189,7 +189,7 @@ def describe_settings(settings: EvaluateSettings) -> Description:
 
 
 def _describe(value: object) -> Description:
-    """Return a value of a setting as text; files and folders by their contents."""
+    """Return the value of a setting as text; files and folders are described by their contents."""
     if isinstance(value, ImageSet):
         return Description(f"{value.stimulus.name} {value.fingerprint}")
     if isinstance(value, str | os.PathLike) and os.path.exists(value):
@@ -205,7 +205,7 @@ def _describe(value: object) -> Description:
 
 
 def _contents(path: Path) -> str:
-    """Return the digest of a file or folder, including images that a file lists."""
+    """Return the digest of a file or folder; if a file lists images, they are included."""
     if path.is_dir():
         relative = sorted(file.relative_to(path) for file in path.rglob("*"))
         # Hidden folders are those of tools, such as the cache in which these runs are kept.

@@ -1,4 +1,5 @@
 """Loggers: store results with MLflow, Weights & Biases or TensorBoard.
 
-`registry` declares them, `log_record` selects what is logged, and one module each stores it.
+`registry` declares the loggers, `log_record` selects what is logged, and each logger has a module
+that stores it.
 """

@@ -29,7 +29,7 @@ class LogRecord:
     Attributes:
         name: Name of the run: the name of its folder, or its suite.
         settings: Settings, images, versions and date, by dotted name.
-        metrics: Numbers by name: `MODEL/CORRUPTION/SCORE`, and `…_low`, `…_high`.
+        metrics: Scores and interval ends by name; see `metrics_of`.
         figures: PNG files with the curves.
         files: results.json, and the report if there is one.
         folder: The run folder; None if the run was not stored.
@@ -44,7 +44,7 @@ class LogRecord:
 
 
 def log_record(results: Results, scratch: Path, report: Path | None = None) -> LogRecord:
-    """Return what is logged about results.
+    """Return the record that is logged for these results.
 
     Args:
         results: The results.
@@ -140,7 +140,7 @@ def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names that every logger accepts, numbered where they would be equal.
+    """Return names that every logger accepts, with numbers appended to duplicates.
 
     Example:
         >>> _distinct(["timm:resnet50", "timm/resnet50", "mine"])

@@ -1,4 +1,4 @@
-"""Store results with a logger; an error of the logger never damages the results."""
+"""Store results with a logger; an error in the logger never damages the results."""
 
 import shlex
 from pathlib import Path
@@ -35,7 +35,7 @@ def log_results(results: Results, name: str, report: Path | None = None) -> str:
 
 
 def _later(results: Results, name: str) -> str:
-    """Return what to do after a failure."""
+    """Return instructions for logging the results after a failure."""
     if results.folder is None:
         return f'the results are unchanged; call results.log("{name}") again'
     folder = shlex.quote(str(results.folder))

@@ -1,4 +1,4 @@
-"""Store results with MLflow: on its tracking server, or in mlflow.db and mlruns of this folder."""
+"""Store results with MLflow: on its tracking server, or in ./mlflow.db and ./mlruns."""
 
 import os
 import time
@@ -7,17 +7,17 @@ from eyechart.integrations.loggers.log_record import LogRecord
 from eyechart.integrations.loggers.registry import imported
 
 EXPERIMENT = "eyechart"
-"""Experiment of the runs, unless MLFLOW_EXPERIMENT_NAME is set."""
+"""Experiment that contains the runs, unless MLFLOW_EXPERIMENT_NAME is set."""
 
 MAX_METRICS, MAX_PARAMS = 1000, 100
 """Maximum numbers of metrics and of params in one request."""
 
 MAX_TEXT = 6000
-"""Maximum length of the value of a param; results.json contains longer ones."""
+"""Maximum length of a param's value; longer values are complete only in results.json."""
 
 
 def log(record: LogRecord) -> str:
-    """Store the record as one run; within an active run, as its child."""
+    """Store the record as one run, which is a child of the active run if there is one."""
     mlflow = imported("mlflow")
     client = mlflow.MlflowClient()
     parent = mlflow.active_run()

@@ -1,4 +1,4 @@
-"""Store results as event files of TensorBoard, in the run folder or in runs."""
+"""Store results as TensorBoard event files, in the run folder or in ./runs."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from eyechart.integrations.loggers.log_record import LogRecord
 from eyechart.integrations.loggers.registry import imported
 
 FOLDER = "tensorboard"
-"""Folder of the event files in a run folder."""
+"""Subfolder of a run folder that contains the event files."""
 
 HOME = Path("runs")
-"""Folder of the event files of results without a run folder, as in torch."""
+"""Folder of the event files if the results have no run folder; it is torch's default."""
 
 
 def log(record: LogRecord) -> str:

@@ -1,4 +1,4 @@
-"""Store results with Weights & Biases: in the folder wandb, without a network by default."""
+"""Store results with Weights & Biases: by default offline, in the folder wandb."""
 
 import os
 import shutil
@@ -12,14 +12,14 @@ PROJECT = "eyechart"
 """Project of the runs, unless WANDB_PROJECT is set."""
 
 Untyped = Any
-"""Type of objects of W&B, which may not be installed."""
+"""Type of W&B objects: not checked, because W&B may not be installed."""
 
 FOLDER = "eyechart"
-"""Folder of the stored files within the files of a run."""
+"""Folder in a W&B run that contains the stored files."""
 
 
 def log(record: LogRecord) -> str:
-    """Store the record as one run; in an active run, next to what the run contains."""
+    """Store the record in the active W&B run, or in a new run if none is active."""
     wandb = imported("wandb")
     if wandb.run is not None:
         # Settings of the active run may have the same names.
