@@ -21,7 +21,7 @@ def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.dev
     """Return the device called `name` ("cpu", "cuda", "cuda:1"); raise if it is not available.
 
     Args:
-        name: The device; "auto" selects the first of CUDA, Apple's MPS and the CPU that is available.
+        name: The device; "auto" selects CUDA if it is available, otherwise Apple's MPS or the CPU.
         can_be_mps: Whether the caller only runs networks on the device. MPS has no 64-bit floats,
             which corruptions and Δv need.
     """
