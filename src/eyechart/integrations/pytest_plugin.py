@@ -63,8 +63,8 @@ def robustness(
 ) -> "Callable[..., RobustnessCheck]":
     """Evaluate a model under image corruptions: `robustness(model, images).gate("gate.yaml")`.
 
-    It takes the arguments of `eyechart.evaluate`. Runs are kept in pytest's cache by the digests of
-    the model and the data.
+    The fixture takes the arguments of `eyechart.evaluate`. Runs are kept in pytest's cache and
+    found again by the digests of the model and the data.
     """
 
     def check(*arguments: Any, **options: Any) -> RobustnessCheck:

@@ -21,12 +21,12 @@ UPRIGHT = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class Moves:
-    """How the pixels of a batch moved: one map per image, None where they did not.
+    """How the pixels of a batch moved: one map per image, or None if its pixels did not move.
 
     Attributes:
-        height: of the images, in px.
-        width: of the images, in px.
-        maps: one per image, from its output to its source.
+        height: height of the images, in px.
+        width: width of the images, in px.
+        maps: one map per image, from positions in the output to positions in the source.
     """
 
     height: int
@@ -34,7 +34,10 @@ class Moves:
     maps: tuple[AffineMap | None, ...]
 
     def move_mask(self, mask: Any) -> Any:
-        """Return a mask, tensor (…, H, W) or array (H, W) or (H, W, C), in its type and dtype."""
+        """Return a moved mask of the same type and dtype.
+
+        A mask is a tensor (…, H, W), an array (H, W) or an array (H, W, C).
+        """
         if all(one is None for one in self.maps):
             return mask
         if isinstance(mask, np.ndarray):
@@ -64,7 +67,7 @@ class Moves:
         """Return boxes (N, 4) as x_min, y_min, x_max, y_max in px, clipped to the image.
 
         A moved box is the smallest upright box around the four moved corners. A box that leaves the
-        image has no area, so that boxes and labels stay in step.
+        image is kept with zero area, so that boxes still match their labels.
         """
         if len(self.maps) != 1:
             raise UsageError(
@@ -90,7 +93,7 @@ def tv_kind(value: object) -> str | None:
 
 
 def move_tv_boxes(boxes: Any, moves: Moves) -> Any:
-    """Return `tv_tensors.BoundingBoxes` in their format, dtype and canvas size."""
+    """Return moved `tv_tensors.BoundingBoxes` with the same format, dtype and canvas size."""
     if boxes.format.name not in UPRIGHT:
         raise UsageError(
             f"Boxes must be in format {', '.join(UPRIGHT)}, got {boxes.format.name}: convert them"
@@ -112,9 +115,10 @@ def _to_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def move_plain_boxes(boxes: Any, moves: Moves) -> Any:
-    """Return boxes x_min, y_min, x_max, y_max, … in px: an array, a tensor or a list of tuples.
+    """Return moved boxes, each with x_min, y_min, x_max and y_max in px.
 
-    Whatever follows the four numbers, such as a label, is kept.
+    Boxes are an array, a tensor or a list of tuples. Values after the first four, such as a label,
+    are kept.
     """
     if all(one is None for one in moves.maps) or not len(boxes):
         return boxes

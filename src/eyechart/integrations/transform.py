@@ -1,7 +1,7 @@
 """`Corrupt`: corruptions as a transform for DataLoader, torchvision v2 and albumentations.
 
-The pixels are those of `eyechart.corrupt`; here is which image gets which corruption, and what
-follows it.
+Images are corrupted exactly as by `eyechart.corrupt`. This module chooses a corruption for each
+image and moves masks and boxes along with its pixels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ from eyechart.suites.suite import (
 )
 
 AS_SUITE = "suite"
-"""The `severity` for strengths that are drawn as the suite defines."""
+"""The value of `severity` that draws strengths as the suite defines."""
 
 Keys = Sequence[str | int] | None
 ImageLike = Tensor | NDArray[np.generic] | Image.Image
@@ -62,9 +62,9 @@ class _Group:
 class Corrupt(nn.Module):
     """Corrupt images at random, as a transform.
 
-    Takes what `eyechart.corrupt` takes: tensors (C, H, W) and batches (B, C, H, W) on any device,
-    NumPy (H, W, C) and PIL images; uint8, or float in [0, 1]. Each image gets one of the
-    corruptions. Use it
+    Accepts the same images as `eyechart.corrupt`: tensors (C, H, W) and batches (B, C, H, W) on any
+    device, NumPy arrays (H, W, C) and PIL images; uint8, or float in [0, 1]. Each image gets one of
+    the corruptions. Use it
 
     - in a dataset or after the batch is on the GPU: `transform(images)`;
     - in `torchvision.transforms.v2.Compose`: samples of any structure that hold one image;
@@ -73,18 +73,18 @@ class Corrupt(nn.Module):
       boxes are x_min, y_min, x_max, y_max in px. `as_albumentations()` returns a transform for
       `albumentations.Compose`.
 
-    Everything random depends on `seed`, the epoch and the pixels of the image, and on nothing else:
-    not on the batch, the order or the number of workers. **Call `set_epoch` before each epoch**, as
+    All random choices depend only on `seed`, the epoch and the pixels of the image, and not on
+    the batch, the order or the number of workers. **Call `set_epoch` before each epoch**, as
     you do for a `DistributedSampler`; otherwise an image looks the same in all epochs. Workers see
     the new epoch even if they are persistent.
 
-    A box or mask that leaves the image is kept, without area, so that labels stay in step.
+    Boxes and masks that leave the image are kept with zero area, so that they match their labels.
 
     Args:
         names: corruptions such as "fog", suites such as "imagenet-c" or YAML files of suites; one
             name or a list.
-        severity: a number in [0, 5]; a range (low, high), of which one of ten evenly spaced values
-            is drawn for each image; or "suite" for strengths drawn as the suite defines. By default
+        severity: a number in [0, 5]; a range (low, high), from which each image gets one of ten
+            evenly spaced values; or "suite" for strengths drawn as the suite defines. By default
             (1, 5), or 3 if parameters are given.
         p: the probability that an image is corrupted.
         seed: the random seed.
@@ -142,7 +142,7 @@ class Corrupt(nn.Module):
             epoch: 0, 1, 2, …
 
         Raises:
-            UsageError: the epoch is not a whole number from 0 on.
+            UsageError: the epoch is not a whole number, or is negative.
         """
         self._epoch.fill_(as_whole(epoch, "epoch", 0, 2**63 - 1))
 
@@ -158,9 +158,9 @@ class Corrupt(nn.Module):
 
         Args:
             *inputs: an image or a batch; or a sample that holds one, such as (image, target).
-            keys: one name or integer per image that identifies it, by default its pixels.
-            **fields: instead of inputs, `image`, and optionally `mask`, `masks`, `bboxes` and
-                others, which are returned unchanged.
+            keys: one name or integer per image; by default, images are identified by their pixels.
+            **fields: `image` instead of inputs, and optionally `mask`, `masks` and `bboxes`; other
+                fields are returned unchanged.
 
         Returns:
             The same structure, or a dictionary if fields were given.
@@ -170,7 +170,7 @@ class Corrupt(nn.Module):
         """
         if fields:
             if inputs or "image" not in fields:
-                raise UsageError("Give one image, or image=… and its mask=… and bboxes=….")
+                raise UsageError("Give one image, or image=… with its mask=… and bboxes=….")
             return self._corrupt_fields(fields, keys)
         if not inputs:
             raise UsageError("Give an image: transform(image).")
@@ -195,7 +195,7 @@ class Corrupt(nn.Module):
 
         Args:
             images: an image or a batch.
-            keys: as for the call.
+            keys: the same as in a call of the transform.
 
         Returns:
             One dictionary per image, None for an image that stays clean.
@@ -308,7 +308,7 @@ class Corrupt(nn.Module):
         return Strengths(severities, values)
 
     def _corrupt_fields(self, fields: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
-        """Return the fields of an albumentations-style call."""
+        """Return the fields of an albumentations-style call with the image corrupted."""
         masks, boxes = fields.get("masks"), fields.get("bboxes")
         follows = any(fields.get(name) is not None for name in ("mask", "masks", "bboxes"))
         self.check_targets(fields.get("keypoints") is not None, follows)
@@ -374,7 +374,7 @@ def _as_range(name: str, value: object) -> Range:
 def _check_strength(
     severity: object, entries: Sequence[Entry], parameters: Mapping[str, Range]
 ) -> float | Range | str:
-    """Return the severity, a range of it or "suite"; raise an error for an invalid strength."""
+    """Return a severity, a severity range or "suite"; raise an error if a strength is invalid."""
     for entry in entries:
         for name, ends in parameters.items():
             entry.corruption.parameter(name).check(np.array(ends))
@@ -395,8 +395,8 @@ def _check_strength(
 def _find_image(leaves: Sequence[object]) -> int:
     """Return the index of the only image, by the rule of torchvision v2.
 
-    Images are `tv_tensors.Image` and PIL images. Where there are none, it is the first plain tensor
-    or array that has the shape of an image.
+    Images are `tv_tensors.Image` and PIL images. If there are none, the first plain
+    tensor or array with the shape of an image is used.
     """
     images = [
         index
@@ -406,7 +406,7 @@ def _find_image(leaves: Sequence[object]) -> int:
     if len(images) > 1:
         raise UsageError(
             f"A sample must hold one image, got {len(images)}: corrupt them one by one, or stack"
-            " images of the same size to a batch (B, C, H, W)."
+            " images of the same size into a batch (B, C, H, W)."
         )
     plain = [
         index

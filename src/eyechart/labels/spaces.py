@@ -24,8 +24,8 @@ def native_labels(
 
     WordNet ids are mapped to ImageNet's classes, and integers are output indices. Other names are
     assigned in the order that the dataset declares, or else in alphabetical order, if their number
-    equals the number of outputs. If the model's outputs have names, labels must be among these
-    names, or all must be output indices.
+    equals the number of outputs. If the model's outputs have names, the labels must either all
+    be among these names or all be output indices.
 
     Args:
         labels: one label per image.

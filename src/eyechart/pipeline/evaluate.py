@@ -168,7 +168,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
 
 
 def load_requested(model: "OneModel", settings: EvaluateSettings) -> Model:
-    """Return a model, loaded as these settings say unless it is loaded already."""
+    """Return the model; load it with these settings if it is not loaded yet."""
     if isinstance(model, Model):
         return model
     return load_model(

@@ -102,8 +102,8 @@ def find_source(
         raise UsageError("An ImageSet is already decoded: give the window to load_images instead.")
     if published is not None and window is not None:
         raise UsageError(
-            f"A window applies to images that are corrupted here, but {images} contains corrupted"
-            " images: omit --window."
+            f"A window applies only to images that eyechart corrupts, but {images} already contains"
+            " corrupted images: omit --window."
         )
     if clean is not None and published is None:
         raise UsageError(

@@ -137,8 +137,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             help="Class folders, a CSV or Parquet file with path and label, .tar or .npz files,"
             " hf:NAME:SPLIT, or files of ImageNet-C or CIFAR-10-C; 20 demo images if omitted.",
             group="Data",
-            python="Also an ImageSet, a datasets.Dataset, a torch Dataset of (image, label), an"
-            " array of images (N, H, W, 3), or (images, labels).",
+            python="Also accepts an ImageSet, a datasets.Dataset, a torch Dataset of (image,"
+            " label), an array of images (N, H, W, 3), or (images, labels).",
             metavar="PATH",
             path="folder or file",
         ),

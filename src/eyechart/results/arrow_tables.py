@@ -1,6 +1,6 @@
 """Results as Arrow tables: one row per score, or one row per sample and model.
 
-results.csv and results.json are in `writing`; the columns here are declared by two schemas.
+Two schemas declare the columns. results.csv and results.json are written by `writing`.
 """
 
 from collections.abc import Iterator, Sequence

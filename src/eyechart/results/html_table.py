@@ -17,7 +17,7 @@ def html_table(
 
     Args:
         head: Title of the first column.
-        rows: Scores by name of the row and of the score.
+        rows: Scores of each row, by row name and score name.
         scores: Declarations of the scores, in the order of the columns.
     """
     columns = [score for score in scores if any(score.name in row for row in rows.values())]

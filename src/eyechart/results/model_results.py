@@ -258,8 +258,8 @@ class SpaceResults(Scored, NamedRecords[CorruptionResults]):
 class ModelResults(Scored, NamedRecords[CorruptionResults]):
     """Results of one model in all label spaces that were requested or that the human data need.
 
-    A mapping from corruptions to their scores in the primary label space. The overall scores there
-    are attributes of this record: `results["resnet50"].r_a`.
+    A mapping from corruptions to their scores in the primary label space. The overall scores in
+    this label space are attributes of this record: `results["resnet50"].r_a`.
     """
 
     name: str

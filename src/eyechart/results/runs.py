@@ -112,9 +112,9 @@ def read_run(folder: Path) -> Run:
 
 
 def run_of(results: Results, name: str = "") -> Run:
-    """Return results in memory as a run; without a folder, it has no examples.
+    """Return results in memory as a run, which has no examples if the results have no folder.
 
-    `name`: what messages call a run without a folder.
+    `name`: the name of a run without a folder, for messages.
     """
     _check_complete(results, "Results")
     scores = dict(scores_of(results))

@@ -97,7 +97,7 @@ class Standings:
         return html_table("model", rows, LEADERBOARD)
 
     def rows(self) -> Iterator[dict[str, str | int | float | None]]:
-        """Yield the columns of leaderboard.csv for each model, best first; None for no value."""
+        """Yield a row of leaderboard.csv for each model, best first; missing values are None."""
         for model in self.order:
             low, high = self.ranks.intervals[model]
             row: dict[str, str | int | float | None] = {
@@ -153,7 +153,8 @@ def compare(
 ) -> Standings:
     """Rank the models of one or more runs of the same test, with paired tests for all pairs.
 
-    The numbers are those of `eyechart compare`, which also compares rankings by different suites.
+    The numbers are the same as in `eyechart compare`, which also compares rankings by different
+    suites.
 
     Args:
         runs: Results, or run folders.
@@ -163,11 +164,11 @@ def compare(
 
     Returns:
         The standings: `order` (best model first), `scores`, `ranks` with intervals, `pairs` with
-        differences and p-values; `to_pandas()` is the leaderboard, and `pandas.DataFrame(.pairs)`
-        the table of differences.
+        differences and p-values; `to_pandas()` returns the leaderboard, and
+        `pandas.DataFrame(standings.pairs)` returns the differences.
 
     Raises:
-        UsageError: If the runs are not of the same test, or lack bootstrap replicates.
+        UsageError: If the runs are from different tests or lack bootstrap replicates.
 
     Example:
         >>> import eyechart as ec

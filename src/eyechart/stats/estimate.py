@@ -38,8 +38,8 @@ ROUNDING = 1e-9
 class Estimate(Record):
     """A score with its confidence intervals, from bootstrap replicates.
 
-    An estimate can be formatted, ordered and calculated with like a number; calculations return
-    plain numbers. `==` compares whole estimates, with their intervals.
+    Estimates can be formatted, ordered and used in calculations like numbers; calculations return
+    plain numbers. `==` compares whole estimates, including their intervals.
 
     Example:
         >>> import numpy as np
@@ -178,12 +178,12 @@ class Estimate(Record):
 
 
 def _compared(compare: Callable[[float, float], bool], value: float, other: object) -> bool:
-    """Return the outcome for a number or an estimate; Python raises a TypeError for others."""
+    """Compare with a number or an estimate; for other types, Python raises a TypeError."""
     return compare(value, float(other)) if _is_number(other) else NotImplemented
 
 
 def _calculated(calculate: Callable[[float, float], float], value: float, other: object) -> float:
-    """Like `_compared`, for calculations."""
+    """Calculate with a number or an estimate; for other types, Python raises a TypeError."""
     return float(calculate(value, float(other))) if _is_number(other) else NotImplemented
 
 

@@ -1,4 +1,4 @@
-"""Folds of hold-out studies: which images are held out, and which train and test a network."""
+"""Folds of hold-out studies: images to train on, and held-out and familiar images to test on."""
 
 from collections import Counter
 from collections.abc import Sequence

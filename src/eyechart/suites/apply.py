@@ -226,7 +226,7 @@ def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tenso
 
 
 def image_keys(batch: Batch, keys: Sequence[str | int] | None = None) -> Tensor:
-    """Return (B,) int64 keys: hashes of the names in `keys`, by default of the pixels."""
+    """Return (B,) int64 keys: hashes of the names in `keys`, or of the pixels if it is None."""
     if keys is not None:
         return named_keys(keys, batch.shape[0])
     # keys come from 8-bit levels, so that float and uint8 images get the same noise

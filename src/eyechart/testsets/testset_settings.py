@@ -139,7 +139,7 @@ class SampleSettings(TestsetSettings):
             help="Class folders, a CSV or Parquet file, or .tar or .npz files; 20 demo images if"
             " omitted.",
             group="Data",
-            python="Also an ImageSet, or any other source that `load_images` accepts.",
+            python="Also accepts an ImageSet, or any other source that `load_images` accepts.",
             metavar="PATH",
             path="folder or file",
         ),

@@ -144,7 +144,7 @@ def _n(main: MainScore) -> Markup:
 
 
 def _worst(main: MainScore, model: ModelEntry, numbers: Numbers, named: str) -> Markup:
-    """Return the corruption with the worst score; "" if it is `named`, which was mentioned."""
+    """Return the corruption with the worst score, or "" if the text already named it (`named`)."""
     worst = main.worst(model)
     if worst is None or worst.corruption == named:
         return Markup("")

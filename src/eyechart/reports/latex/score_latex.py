@@ -15,7 +15,7 @@ from eyechart.stats.estimate import Estimate
 
 
 def score_latex(results: Results, name: str, space: str | None) -> str:
-    """Return a table with a row per corruption, their mean, and a column per model.
+    """Return a table with a row per corruption, a row for their mean, and a column per model.
 
     Raises:
         UsageError: If the score or the label space is unknown, or no model has the score.

@@ -25,7 +25,7 @@ FILE = ".eval_results/eyechart.yaml"
 """Path of the file in a model's repository on the Hub."""
 
 DATASET = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-"""A dataset on the Hub."""
+"""Name of a dataset on the Hub: OWNER/NAME."""
 
 
 def check_dataset(dataset: str, source: str | None = None) -> None:
@@ -47,11 +47,11 @@ def write_eval_results(
 ) -> list[Path]:
     """Write the evaluation results of each model and return the paths.
 
-    A file on the Hub belongs to one model, so that each of several models gets its own folder.
+    A file on the Hub belongs to one model, so each model gets its own folder if there are several.
 
     Args:
         report: The report.
-        folder: Folder that contains `.eval_results`, or a folder for each of several models.
+        folder: Folder for `.eval_results`; several models each get a folder in it.
         dataset: The benchmark on the Hub to which the scores belong: OWNER/NAME.
         source: Address of the report or the logs, for readers.
     """
