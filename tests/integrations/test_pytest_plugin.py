@@ -238,11 +238,23 @@ def test_a_project_keeps_its_own_marker(project, cache):
 def test_a_changed_tar_file_is_noticed_behind_braces(tmp_path):
     for number in range(2):
         (tmp_path / f"a-{number}.tar").write_bytes(bytes([number]))
-    shards = tmp_path / "a-{0..1}.tar"
-    before = kept_runs._contents(shards)
-    assert kept_runs._contents(shards) == before
+    shards = str(tmp_path / "a-{0..1}.tar")
+    before = kept_runs._describe(shards)
+    assert kept_runs._describe(shards) == before and before.is_complete
     (tmp_path / "a-1.tar").write_bytes(b"other")
-    assert kept_runs._contents(shards) != before
+    assert kept_runs._describe(shards) != before
+
+
+def test_changed_labels_beside_an_array_are_noticed(tmp_path):
+    for name in ("x.npy", "labels.npy"):
+        (tmp_path / name).write_bytes(b"one")
+    before = kept_runs._describe(tmp_path / "x.npy")
+    (tmp_path / "labels.npy").write_bytes(b"two")
+    assert kept_runs._describe(tmp_path / "x.npy") != before
+
+
+def test_a_dataset_of_the_hub_is_evaluated_in_every_session():
+    assert not kept_runs._describe("hf:owner/name:test").is_complete
 
 
 def test_the_plugin_imports_nothing_slow():

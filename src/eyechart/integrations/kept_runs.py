@@ -21,9 +21,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.core.provenance import versions
 from eyechart.images.identity import file_digest
+from eyechart.images.hf_images import HUB
 from eyechart.images.image_list import MANIFESTS
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet
+from eyechart.images.published_arrays import LABELS
 from eyechart.images.tar_shards import TAR, find_shards
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluate import load_requested, run_evaluation
@@ -192,7 +194,10 @@ def _describe(value: object) -> Description:
     """Return the value of a setting as text; files and folders are described by their contents."""
     if isinstance(value, ImageSet):
         return Description(f"{value.stimulus.name} {value.fingerprint}")
-    if isinstance(value, str | os.PathLike) and os.path.exists(value):
+    if isinstance(value, str) and value.startswith(HUB):
+        # What the hub has under this name may change.
+        return Description(value, False)
+    if isinstance(value, str | os.PathLike) and _is_path(Path(value)):
         return Description(f"{value} {_contents(Path(value))}")
     if isinstance(value, str | os.PathLike | bool | int | float | np.number | None):
         return Description(repr(value))
@@ -204,6 +209,11 @@ def _describe(value: object) -> Description:
     return Description(f"object {id(value)}", False)
 
 
+def _is_path(path: Path) -> bool:
+    # A path with braces stands for several tar files.
+    return path.exists() or (path.suffix.lower() == TAR and "{" in path.name)
+
+
 def _contents(path: Path) -> str:
     """Return the digest of a file or folder; if a file lists images, they are included."""
     if path.is_dir():
@@ -213,8 +223,7 @@ def _contents(path: Path) -> str:
         named = [(file.as_posix(), path / file) for file in seen]
     else:
         listed = find_images(path) if path.suffix.lower() in MANIFESTS else []
-        # A path with braces stands for several tar files.
-        files = find_shards(path) if path.suffix.lower() == TAR else [path]
+        files = find_shards(path) if path.suffix.lower() == TAR else [path, path.parent / LABELS]
         named = [
             *((file.name, file) for file in files),
             *((image.name, image.path) for image in listed),
