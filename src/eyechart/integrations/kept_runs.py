@@ -20,8 +20,8 @@ from torch import nn
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.core.provenance import versions
-from eyechart.images.identity import file_digest
 from eyechart.images.hf_images import HUB
+from eyechart.images.identity import file_digest
 from eyechart.images.image_list import MANIFESTS
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet
@@ -211,7 +211,7 @@ def _describe(value: object) -> Description:
 
 def _is_path(path: Path) -> bool:
     # A path with braces stands for several tar files.
-    return path.exists() or (path.suffix.lower() == TAR and "{" in path.name)
+    return os.path.exists(path) or (path.suffix.lower() == TAR and "{" in path.name)
 
 
 def _contents(path: Path) -> str:
