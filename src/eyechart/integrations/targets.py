@@ -64,7 +64,7 @@ class Moves:
         return torch.cat(moved).reshape(mask.shape)
 
     def move_boxes(self, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return boxes (N, 4) as x_min, y_min, x_max, y_max in px, clipped to the image.
+        """Return boxes (N, 4) as x_min, y_min, x_max, y_max in px; moved boxes are clipped.
 
         A moved box is the smallest upright box around the four moved corners. A box that leaves the
         image is kept with zero area, so that boxes still match their labels.

@@ -73,8 +73,8 @@ class Corrupt(nn.Module):
       boxes are x_min, y_min, x_max, y_max in px. `as_albumentations()` returns a transform for
       `albumentations.Compose`.
 
-    All random choices depend only on `seed`, the epoch and the pixels of the image, and not on
-    the batch, the order or the number of workers. **Call `set_epoch` before each epoch**, as
+    All random choices depend only on `seed`, the epoch and the pixels of the image (or its key, if
+    `keys` are given), and not on the batch, the order or the number of workers. **Call `set_epoch` before each epoch**, as
     you do for a `DistributedSampler`; otherwise an image looks the same in all epochs. Workers see
     the new epoch even if they are persistent.
 
