@@ -74,9 +74,9 @@ class Corrupt(nn.Module):
       `albumentations.Compose`.
 
     All random choices depend only on `seed`, the epoch and the pixels of the image (or its key, if
-    `keys` are given), and not on the batch, the order or the number of workers. **Call `set_epoch` before each epoch**, as
-    you do for a `DistributedSampler`; otherwise an image looks the same in all epochs. Workers see
-    the new epoch even if they are persistent.
+    `keys` are given), and not on the batch, the order or the number of workers. **Call `set_epoch`
+    before each epoch**, as you do for a `DistributedSampler`; otherwise an image looks the same in
+    all epochs. Workers see the new epoch even if they are persistent.
 
     Boxes and masks that leave the image are kept with zero area, so that they match their labels.
 
