@@ -28,7 +28,6 @@ from eyechart.reports.figures import (
     example_figure,
     human_curve_figure,
     human_index_figure,
-    latex,
     main_score_figure,
     overlap_figure,
     rank_figure,
@@ -45,6 +44,7 @@ from eyechart.reports.figures.paper_style import (
     looks_of,
     paper_style,
 )
+from eyechart.reports.latex import tex_tables
 from eyechart.reports.series.areas import area_panels_of
 from eyechart.reports.series.curves import best_space
 from eyechart.reports.series.image_strips import image_strip
@@ -582,10 +582,10 @@ def test_names_are_escaped_for_latex(report):
 
 @given(st.text())
 def test_no_text_ends_a_cell_or_a_comment(text):
-    found = latex.tex(text)
+    found = tex_tables.tex(text)
     bare = re.sub(r"\\(?:text[a-z]+\{\}|[\\{}$&#%_])", "", found)
     assert not set(bare.replace("-{}", "")) & set("\\{}$&#%_~^\n\r")
-    assert "\n" not in latex.plain(text)
+    assert "\n" not in tex_tables.plain(text)
 
 
 def test_corruptions_without_a_known_group_are_in_one_table_without_groups():
