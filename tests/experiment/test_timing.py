@@ -44,7 +44,9 @@ def tell(recorded: Recorded) -> None:
     print(f"{recorded.within_one_frame():.3f} of {recorded.calm.sum()} within one frame;", *spread)
 
 
-@pytest.mark.parametrize(("throttle", "share"), [(1, IDLE), (6, THROTTLED)])
+@pytest.mark.parametrize(
+    ("throttle", "share"), [(1, IDLE), pytest.param(6, THROTTLED, marks=pytest.mark.slow)]
+)
 def test_images_are_seen_for_their_time_also_by_a_sixth_of_a_processor(
     throttle: float, share: float, tmp_path: Path, browser: Any
 ) -> None:

@@ -40,7 +40,13 @@ def test_there_are_four_notebooks():
     assert len(NOTEBOOKS) == 4
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def marked(path):
+    """The longer notebooks are executed by `make validate`, the shorter ones by `make test`."""
+    is_long = path.stem in ("compare_two_models", "first_evaluation")
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if is_long else [])
+
+
+@pytest.mark.parametrize("path", map(marked, NOTEBOOKS))
 def test_a_notebook_runs_and_stores_its_outputs(path, tmp_path):
     stored = nbformat.read(path, as_version=4)
     notebook = nbformat.read(path, as_version=4)
