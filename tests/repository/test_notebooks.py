@@ -46,7 +46,7 @@ def marked(path):
     return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if is_long else [])
 
 
-@pytest.mark.parametrize("path", map(marked, NOTEBOOKS))
+@pytest.mark.parametrize("path", [marked(path) for path in NOTEBOOKS])
 def test_a_notebook_runs_and_stores_its_outputs(path, tmp_path):
     stored = nbformat.read(path, as_version=4)
     notebook = nbformat.read(path, as_version=4)
