@@ -187,16 +187,17 @@ def test_true_differences_are_found_more_often_if_paired():
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("model", "name"), [(lambda v: 0.85 * usual(v), "humans ahead"), (crossing, "mixed")]
+    ("model", "name", "least"),
+    # "ahead" also needs the other side's lead to be excluded, so that more are inconclusive
+    [(lambda v: 0.85 * usual(v), "humans ahead", 75), (crossing, "mixed", 85)],
 )
-def test_verdicts_on_simulated_truths(model, name):
+def test_verdicts_on_simulated_truths(model, name, least):
     names = [
         scenario(fitted(usual, 2 * seed, seed=seed), fitted(model, 2 * seed + 1, seed=seed)).name
         for seed in range(100)
     ]
     print({each: names.count(each) for each in set(names)})
-    # "ahead" also needs the other side's lead to be excluded, so that some are inconclusive
-    assert names.count(name) >= 75
+    assert names.count(name) >= least
     assert names.count(name) + names.count("inconclusive") >= 95
 
 

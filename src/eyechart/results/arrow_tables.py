@@ -17,20 +17,13 @@ from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import CorruptionResults
 from eyechart.results.recorded_run import RecordedRun, recorded_run
 from eyechart.results.schema import Results
+from eyechart.results.scores_file import SCHEMA as STORED_SCORES
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 SCORE_SCHEMA = pa.schema(
     [
-        ("model", pa.string()),
-        ("space", pa.string()),
-        ("corruption", pa.string()),
-        ("score", pa.string()),
-        ("value", pa.float64()),
-        ("low95", pa.float64()),
-        ("high95", pa.float64()),
-        ("low83", pa.float64()),
-        ("high83", pa.float64()),
+        *(column for column in STORED_SCORES if column.name != "replicates"),
         ("n_images", pa.int64()),
         ("n_samples", pa.int64()),
     ]
