@@ -376,17 +376,22 @@ def pilot(
     model: Annotated[str, typer.Option(help="The model.")] = "efficientnet_lite0",
     n: Annotated[int, typer.Option("--n", help="Samples per corruption.", min=1)] = 300,
     n_reference: Annotated[int, typer.Option(help="Samples of the reference.", min=1)] = 20_000,
+    repeats: Annotated[int, typer.Option(help="Number of timed runs of each.", min=1)] = 9,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Measure how many of the reachable bins pilot sampling covers, and its extra time."""
     print(machine_name(find_device(device)), flush=True)
     with TemporaryDirectory(prefix="eyechart-") as folder:
-        coverage = measure_pilot(images, model, device, n, n_reference, Path(folder))
+        coverage = measure_pilot(images, model, device, n, n_reference, repeats, Path(folder))
     for name, covered in coverage.covered.items():
         print(
             f"  {name:26} {covered:6.1%}  (paper's sampling {coverage.covered_by_paper[name]:.1%})"
         )
-    print(f"Run time relative to the paper's sampling: {coverage.time_ratio:.2f}")
+    low, high = min(coverage.time_ratios), max(coverage.time_ratios)
+    print(
+        f"Run time relative to the paper's sampling: {coverage.time_ratio:.2f} "
+        f"(median of {repeats}; {low:.2f} to {high:.2f})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Measure how well pilot sampling covers the reachable visual changes, and what it costs."""
 
+import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,39 +21,41 @@ REACHABLE = 0.005
 
 @dataclass(frozen=True)
 class PilotCoverage:
-    """Coverage by corruption, and the time of a whole run relative to the paper's sampling.
+    """Coverage by corruption, and the time of whole runs relative to the paper's sampling.
 
     Coverage is the fraction of the reachable bins that have samples.
     """
 
     covered: dict[str, float]
     covered_by_paper: dict[str, float]
-    seconds: float
-    paper_seconds: float
+    time_ratios: list[float]
 
     @property
     def time_ratio(self) -> float:
-        """Run time with pilot sampling relative to the paper's sampling."""
-        return self.seconds / self.paper_seconds
+        """Median run time with pilot sampling relative to the paper's sampling."""
+        return statistics.median(self.time_ratios)
 
 
 def measure_pilot(
-    images: Path, model: str, device: str, n: int, n_reference: int, out: Path
+    images: Path, model: str, device: str, n: int, n_reference: int, repeats: int, out: Path
 ) -> PilotCoverage:
-    """Evaluate a model with both samplings, and with many samples as a reference."""
+    """Evaluate a model with both samplings in turn, and with many samples as a reference."""
     settings: dict[str, Any] = {"images": images, "device": device, "humans": None, "seed": 0}
     reference, _ = _counts(model, settings, PAPER, n_reference, out / "reference")
     # Both once before they are timed, because the first run of a process loads kernels.
     for sampling in (PAPER, PILOT):
         _counts(model, settings, sampling, n, out / f"first-{sampling}")
-    by_paper, paper_seconds = _counts(model, settings, PAPER, n, out / "paper")
-    by_pilot, seconds = _counts(model, settings, PILOT, n, out / "pilot")
+    time_ratios = []
+    for repeat in range(repeats):
+        by_paper, paper_seconds = _counts(model, settings, PAPER, n, out / f"paper-{repeat}")
+        by_pilot, seconds = _counts(model, settings, PILOT, n, out / f"pilot-{repeat}")
+        time_ratios.append(seconds / paper_seconds)
     reachable = {name: counts >= REACHABLE * n_reference for name, counts in reference.items()}
     covered, covered_by_paper = (
         {name: float((found[name][bins] > 0).mean()) for name, bins in reachable.items()}
         for found in (by_pilot, by_paper)
     )
-    return PilotCoverage(covered, covered_by_paper, seconds, paper_seconds)
+    return PilotCoverage(covered, covered_by_paper, time_ratios)
 
 
 def _counts(
