@@ -18,7 +18,7 @@ def label_texts(
     """Return the labels of a dataset as strings; None and −1 mean "no label".
 
     Args:
-        values: One label per image: whole numbers (of Python, NumPy or torch) or strings.
+        values: One label per image: strings, or integers of Python, NumPy or torch.
         source: Name of the dataset, for messages.
         class_names: The names of the classes, which replace their numbers.
 

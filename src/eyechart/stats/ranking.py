@@ -108,7 +108,7 @@ def swaps(
 ) -> list[Swap]:
     """Return the pairs of models that two scores put in opposite orders.
 
-    Each argument has the scores by model and whether higher scores are better. The p-values are
+    Each argument contains the scores of all models, and whether higher is better. The p-values are
     corrected by Holm's method over all pairs of models, separately for each score.
 
     Example:

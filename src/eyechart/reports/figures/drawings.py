@@ -33,7 +33,7 @@ class Drawings:
 
 
 Planned = Iterator[Drawing | str]
-"""Drawings, and sentences that say what cannot be drawn."""
+"""Drawings, and a sentence for each drawing that is not possible."""
 
 Arguments = ParamSpec("Arguments")
 

@@ -213,7 +213,7 @@ def compared(style: Style, value: float | None) -> NumberCell:
 
 
 def counted(number: int) -> NumberCell:
-    """Return a cell with a number of items that was counted for the page."""
+    """Return a cell that shows a count, such as a number of images."""
     return NumberCell(number, count(number), origin="count")
 
 

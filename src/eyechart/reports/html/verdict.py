@@ -376,7 +376,7 @@ def _first_behind(compared: Compared) -> Markup:
 
 
 def _open(compared: Compared) -> Markup:
-    """Return how uncertain unobserved ranges make HMRI; "" if the uncertainty is small."""
+    """Return a sentence on the uncertainty of HMRI due to unobserved ranges; "" if it is small."""
     widths = [
         (high - low, scores)
         for scores in compared

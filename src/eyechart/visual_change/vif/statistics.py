@@ -13,7 +13,7 @@ ILL_CONDITIONED = 1e7
 """Condition number of a covariance above which float32 is not sufficient and float64 is used."""
 
 SINGULAR = 1e12
-"""Condition number from which float64 is not sufficient either, as for a pure grating."""
+"""Condition number above which even float64 is not precise enough, as for a pure grating."""
 
 INFORMATION_FLOOR = 0.2
 """Bits per coefficient below which VIF of a noisy image may exceed 1, or even reach thousands."""
