@@ -242,7 +242,7 @@ class ImageRandom:
         return values.reshape(len(self), *shape)
 
     def scalar(self, stream: str) -> NDArray[np.float64]:
-        """Return a uniform random number in (0, 1) for each image, from which parameters are drawn."""
+        """Return a uniform random number in (0, 1) for each image, float64 (B,)."""
         words = self.words(stream, 1)[:, 0].cpu().numpy()
         return np.asarray((words + 0.5) * 2.0**-32, dtype=np.float64)
 

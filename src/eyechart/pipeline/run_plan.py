@@ -41,7 +41,7 @@ AIM = 0.03
 """Target half-width of the 95 % interval of the mean R_a if the number of samples is automatic."""
 
 MIN_N = 150
-"""Minimum number of samples per corruption that is chosen if time allows; fewer leave bins empty."""
+"""Minimum number of samples per corruption if time allows; fewer samples leave bins empty."""
 
 FEWEST = 30
 """Minimum automatic number of samples per corruption, even if they exceed the time limit."""
