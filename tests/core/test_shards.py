@@ -28,7 +28,7 @@ def test_shards_are_nearly_equal() -> None:
     "text", ["", "3", "0/2", "3/2", "1/0", "a/b", "1/2/3", "-1/2", " 1/2", "1.0/2"]
 )
 def test_other_texts_are_rejected(text: str) -> None:
-    with pytest.raises(UsageError, match=r"shard must be NUMBER/COUNT .* such as 2/7"):
+    with pytest.raises(UsageError, match=r"shard must be NUMBER/COUNT, .* such as 2/7"):
         read_shard(text, {})
 
 
