@@ -11,10 +11,12 @@ from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Device, Option
+from eyechart.core.options import Device, Option, ShardOption
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
 if TYPE_CHECKING:
+    from eyechart.core.shards import Shard
+    from eyechart.pipeline.image_source import ImageSource
     from eyechart.testsets.coverage import SampleCoverage
 
 app = CommandLine(help="Make, describe and render test sets.")
@@ -31,48 +33,62 @@ def _testset() -> None:
     """Make, describe and render test sets."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MakeSettings:
+    """Settings of `eyechart testset make` besides those of the test set: its file, and a shard."""
+
+    out: Annotated[
+        Path,
+        Option(
+            help="Test set to write (.parquet).",
+            group="Output",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = Path("testset.parquet")
+    shard: ShardOption = None
+
+
 @app.command("make")
 @examples(
     "eyechart testset make --images photos --n 2000 --out photos.parquet",
     "eyechart testset make --images photos --suite imagenet-c --corruption fog",
 )
 @derived_options
-def make(
-    settings: SampleSettings,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            parser=folder_or_file,
-            help="Test set to write (.parquet).",
-            rich_help_panel="Output",
-        ),
-    ] = Path("testset.parquet"),
-) -> None:
+def make(settings: SampleSettings, making: MakeSettings) -> None:
     """Make a test set, and write it as a manifest that defines the same images on every machine."""
-    from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.core.devices import find_device
-    from eyechart.core.locks import lock_file
     from eyechart.images.stimulus import with_window
     from eyechart.pipeline.image_source import find_source
-    from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
+    out = making.out
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
-    plan = settings.plan
+    # before the images are read, which takes long
+    _ = settings.plan
     source = find_source(settings.images, with_window(settings.stimulus, settings.window))
     if source.published is not None:
         raise UsageError(
             f"{settings.images} contains corrupted images: make a test set from clean images, or"
             " evaluate these with eyechart evaluate --images."
         )
-    where = find_device(settings.device)
+    if making.shard is None:
+        _make_all(settings, source, out)
+    else:
+        _make_shard(settings, source, out, making.shard)
+
+
+def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> None:
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.core.devices import find_device
+    from eyechart.core.locks import lock_file
+    from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
+
+    plan, where = settings.plan, find_device(settings.device)
     # the lock keeps other processes from writing this test set or removing its part files
     with lock_file(out), ProgressBars() as bars:
         # under the lock, because another process may have finished it meanwhile
-        if out.exists():
-            raise UsageError(f"{out} already exists: delete it, or choose another --out.")
+        _reject_existing(out)
         images = source.load(plan, bars)
         steps = count_steps(images, plan)
         parts = open_parts(out, images, plan)
@@ -80,9 +96,7 @@ def make(
         try:
             drawn = keep_testset(images, plan, where, parts, out, step=step)
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: finished samples are in {parts}; run the same command again to resume."
-            ) from None
+            raise _stopped(parts) from None
         except UsageError:
             # without finished samples, the folder would only reject a next attempt with other
             # settings
@@ -91,6 +105,43 @@ def make(
             raise
     print(f"{out}: {len(drawn)} samples of {', '.join(drawn.corruptions)} and clean images.")
     _print_coverage(drawn.coverage())
+
+
+def _make_shard(settings: SampleSettings, source: "ImageSource", out: Path, shard: "Shard") -> None:
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.core.devices import find_device
+    from eyechart.testsets.testset import count_steps, open_parts
+    from eyechart.testsets.testset_shards import make_shard
+
+    plan, where = settings.plan, find_device(settings.device)
+    _reject_existing(out)
+    with ProgressBars() as bars:
+        images = source.load(plan, bars)
+        parts = open_parts(out, images, plan)
+        step = bars.begin(f"shard {shard}", count_steps(images, plan) // shard.count)
+        try:
+            n_samples = make_shard(images, plan, where, parts, shard, step=step)
+        except KeyboardInterrupt:
+            raise _stopped(parts) from None
+    if n_samples is None:
+        print(
+            f"Shard {shard}: all candidates are measured; when this is done for all {shard.count}"
+            " shards, run the same commands again to find the strengths."
+        )
+    else:
+        print(
+            f"Shard {shard}: {n_samples} samples in {parts}; when all {shard.count} shards are"
+            f" done, run: eyechart merge {out}"
+        )
+
+
+def _reject_existing(out: Path) -> None:
+    if out.exists():
+        raise UsageError(f"{out} already exists: delete it, or choose another --out.")
+
+
+def _stopped(parts: Path) -> Stop:
+    return Stop(f"Stopped: finished samples are in {parts}; run the same command again to resume.")
 
 
 @app.command("describe")

@@ -1,22 +1,34 @@
 """Atomic files, which appear complete or not at all, and temporary folders."""
 
 import os
+import platform
 import re
 import shutil
 import tempfile
+import time
 import weakref
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
 
+MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
+"""Identifies this machine in the names of temporary files."""
+
 # only names that `atomic_file` can have written: other programs leave .tmp files as well
 LEFTOVER = re.compile(
-    r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)\.(\d{1,9})\.tmp", re.IGNORECASE
+    r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)(?:\.([0-9a-f]{8}))?"
+    r"\.(\d{1,9})\.tmp",
+    re.IGNORECASE,
 )
-"""Pattern for names of temporary files written by `atomic_file`; the group is the process id."""
+"""Pattern for names of temporary files written by `atomic_file`, with machine and process id."""
+
+ABANDONED = 24 * 3600.0
+"""Age in seconds at which a temporary file of another machine counts as left by a killed process.
+"""
 
 
 class WriteError(UsageError, OSError):
@@ -42,8 +54,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         WriteError: the file cannot be written.
     """
     # in the same folder, because os.replace is atomic only within one file system
-    # the process id keeps two writers of one file apart, and tells `remove_leftovers` who left it
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # machine and process id keep two writers of one file apart, and tell `remove_leftovers` who
+    # left it
+    temporary = path.with_name(f".{path.name}.{MACHINE}.{os.getpid()}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
@@ -127,8 +140,18 @@ def remove_leftovers(folders: Iterable[Path]) -> None:
         for path in folder.glob(".*.tmp"):
             ours = LEFTOVER.fullmatch(path.name)
             # a process that is still running is about to rename its file
-            if ours and not _is_alive(int(ours[1])):
+            if ours and not _is_written(path, ours[1], int(ours[2])):
                 path.unlink(missing_ok=True)
+
+
+def _is_written(path: Path, machine: str | None, process: int) -> bool:
+    """Return whether the process that began a temporary file may still be writing it."""
+    if machine in (None, MACHINE):
+        return _is_alive(process)
+    # process ids of another machine say nothing here
+    with suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime < ABANDONED
+    return True
 
 
 def _is_alive(process: int) -> bool:

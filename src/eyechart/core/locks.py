@@ -3,6 +3,7 @@
 These are operating-system locks, so each is released when its process ends, even if it is killed.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,6 +17,9 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
+
+NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+"""Errors of file systems that do not support locks, such as some network file systems."""
 
 
 @contextmanager
@@ -87,8 +91,12 @@ def _locked(path: Path) -> Iterator[bool]:
             try:
                 # released by the kernel when the process ends, also after SIGKILL
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
+            except OSError as error:
+                is_without_locks = error.errno in NO_LOCKS
+                if is_without_locks:
+                    path.unlink(missing_ok=True)
+                # as without fcntl, a single run works
+                yield is_without_locks
                 return
             # the former holder may have removed the file between our open and our lock
             if not _is_still(file.fileno(), path):

@@ -21,6 +21,7 @@ from typing import (
 )
 
 from eyechart.core.registry import unknown_name
+from eyechart.core.shards import Shard, read_shard
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -82,6 +83,18 @@ class Option:
 
 Device = Annotated[str, Option(help="Device: cpu, cuda or auto.", group="Compute")]
 Seed = Annotated[int, Option(help="Random seed.", group="Compute")]
+ShardOption = Annotated[
+    Shard | None,
+    Option(
+        help="Do only this part of the work, such as 2/7, so that several processes or machines"
+        " share it.",
+        group="Compute",
+        is_advanced=True,
+        metavar="I/N",
+        typed=str | None,
+        read=read_shard,
+    ),
+]
 
 
 @dataclass(frozen=True)

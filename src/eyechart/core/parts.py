@@ -136,6 +136,10 @@ class Parts:
             tables = [table.filter(pc.equal(table[only[0]], only[1])) for table in tables]
         return pa.concat_tables(tables).sort_by(ROW)
 
+    def is_merged(self, name: str) -> bool:
+        """Return whether all parts of a table are merged into one file."""
+        return (self.folder / f"{file_name(name)}.parquet").exists() and not self._parts(name)
+
     def drop(self, name: str) -> None:
         """Remove all rows of a table."""
         for path in (*self._parts(name), self.folder / f"{file_name(name)}.parquet"):

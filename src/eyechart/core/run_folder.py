@@ -42,14 +42,14 @@ def open_run_folder(
     record = out / RECORD
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    # looked for before the record, which a process that starts at the same time writes first
+    foreign = next((out / name for name in (*files, *folders) if (out / name).exists()), None)
     if record.exists():
         check_same(record, settings, f"another {work}")
-    else:
-        foreign = next((out / name for name in (*files, *folders) if (out / name).exists()), None)
-        if foreign is not None:
-            raise UsageError(
-                f"{foreign} already exists and is not from this {work}: choose another --out."
-            )
+    elif foreign is not None:
+        raise UsageError(
+            f"{foreign} already exists and is not from this {work}: choose another --out."
+        )
     try:
         # the record first, so that a process that starts at the same time recognizes this work
         out.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Self
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Option, Seed, fields_of
+from eyechart.core.options import Option, Seed, ShardOption, fields_of
 from eyechart.curves.curve_settings import N_BOOTSTRAP
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import Recipe
@@ -156,6 +156,7 @@ class OverlapSettings:
         str,
         Option(help="cpu, cuda, auto, or several devices such as cuda:0,cuda:1.", group="Compute"),
     ] = "cpu"
+    shard: ShardOption = None
     out: OutFolder = Path("eyechart-overlap")
 
     def check(self) -> None:

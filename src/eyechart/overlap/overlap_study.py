@@ -13,9 +13,11 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.core.job_queue import jobs_of
 from eyechart.core.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.progress import Advance, JointProgress
 from eyechart.core.randomness import hash64
+from eyechart.core.shards import Shard
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
@@ -58,9 +60,16 @@ class TestJob:
         """Name of the corruption, or "clean"."""
         return CLEAN if self.entry is None else self.entry.name
 
-    def path(self, out: Path) -> Path:
-        """Return the path of the predictions."""
-        return out / TESTS / str(self.seed) / f"{file_name(self.name)}.parquet"
+    def path(self, out: Path, shard: Shard | None = None) -> Path:
+        """Return the path of the predictions: of all models, or of the models of a shard."""
+        part = "" if shard is None else f".{shard.folder}"
+        return out / TESTS / str(self.seed) / f"{file_name(self.name)}{part}.parquet"
+
+    def shard_paths(self, out: Path) -> list[Path]:
+        """Return the paths of predictions that shards have written."""
+        path = self.path(out)
+        # names of corruptions contain no dots
+        return sorted(path.parent.glob(f"{path.stem}.*-of-*.parquet"))
 
 
 @dataclass(frozen=True)
@@ -227,12 +236,22 @@ def start_from(path: str, data: LabeledImages, trust: bool = False) -> Start:
 
 
 class Tester:
-    """Runs the tests of a study on a device, keeping the models of the current seed loaded."""
+    """Runs the tests of a study on a device, keeping the models of the current seed loaded.
+
+    With a shard, only the models that the shard trains are tested, and written to its files.
+    """
 
     def __init__(
-        self, study: OverlapStudy, data: LabeledImages, device: torch.device, out: Path
+        self,
+        study: OverlapStudy,
+        data: LabeledImages,
+        device: torch.device,
+        out: Path,
+        shard: Shard | None = None,
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
+        self.shard = shard
+        self.jobs = list(study.jobs()) if shard is None else jobs_of(study.jobs(), shard)
         self.held: Held | None = None
         self.seed: int | None = None
         self.models: dict[str, Model] = {}
@@ -241,40 +260,64 @@ class Tester:
 
     def __call__(self, test: TestJob, step: Advance) -> None:
         """Run one test unless it is finished; write a row per image and a column per model."""
-        path = test.path(self.out)
         self._look_at(test.seed)
-        known = read_parquet(path) if path.exists() else pa.table({})
-        header = read_header(path) if path.exists() else {}
+        hits = self._known(test)
         # Networks that have been retrained are tested again.
-        wanted = [name for name in self.study.models if header.get(name) != self.marks[name]]
+        wanted = [name for name in self.marks if name not in hits]
         # Models that are already tested count as done.
-        step(len(self.study.models) - len(wanted), "")
-        if not wanted:
+        step(len(self.marks) - len(wanted), "")
+        if not wanted and (self.shard is not None or self._is_complete(test)):
             return
-        self.held = self.held or Held(self.data, self.device)
-        for name in wanted:
-            if name not in self.models:
-                # Trained by this study, so its code has already been run.
-                self.models[name] = load_model(str(self.paths[name]), self.device, trust=True)
-        # No seed: every repetition is tested on the same corrupted images.
-        mixture = Mixture() if test.entry is None else Mixture((test.entry,))
-        classes = predict_held([self.models[name] for name in wanted], self.held, mixture)
-        right = [(predicted == self.held.labels).cpu().numpy() for predicted in classes]
-        hits = dict(zip(wanted, right, strict=True))
-        old = {name: known[name] for name in known.column_names}
+        if wanted:
+            self.held = self.held or Held(self.data, self.device)
+            for name in wanted:
+                if name not in self.models:
+                    # Trained by this study, so its code has already been run.
+                    self.models[name] = load_model(str(self.paths[name]), self.device, trust=True)
+            # No seed: every repetition is tested on the same corrupted images.
+            mixture = Mixture() if test.entry is None else Mixture((test.entry,))
+            classes = predict_held([self.models[name] for name in wanted], self.held, mixture)
+            for name, predicted in zip(wanted, classes, strict=True):
+                hits[name] = pa.array((predicted == self.held.labels).cpu().numpy())
+        path = test.path(self.out, self.shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         # The digests in the header tell later runs which network each column belongs to.
-        table = pa.table({**old, **hits}).replace_schema_metadata({**header, **self.marks})
-        write_parquet(table, path)
+        table = pa.table({name: hits[name] for name in self.marks})
+        write_parquet(table.replace_schema_metadata(self.marks), path)
         step(len(wanted), "")
+
+    def is_tested(self, test: TestJob) -> bool:
+        """Return whether all models are trained and tested, here or by other shards."""
+        if not all(job.path(self.out).exists() for job in self.jobs):
+            return False
+        self._look_at(test.seed)
+        return len(self._known(test)) == len(self.marks)
+
+    def _is_complete(self, test: TestJob) -> bool:
+        """Return whether the file of a test has a column for every model."""
+        path = test.path(self.out)
+        header = read_header(path) if path.exists() else {}
+        return all(header.get(name) == mark for name, mark in self.marks.items())
+
+    def _known(self, test: TestJob) -> dict[str, pa.Array]:
+        """Return the columns of the models that are already tested."""
+        path = test.path(self.out)
+        # Another process may remove the files of shards once the file of the test is complete.
+        others = [] if self._is_complete(test) else test.shard_paths(self.out)
+        hits: dict[str, pa.Array] = {}
+        for known in (path, *others) if path.exists() else others:
+            table, header = read_parquet(known), read_header(known)
+            for name, mark in self.marks.items():
+                if name not in hits and header.get(name) == mark:
+                    hits[name] = table[name].combine_chunks()
+        return hits
 
     def _look_at(self, seed: int) -> None:
         """Find the networks trained with this seed, and a digest that identifies each of them."""
         if seed == self.seed:
             return
         self.seed, self.models = seed, {}
-        jobs = [job for job in self.study.jobs() if job.seed == seed]
-        self.paths = {job.name: job.path(self.out) for job in jobs}
+        self.paths = {job.name: job.path(self.out) for job in self.jobs if job.seed == seed}
         self.marks = {
             # Memory-mapped, because reading all weights of every network would take long.
             name: f"{hash64(repr(read_checkpoint(path, mapped=True).recipe)):016x}"

@@ -16,8 +16,9 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.job_queue import POLL_SECONDS, work_off
 from eyechart.core.parts import read_parquet
-from eyechart.core.progress import Advance, NoProgress, Progress, counted_to
+from eyechart.core.progress import Advance, NoProgress, Progress, counted_to, no_advance
 from eyechart.core.run_folder import RECORD, Settings, open_run_folder, read_settings
+from eyechart.core.shards import Shard
 from eyechart.overlap.accuracy_table import FILE, AccuracyTable, make_table, write_accuracies
 from eyechart.overlap.overlap_study import (
     MODELS,
@@ -39,18 +40,34 @@ if TYPE_CHECKING:
 SUITE, STUDY = "suite.yaml", "study"
 
 
+@dataclass(frozen=True, eq=False)
+class _OpenStudy:
+    """A study with its loaded data and its folder."""
+
+    study: OverlapStudy
+    train_data: LabeledImages
+    test_data: LabeledImages
+    out: Path
+
+
 def run_study(
     study: OverlapStudy,
     sources: TrainingSources,
     devices: Sequence[str],
     out: Path,
     progress: Progress,
-) -> AccuracyTable:
+    shard: Shard | None = None,
+) -> AccuracyTable | None:
     """Run all trainings and tests that are missing in `out`, and return the accuracy table.
 
-    Jobs are distributed over the devices, with one process on each.
+    Jobs are distributed over the devices, with one process on each. With a shard, only its networks
+    are trained and tested; None is returned unless those of all other shards are done, too.
     """
     study.check()
+    if shard is not None and len(devices) > 1:
+        raise UsageError(
+            f"A shard runs on one device, got {len(devices)}: start a shard for each device."
+        )
     # Under torchrun every process would run the whole study.
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
@@ -72,10 +89,27 @@ def run_study(
     _check_finished(trainer)
     opened = _OpenStudy(study, train_data, test_data, out)
     if len(devices) == 1:
-        _Worker(opened, trainer.device, progress).work()
+        _Worker(opened, trainer.device, progress, shard).work()
     else:
         _share(opened, devices, progress)
+    if shard is None:
+        for path in (path for test in study.tests() for path in test.shard_paths(out)):
+            # Their columns are in the files of the tests now.
+            path.unlink(missing_ok=True)
+    elif not _join_shards(opened, trainer.device):
+        return None
     return collect(study, out)
+
+
+def _join_shards(opened: _OpenStudy, device: torch.device) -> bool:
+    """Write the tests of all models from those of all shards; return whether all are done."""
+    tests = list(opened.study.tests())
+    tester = Tester(opened.study, opened.test_data, device, opened.out)
+    if not all(tester.is_tested(test) for test in tests):
+        return False
+    for test in tests:
+        tester(test, no_advance)
+    return True
 
 
 def _load(sources: TrainingSources, progress: Progress) -> tuple[LabeledImages, LabeledImages]:
@@ -129,35 +163,36 @@ def _check_finished(trainer: Trainer) -> None:
             trainer.check(job)
 
 
-@dataclass(frozen=True, eq=False)
-class _OpenStudy:
-    """A study with its loaded data and its folder."""
-
-    study: OverlapStudy
-    train_data: LabeledImages
-    test_data: LabeledImages
-    out: Path
-
-
 class _Worker:
-    """Runs jobs that no other process has claimed, first trainings, then tests."""
+    """Runs jobs that no other process has claimed, or a shard's; first trainings, then tests."""
 
-    def __init__(self, opened: _OpenStudy, device: torch.device, progress: Progress) -> None:
+    def __init__(
+        self,
+        opened: _OpenStudy,
+        device: torch.device,
+        progress: Progress,
+        shard: Shard | None = None,
+    ) -> None:
         self.study, self.out, self.progress = opened.study, opened.out, progress
+        self.shard = shard
         self.trainer = Trainer(self.study, opened.train_data, device, self.out)
-        self.tester = Tester(self.study, opened.test_data, device, self.out)
+        self.tester = Tester(self.study, opened.test_data, device, self.out, shard)
         self.images_per_training = self.study.recipe.length(len(opened.train_data)).images
 
     def work(self) -> None:
-        jobs = list(self.study.jobs())
-        step = self.progress.begin(
-            f"training {len(jobs)} networks", len(jobs) * self.images_per_training
-        )
-        work_off(jobs, self._path, lambda job: self._train(job, step))
+        n_networks = len(self.tester.jobs)
+        title = f"training {n_networks} network{'' if n_networks == 1 else 's'}"
+        step = self.progress.begin(title, n_networks * self.images_per_training)
+        work_off(self.study.jobs(), self._path, lambda job: self._train(job, step), self.shard)
         tests = list(self.study.tests())
-        count = len(tests) * len(self.study.models)
+        count = n_networks * (1 + len(self.study.entries))
         step = self.progress.begin(f"{count:,} tests", count)
-        work_off(tests, self._path, lambda test: self.tester(test, step))
+        if self.shard is None:
+            work_off(tests, self._path, lambda test: self.tester(test, step))
+        else:
+            # A shard tests its own networks, so that it need not wait for others.
+            for test in tests:
+                self.tester(test, step)
 
     def _path(self, job: TrainingJob | TestJob) -> Path:
         return job.path(self.out)

@@ -12,10 +12,11 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.job_queue import work_off
+from eyechart.core.job_queue import jobs_of, work_off
 from eyechart.core.parts import file_name, read_parquet, write_parquet
 from eyechart.core.progress import JointProgress, Progress, counted_to
 from eyechart.core.randomness import hash64
+from eyechart.core.shards import Shard
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
@@ -95,15 +96,25 @@ def file_of(name: str) -> str:
 
 
 def run_study(
-    study: HoldoutStudy, kinds: HoldoutImages, device: torch.device, out: Path, progress: Progress
-) -> None:
-    """Run all trainings and tests that are missing in `out`."""
+    study: HoldoutStudy,
+    kinds: HoldoutImages,
+    device: torch.device,
+    out: Path,
+    progress: Progress,
+    shard: Shard | None = None,
+) -> bool:
+    """Run all trainings and tests that are missing in `out`, or only those of a shard.
+
+    Returns:
+        Whether all are done; with a shard, others may be missing.
+    """
     _check(study, kinds)
     open_study_folder(study.settings(kinds), out)
     jobs = [HoldoutJob(fold, seed) for seed in study.seeds for fold in study.folds]
     totals = {job.model(out): study.recipe.length(len(job.fold.train)).images for job in jobs}
-    title = "training 1 network" if len(jobs) == 1 else f"training {len(jobs)} networks"
-    advance = progress.begin(title, sum(totals.values()))
+    todo = jobs if shard is None else jobs_of(jobs, shard)
+    title = "training 1 network" if len(todo) == 1 else f"training {len(todo)} networks"
+    advance = progress.begin(title, sum(totals[job.model(out)] for job in todo))
 
     def work(job: HoldoutJob) -> None:
         with counted_to(totals[job.model(out)], advance) as count:
@@ -113,7 +124,8 @@ def run_study(
                     study, kinds, job, device=device, out=out, progress=JointProgress(count)
                 )
 
-    work_off(jobs, lambda job: job.model(out), work)
+    work_off(jobs, lambda job: job.model(out), work, shard)
+    return all(job.test(out).exists() for job in jobs)
 
 
 def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Device, Option
+from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.registry import unknown_name
 from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import GROUP, Recipe
@@ -51,6 +51,7 @@ class HoldoutSettings:
     seeds: Annotated[int, Option(help="Number of networks trained per fold.", group=GROUP)] = 1
     seed: Annotated[int, Option(help="Seed of the first network.", group="Compute")] = 0
     device: Device = "cpu"
+    shard: ShardOption = None
 
     def check(self) -> None:
         """Raise a UsageError if the settings are inconsistent."""
@@ -299,6 +300,7 @@ class SuperclassSettings:
         ),
     ] = ()
     device: Device = "cpu"
+    shard: ShardOption = None
     out: OutFolder = Path("eyechart-superclass")
 
     @property

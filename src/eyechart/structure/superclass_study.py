@@ -17,6 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.job_queue import work_off
 from eyechart.core.parts import ROW, Parts
 from eyechart.core.progress import Progress
+from eyechart.core.shards import Shard
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
@@ -74,11 +75,13 @@ def run_superclasses(
     device: torch.device,
     out: Path,
     progress: Progress,
-) -> dict[str, float | None]:
-    """Fine-tune and test all models that are missing in `out`.
+    shard: Shard | None = None,
+) -> dict[str, float | None] | None:
+    """Fine-tune and test all models that are missing in `out`, or only those of a shard.
 
     Returns:
-        The published accuracy of each model on ImageNet-1K; None if unknown.
+        The published accuracy of each model on ImageNet-1K; None if unknown. With a shard, None
+        instead if models of other shards are missing.
     """
     recipe.check()
     check_specs(specs)
@@ -107,7 +110,13 @@ def run_superclasses(
         _predict(tuned, data, device, parts, progress)
         published[spec] = model.published_accuracy
 
-    work_off(specs, lambda spec: checkpoint_of(spec, out), work)
+    work_off(specs, lambda spec: checkpoint_of(spec, out), work, shard)
+    # The predictions of a model are merged into one file at the end.
+    if not all(predictions_in(spec, out).is_merged(PREDICTIONS) for spec in specs):
+        return None
+    for spec in specs:
+        if spec not in published:
+            published[spec] = load(spec, half=False).published_accuracy
     return {spec: published[spec] for spec in specs}
 
 

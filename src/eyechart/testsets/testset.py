@@ -3,10 +3,11 @@
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +26,19 @@ from eyechart.core.randomness import hash64
 from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import check_same, write_settings
+from eyechart.core.shard_records import remove_shard_records
+from eyechart.core.shards import Shard
 from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
 from eyechart.testsets.manifest_rows import SCHEMA, VERSION, Measured, read_samples, samples_table
 from eyechart.testsets.pilot import count_pilots, measure_maps, with_strengths
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
+from eyechart.testsets.reach_parts import measure_reach, remove_reach, samples_in
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
-from eyechart.testsets.uniform import Reach, find_reach, find_values
+from eyechart.testsets.uniform import Reach, find_targets, find_values
 
 HEADER = "eyechart testset"
 """Metadata key of a Parquet file with a test set."""
@@ -215,19 +219,29 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
                 f"{where} has schema {schema}, but this version of eyechart reads {VERSION}:"
                 " draw it again."
             )
-        fingerprint = settings.pop(FINGERPRINT)
-        for name in ("corruptions", "delta_v"):
-            settings[name] = tuple(settings[name])
-        plan = Plan(**settings)
+        plan = plan_from(settings, where)
         header = TestSetHeader.from_plain(values, str(where))
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{where} is a damaged test set ({error}): draw it again.") from None
-    # A changed suite would regenerate images that differ from the measured ones.
-    if plan.settings()[FINGERPRINT] != fingerprint:
-        raise UsageError(f"{where} was drawn from a different version of its suite: draw it again.")
     return TestSet(read_parquet(where), plan, header)
+
+
+def plan_from(settings: Mapping[str, Any], where: Path) -> Plan:
+    """Return the plan whose settings a file contains; `where` is the file.
+
+    Raises:
+        UsageError: If the suite has changed since the file was written.
+    """
+    values = {name: value for name, value in settings.items() if name != FINGERPRINT}
+    for name in ("corruptions", "delta_v"):
+        values[name] = tuple(values[name])
+    plan = Plan(**values)
+    # A changed suite would regenerate images that differ from the measured ones.
+    if plan.settings()[FINGERPRINT] != settings[FINGERPRINT]:
+        raise UsageError(f"{where} was drawn from a different version of its suite: draw it again.")
+    return plan
 
 
 @takes_fields_of(SampleSettings)
@@ -276,7 +290,9 @@ def make_testset(
     called for every candidate and for every strength that is found.
     """
     with lock_folder(folder):
-        return _make(images, plan, device, folder, step)
+        measured = measure_testset(images, plan, device, folder, step)
+        assert measured is not None, "without shards nothing is left to others"
+        return join_parts(folder, measured, plan, header_of(images))
 
 
 def keep_testset(
@@ -299,24 +315,44 @@ def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
     parts = Parts(folder, names)
     for name in names:
         parts.drop(name)
+    remove_reach(folder)
+    remove_shard_records(folder)
     (folder / PLAN).unlink(missing_ok=True)
     with suppress(OSError):  # the folder contains other files
         folder.rmdir()
 
 
-def _make(
-    images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Advance
-) -> TestSet:
+def measure_testset(
+    images: ImageSet,
+    plan: Plan,
+    device: torch.device,
+    folder: Path,
+    step: Advance,
+    shard: Shard | None = None,
+) -> dict[str, int] | None:
+    """Measure all samples, or those of a shard's images, that have no row in `folder` yet.
+
+    Returns:
+        The number of these samples of each corruption; None if the strengths of a shard cannot be
+        found yet, because other shards have not measured their candidates.
+    """
     groups = plan_samples(images, plan)
-    # Finished rows are kept in part files, from which an interrupted run resumes.
-    parts = Parts(folder, [samples.name for samples in groups])
+    # Finished rows are kept in part files, from which an interrupted run resumes. The shards write
+    # into the same folder, in separate ranges of part numbers.
+    writer = 0 if shard is None else shard.number
+    parts = Parts(folder, [samples.name for samples in groups], writer)
     for note in parts.notes():
         step(0, note)
     groups = with_strengths(images, groups, plan, measure_maps(images, plan, device, step))
     pools = [samples for samples in groups if is_uniform(samples.entry, plan)]
-    reach = find_reach(images, pools, plan, device, step) if pools else {}
-    groups = [_used(samples, reach.get(samples.name)) for samples in groups]
+    delta_v = measure_reach(images, pools, plan, device, folder, step=step, shard=shard)
+    if delta_v is None:
+        return None
+    reach = {pool.name: find_targets(images, pool, delta_v[pool.name], plan) for pool in pools}
     first = {pool.name: pool.row[0] for pool in pools}
+    groups = [_used(samples, reach.get(samples.name)) for samples in groups]
+    if shard is not None:
+        groups = [samples_in(shard, images, samples) for samples in groups]
     done = parts.done()
     pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
     step(sum(map(len, groups)) - sum(map(len, pending)), "")
@@ -338,9 +374,16 @@ def _make(
                 )
                 parts.write(part.name, samples_table(images, plan, part, measured))
                 step(len(part), "")
+    return {samples.name: len(samples) for samples in groups}
+
+
+def join_parts(folder: Path, names: Iterable[str], plan: Plan, header: TestSetHeader) -> TestSet:
+    """Return the test set of all rows in `folder`; corruptions are in the order of `names`."""
+    names = list(names)
+    parts = Parts(folder, names)
     parts.merge()
-    tables = [parts.read(samples.name) for samples in groups]
-    return TestSet(pa.concat_tables(tables).cast(SCHEMA), plan, header_of(images))
+    tables = [parts.read(name) for name in names]
+    return TestSet(pa.concat_tables(tables).cast(SCHEMA), plan, header)
 
 
 def _used(samples: Samples, reach: Reach | None) -> Samples:
@@ -350,9 +393,14 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
     return samples.take(np.flatnonzero(~np.isnan(reach.target)))
 
 
+def parts_folder(out: Path) -> Path:
+    """Return the folder next to a test set for its part files."""
+    return out.with_name(f"{out.name}.parts")
+
+
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     """Return the folder next to `out` for part files; raise an error if it has a different plan."""
-    folder = out.with_name(f"{out.name}.parts")
+    folder = parts_folder(out)
     record = folder / PLAN
     settings = {
         **plan.settings(),
@@ -361,8 +409,10 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     }
     try:
         folder.mkdir(exist_ok=True)
-        # Never write into a folder that contains files of the user.
-        if not record.exists() and any(folder.iterdir()):
+        # Never write into a folder that contains files of the user; listed first, because another
+        # shard may write its record and then its parts meanwhile.
+        contents = list(folder.iterdir())
+        if contents and not record.exists():
             raise UsageError(f"{folder} contains other files: move this folder elsewhere.")
         check_same(record, settings, "an unfinished test set")
         write_settings(record, settings)

@@ -10,23 +10,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.progress import Advance
 from eyechart.core.randomness import hash64
 from eyechart.images.imageset import ImageSet
 from eyechart.suites.suite import STRONGEST
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, mildest, severities_of, with_values
-from eyechart.testsets.stimuli import (
-    CleanImages,
-    iterate_clean_images,
-    samples_of,
-    split_into_batches,
-)
+from eyechart.testsets.stimuli import CleanImages, split_into_batches
 
 CLOSE = 0.004
 """Tolerance of Δv around its target: about a sixth of a bin."""
@@ -200,36 +193,36 @@ class Reach:
         return Reach(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
 
-def find_reach(
-    images: ImageSet, pools: Sequence[Samples], plan: Plan, device: torch.device, step: Advance
-) -> dict[str, Reach]:
-    """Return the Δv range of every sample in the pools, and the targets of samples to use."""
-    delta_v = {
-        pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
-        for pool in pools if (entry := pool.entry) is not None
-    }  # fmt: skip
-    for clean_images in iterate_clean_images(images, pools, plan, device):
-        for samples, places in samples_of(pools, clean_images.places):
-            assert samples.entry is not None
-            reached = delta_v[samples.name]
-            # From strong to mild: the last level is needed for severity 0 below.
-            for level, severity in reversed(list(enumerate(severities_of(samples.entry)))):
-                if severity:
-                    at = np.full(len(samples), severity)
-                    reached[level, places] = measure_at(images, clean_images, samples, at, plan)
-                elif plan.jpeg is not None:
-                    # Stored as JPEG, even the uncorrupted image changes.
-                    clean = replace(samples, severity=np.zeros(len(samples)), values={})
-                    reached[level, places] = measure(clean_images, clean)
-                else:
-                    # Severity 0 is the clean image: Δv is 0, or NaN where it is undefined.
-                    reached[level, places] = reached[-1, places] * 0
-            step(len(samples), "")
-    return {pool.name: _aim(images, pool, delta_v[pool.name], plan) for pool in pools}
+def measure_ends(
+    images: ImageSet, clean_images: CleanImages, samples: Samples, plan: Plan
+) -> FloatArray:
+    """Return Δv (severities × samples) of candidates in one block of images.
+
+    The severities are both ends of the strength path, or all levels if there are only a few.
+    """
+    assert samples.entry is not None
+    severities = severities_of(samples.entry)
+    reached = np.full((len(severities), len(samples)), np.nan)
+    # From strong to mild: the last level is needed for severity 0 below.
+    for level, severity in reversed(list(enumerate(severities))):
+        if severity:
+            at = np.full(len(samples), severity)
+            reached[level] = measure_at(images, clean_images, samples, at, plan)
+        elif plan.jpeg is not None:
+            # Stored as JPEG, even the uncorrupted image changes.
+            clean = replace(samples, severity=np.zeros(len(samples)), values={})
+            reached[level] = measure(clean_images, clean)
+        else:
+            # Severity 0 is the clean image: Δv is 0, or NaN where it is undefined.
+            reached[level] = reached[-1] * 0
+    return reached
 
 
-def _aim(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Reach:
-    """Return the targets of a pool from its Δv at the measured severities."""
+def find_targets(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Reach:
+    """Return the Δv range of every sample in a pool, and the targets of the samples to use.
+
+    `delta_v`: Δv at the measured severities (severities × samples).
+    """
     assert pool.entry is not None
     # Targets depend on image and draw only, not on the order of the pool.
     names = [

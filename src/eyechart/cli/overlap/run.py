@@ -8,7 +8,7 @@ import typer
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import stopped
+from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import (
@@ -108,10 +108,13 @@ def run(
         print(preset_line(preset, values))
     with ProgressBars() as bars:
         try:
-            run_study(study, sources, settings.devices, settings.out, bars)
+            table = run_study(study, sources, settings.devices, settings.out, bars, settings.shard)
         except KeyboardInterrupt:
             raise stopped(settings.out, "finished work") from None
-    show_study(settings.out)
+    if table is None:
+        print(shard_done(settings.shard, settings.out))
+    else:
+        show_study(settings.out)
 
 
 def preset_values(context: typer.Context) -> dict[str, PresetValue]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from eyechart.core.locks import LOCK
+from eyechart.core.shards import Shard
 
 FAILED = 1
 """Exit status if a requested check fails: `--fail-under`, `models check`, `gate`."""
@@ -37,3 +38,11 @@ def stopped(where: Path, result: str) -> Stop:
     else:
         sentence = "Stopped before anything was written; run the same command again to start over."
     return Stop(sentence)
+
+
+def shard_done(shard: Shard | None, where: Path) -> str:
+    """Return the sentence at the end of a shard of a study if other shards are not done."""
+    return (
+        f"Shard {shard} is done: its networks are in {where}. The results follow when all shards"
+        " are done; if none prints them, run the same command without --shard."
+    )

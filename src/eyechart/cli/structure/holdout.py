@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import stopped
+from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.core.errors import UsageError
 from eyechart.structure.structure_settings import (
     HOLDOUT_RECIPE,
@@ -174,9 +174,12 @@ def _run(
         try:
             kinds = load(bars)
             study = plan(kinds)
-            run_study(study, kinds, device, out, bars)
+            is_done = run_study(study, kinds, device, out, bars, settings.shard)
         except KeyboardInterrupt:
             raise stopped(out, "finished work") from None
+    if not is_done:
+        print(shard_done(settings.shard, out))
+        return
     results = score_study(study, kinds, out)
     show_results(results)
     print(_counted(kinds, study.kind))

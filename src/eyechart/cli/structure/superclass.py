@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
-from eyechart.cli.shared.stop import stopped
+from eyechart.cli.shared.stop import shard_done, stopped
 from eyechart.pipeline.settings import LoadingSettings
 from eyechart.structure.structure_settings import SUPERCLASS_RECIPE, SuperclassSettings
 from eyechart.training.recipe import Recipe
@@ -54,8 +54,12 @@ def superclass(
     def load(spec: str, half: bool | None = None) -> "Model":
         return load_model(spec, device, half, trust=loading.trust, download=loading.download)
 
-    _show_superclasses(_run(settings, recipe, chosen, load, device))
     out = settings.out
+    results = _run(settings, recipe, chosen, load, device)
+    if results is None:
+        print(shard_done(settings.shard, out))
+        return
+    _show_superclasses(results)
     print(f"Written: {out / 'results.json'}; report: eyechart structure report {out}")
 
 
@@ -94,8 +98,8 @@ def _run(
     chosen: "Sorted",
     load: "Load",
     device: "torch.device",
-) -> "SuperclassResults":
-    """Fine-tune and test the models."""
+) -> "SuperclassResults | None":
+    """Fine-tune and test the models; return None if models of other shards are missing."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.superclass_images import load_split
     from eyechart.structure.superclass_scores import score_superclasses
@@ -117,9 +121,12 @@ def _run(
                 device=device,
                 out=settings.out,
                 progress=bars,
+                shard=settings.shard,
             )
         except KeyboardInterrupt:
             raise stopped(settings.out, "finished work") from None
+    if published_accuracies is None:
+        return None
     accuracies = {**published_accuracies, **settings.accuracies}
     return score_superclasses(settings.models, data, recipe, accuracies, settings.out)
 
