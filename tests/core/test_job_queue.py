@@ -6,6 +6,7 @@ import pytest
 from eyechart.core import job_queue
 from eyechart.core.job_queue import work_off
 from eyechart.core.locks import try_lock
+from eyechart.core.shards import shards_of
 
 
 def test_every_job_is_worked_off_once_in_order_and_its_folder_made(tmp_path):
@@ -51,3 +52,12 @@ def test_two_workers_share_the_jobs(tmp_path, monkeypatch):
         list(workers.map(share, "xy"))
     made_by = [path.read_text() for path in sorted(tmp_path.iterdir())]
     assert len(made_by) == 20 and set(made_by) == {"x", "y"}
+
+
+def test_shards_do_every_job_once_and_without_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(job_queue, "try_lock", None)
+    done = []
+    for shard in shards_of(3):
+        work_off("abcdefgh", lambda job: tmp_path / "jobs" / job, done.append, shard)
+    assert done == [*"adg", *"beh", *"cf"]
+    assert (tmp_path / "jobs").is_dir()

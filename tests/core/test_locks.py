@@ -1,5 +1,8 @@
+import errno
+
 import pytest
 
+from eyechart.core import locks
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_file, lock_folder, try_lock
 
@@ -23,6 +26,16 @@ def test_a_second_writer_of_a_folder_or_file_is_rejected(tmp_path):
         lock_file(path).__enter__()
     with lock_file(path):
         assert not path.exists()
+
+
+def test_a_file_system_without_locks_is_written_to_all_the_same(tmp_path, monkeypatch):
+    def unsupported(file, operation):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(locks.fcntl, "flock", unsupported)
+    with try_lock(tmp_path / "a") as is_free:
+        assert is_free
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_lock_is_free_again_after_an_error(tmp_path):

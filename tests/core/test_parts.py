@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 
 import eyechart as ec
 from eyechart.core import provenance
-from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.files import MACHINE, atomic_file, remove_leftovers
 from eyechart.core.parts import (
     PER_WRITER,
     Parts,
@@ -190,6 +191,20 @@ def test_files_left_by_a_killed_process_are_removed_and_those_of_a_living_one_ke
         (tmp_path / name).write_text("half")
     remove_leftovers([tmp_path])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_a_file_that_another_machine_is_writing_is_kept_until_it_is_a_day_old(tmp_path):
+    with atomic_file(tmp_path / "a.json") as temporary:
+        # the process id is not in use here, but says nothing about another machine
+        other = temporary.name.replace(MACHINE, "0123abcd").replace(str(os.getpid()), "999999999")
+        temporary.write_text("")
+    young, old = tmp_path / other, tmp_path / other.replace("a.json", "b.json")
+    for path in (young, old):
+        path.write_text("half")
+    long_ago = time.time() - 25 * 3600
+    os.utime(old, (long_ago, long_ago))
+    remove_leftovers([tmp_path])
+    assert young.exists() and not old.exists()
 
 
 def test_a_file_that_could_not_be_finished_leaves_the_old_one(tmp_path):

@@ -15,7 +15,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import USAGE, Stop
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Device, Option
+from eyechart.core.options import Device, Option, ShardOption
 from eyechart.core.registry import one_of
 from eyechart.suites.published import WITH_LEVELS
 
@@ -95,6 +95,7 @@ class CorruptSettings:
     ] = None
     seed: Annotated[int, Option(help="Random seed.", group="Compute")] = 0
     device: Device = "cpu"
+    shard: ShardOption = None
     out: Annotated[
         Path,
         Option(
@@ -210,6 +211,7 @@ def corrupt(options: CorruptSettings) -> None:
 
 
 def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
+    from eyechart.suites.corrupted_shards import jobs_in
     from eyechart.suites.file_corruption import Tally, corrupt_files
     from eyechart.suites.folder import check_settings, claim, complete, plan, search
 
@@ -223,16 +225,18 @@ def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     jobs = plan(images, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
     _say_left_out(left_out)
-    done = Tally()
-    work = corrupt_files(jobs, settings, overwrite=overwrite, replacing=replacing, done=done)
-    _work(work, done, settings.corruption, len(jobs), out)
-    # not if images were skipped: older files may remain in place of theirs
-    if replacing:
-        complete(out, settings)
+    done, todo = Tally(), jobs_in(options.shard, jobs)
+    work = corrupt_files(todo, settings, overwrite=overwrite, replacing=replacing, done=done)
+    skipped = _work(work, done, settings.corruption, len(todo), out)
+    if replacing and not skipped:
+        complete(out, settings, jobs)
+    _finish(options, [settings], [str(job.target.relative_to(out)) for job in jobs], done.count)
+    _report_skipped(skipped, len(todo))
 
 
 def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     from eyechart.suites import layouts
+    from eyechart.suites.corrupted_shards import images_in
     from eyechart.suites.file_corruption import Tally
     from eyechart.suites.folder import search
 
@@ -242,23 +246,45 @@ def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     for name in unready:
         print(f"Skipped {name}, which needs a trained network.", file=sys.stderr)
     if settings.layout == layouts.ARRAYS:
-        _write_arrays(options.images, parts, out)
+        _write_arrays(options, parts)
         return
     images, left_out = search(options.images, out)
     layouts.check_classes(images)
     layouts.claim_folders(out, parts)
     _say_left_out(left_out)
-    done = Tally()
-    work = layouts.corrupt_folders(images, parts, out, done)
-    _work(work, done, out.name, len(images) * len(parts), out)
+    done, todo = Tally(), images_in(options.shard, images)
+    work = layouts.corrupt_folders(todo, parts, out, done)
+    total = len(todo) * len(parts)
+    skipped = _work(work, done, out.name, total, out)
+    _finish(options, parts, [str(image.relative) for image in images], done.count)
+    _report_skipped(skipped, total)
 
 
-def _write_arrays(images: Sequence[Path], parts: "Sequence[Settings]", out: Path) -> None:
+def _finish(
+    options: CorruptSettings, cells: "Sequence[Settings]", names: Sequence[str], n_written: int
+) -> None:
+    """Record that a shard is finished, or remove such records after a run without shards."""
+    from eyechart.core.shard_records import SHARDS, remove_shard_records
+    from eyechart.suites.corrupted_shards import record_shard
+
+    shard, out = options.shard, options.out
+    if shard is None:
+        remove_shard_records(out / SHARDS)
+        return
+    record_shard(out, shard, cells, names, n_written)
+    print(
+        f"Shard {shard} is done; when all {shard.count} shards are done, run: eyechart merge {out}"
+    )
+
+
+def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None:
     from functools import partial
 
     from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.core.job_queue import jobs_of
     from eyechart.suites.array_layout import load_stack, write_arrays
 
+    images, out, shard = options.images, options.out, options.shard
     if len(images) != 1:
         raise UsageError(
             f"--layout cifar-c takes one folder, image list or .npy file, got {len(images)}."
@@ -266,18 +292,23 @@ def _write_arrays(images: Sequence[Path], parts: "Sequence[Settings]", out: Path
     try:
         with ProgressBars() as bars:
             stack = load_stack(images[0], parts[0].stimulus or "", partial(bars.begin, "images"))
-            step = bars.begin(out.name, len(stack.images) * len(parts))
-            written = write_arrays(stack, parts, out, step)
+            n_cells = len(parts if shard is None else jobs_of(parts, shard))
+            step = bars.begin(out.name, len(stack.images) * n_cells)
+            written = write_arrays(stack, parts, out, step, shard)
     except KeyboardInterrupt:
         raise Stop("Stopped: run the same command again to resume.") from None
     for damaged in stack.images.damaged:
         print(f"Skipped: {damaged.why}", file=sys.stderr)
-    total = len({cell.corruption for cell in parts})
+    if shard is None:
+        total, severities = len({cell.corruption for cell in parts}), "5 severities"
+    else:
+        total, severities = n_cells, "one severity"
     already = f" ({total - written} already exist)" if written < total else ""
     print(
-        f"{written} array{'' if written == 1 else 's'} of {len(stack.images)} images at 5"
-        f" severities written into {out}{already}."
+        f"{written} array{'' if written == 1 else 's'} of {len(stack.images)} images at"
+        f" {severities} written into {out}{already}."
     )
+    _finish(options, parts, [image.name for image in stack.images.listed], n_cells)
 
 
 def _say_left_out(left_out: dict[Path, int]) -> None:
@@ -285,7 +316,8 @@ def _say_left_out(left_out: dict[Path, int]) -> None:
         print(f"Skipped {_count(number)} that eyechart wrote into {folder}.", file=sys.stderr)
 
 
-def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> None:
+def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> int:
+    """Write the images; return the number of images that were skipped."""
     from eyechart.cli.shared.progress import progress_bar
 
     written = kept = left_out = 0
@@ -307,8 +339,12 @@ def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int,
         raise UsageError(f"{str(error).rstrip('.')}; {so_far}.") from None
     already = f" ({kept} already exist)" if kept else ""
     print(f"{_count(written)} written into {out}{already}.")
-    if left_out:
-        raise Stop(f"{_count(left_out)} of {total} skipped, for the reasons above.", USAGE)
+    return left_out
+
+
+def _report_skipped(skipped: int, total: int) -> None:
+    if skipped:
+        raise Stop(f"{_count(skipped)} of {total} skipped, for the reasons above.", USAGE)
 
 
 def _count(number: int) -> str:

@@ -6,6 +6,7 @@ can resume.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.job_queue import jobs_of
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
+from eyechart.core.shards import Shard
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed
@@ -107,22 +110,30 @@ def _numbers(
     return np.searchsorted(names, list(labels)).astype(np.int64), tuple(names)  # type: ignore[arg-type]
 
 
-def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advance) -> int:
+def write_arrays(
+    stack: Stack, parts: Sequence[Settings], out: Path, step: Advance, shard: Shard | None = None
+) -> int:
     """Write all arrays that do not exist yet, with these settings; return their number.
+
+    With a shard, only its severities are written, as separate files, which are joined later.
 
     `step` is called with the number of finished images, including images of an earlier run.
     """
     # one file contains all images, so they are part of its settings
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
-    files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
+    files = {cell.corruption: array_path(out, cell.corruption) for cell in parts}
     begun = {name: existing for name, path in files.items() if (existing := _begun(path))}
     # `claim` looks at targets only; an array has no single source
     claim(out, common_settings(parts, out, begun), [Job(path, path) for path in files.values()])
-    with lock_folder(out):
+    with nullcontext() if shard is not None else lock_folder(out):
         try:
             (out / PARTS).mkdir(exist_ok=True)
             remove_leftovers((out / PARTS,))
             _write_labels(stack, out)
+            if shard is not None:
+                return sum(
+                    _write_severity(stack, cell, out, step) for cell in jobs_of(parts, shard)
+                )
             written = 0
             for corruption, path in files.items():
                 of_corruption = [cell for cell in parts if cell.corruption == corruption]
@@ -131,6 +142,35 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
         except OSError as error:
             raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
     return written
+
+
+def array_path(out: Path, corruption: str) -> Path:
+    """Return the path of a corruption's array."""
+    return out / f"{folder_name(corruption)}.npy"
+
+
+def array_parts(
+    out: Path, corruption: str, severities: Sequence[float]
+) -> tuple[Path, dict[float, Path]]:
+    """Return the path of a corruption's array, and the paths of its severities until then."""
+    path = array_path(out, corruption)
+    return path, {
+        severity: out / PARTS / f"{path.stem}.{severity:g}.npy" for severity in severities
+    }
+
+
+def _write_severity(stack: Stack, cell: Settings, out: Path, step: Advance) -> bool:
+    """Write one corruption at one severity; return False if it exists already."""
+    assert cell.severity is not None
+    path, parts = array_parts(out, cell.corruption, [cell.severity])
+    count, size = len(stack.images), (*stack.size, 3)
+    if _is_whole(path, (len(SEVERITIES) * count, *size)) or _is_whole(
+        parts[cell.severity], (count, *size)
+    ):
+        step(count, "")
+        return False
+    _save(parts[cell.severity], _corrupted(stack, cell, step))
+    return True
 
 
 def _write_labels(stack: Stack, out: Path) -> None:
@@ -150,22 +190,27 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
     if _is_whole(path, shape):
         step(shape[0], "")
         return False
-    parts = [path.parent / PARTS / f"{path.stem}.{cell.severity:g}.npy" for cell in cells]
-    for cell, part in zip(cells, parts, strict=True):
-        if _is_whole(part, (count, *size)):
-            step(count, "")
-        else:
-            _save(part, _corrupted(stack, cell, step))
+    for cell in cells:
+        _write_severity(stack, cell, path.parent, step)
+    severities = [cell.severity for cell in cells if cell.severity is not None]
+    join_array(list(array_parts(path.parent, cells[0].corruption, severities)[1].values()), path)
+    return True
+
+
+def join_array(parts: Sequence[Path], path: Path) -> None:
+    """Write the arrays of all severities into one file, and remove them."""
+    arrays = [np.load(part, mmap_mode="r", allow_pickle=False) for part in parts]
+    count = len(arrays[0])
+    shape = (len(arrays) * count, *arrays[0].shape[1:])
     # through a memory map, so that the array of all severities need not fit into memory
     with atomic_file(path) as temporary:
-        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        for index, part in enumerate(parts):
-            array[index * count : (index + 1) * count] = np.load(part, mmap_mode="r")
-        array.flush()
+        joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        for index, array in enumerate(arrays):
+            joined[index * count : (index + 1) * count] = array
+        joined.flush()
     # only once the whole array is in place
     for part in parts:
         part.unlink()
-    return True
 
 
 def _begun(path: Path) -> Path | None:

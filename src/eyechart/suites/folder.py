@@ -195,8 +195,14 @@ def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = 
     return replacing
 
 
-def complete(out: Path, settings: Settings) -> None:
-    """Record that all images in the folder were made with these settings."""
+def complete(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
+    """Record that all images in the folder were made with these settings, if they were.
+
+    Images of other settings may remain in place of images that could not be read, or that other
+    shards have not replaced yet.
+    """
+    if any(is_of_other_settings(read_note(job.target), settings) for job in jobs):
+        return
     try:
         _write_record(out, settings, replacing=False)
     except OSError as error:
@@ -241,8 +247,9 @@ def _reject_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
 
 def _reject_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     """Raise an error if the folder has other results; return whether an overwrite is unfinished."""
+    # looked for before the record, which a shard that starts at the same time writes first
+    existing = next((job.target for job in jobs if job.target.exists()), None)
     if not _has_record(out):
-        existing = next((job.target for job in jobs if job.target.exists()), None)
         if existing is not None:
             raise UsageError(f"{existing} was not written by this command: {_instead(settings)}.")
         return False
