@@ -2,6 +2,7 @@
 
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
 from commands import assert_rejected
@@ -89,6 +90,14 @@ def test_shards_of_other_studies_and_other_networks_are_not_mixed_in(run, home, 
     assert overlap(run, home, tmp_path / "foreign", "--shard", "1/2", "--lr", 0.01).status == 0
     for path in (tmp_path / "foreign" / "tests" / "0").iterdir():
         shutil.copy(path, out / "tests" / "0" / path.name)
+    # neither are those of other test images
+    foreign = out / "tests" / "0" / "clean.3-of-4.parquet"
+    table = pq.read_table(path)
+    header = {**table.schema.metadata, b"eyechart test images": b"others"}
+    pq.write_table(table.replace_schema_metadata(header), foreign)
+    rejected = overlap(run, home, out, "--shard", "2/2")
+    assert_rejected(rejected, f"{foreign} is from a study with other test images: delete it")
+    foreign.unlink()
     assert overlap(run, home, out, "--shard", "2/2").status == 0
     assert not (out / "accuracies.csv").exists()
     assert overlap(run, home, out).status == 0

@@ -53,10 +53,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Raises:
         WriteError: the file cannot be written.
     """
-    # in the same folder, because os.replace is atomic only within one file system
-    # machine and process id keep two writers of one file apart, and tell `remove_leftovers` who
-    # left it
-    temporary = path.with_name(f".{path.name}.{MACHINE}.{os.getpid()}.tmp")
+    temporary = temporary_path(path)
     try:
         yield temporary
         os.replace(temporary, path)
@@ -67,6 +64,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """Return the path for a file's contents until they are complete."""
+    # in the same folder, because os.replace is atomic only within one file system
+    # machine and process id keep two writers of one file apart, and tell `remove_leftovers` who
+    # left it
+    return path.with_name(f".{path.name}.{MACHINE}.{os.getpid()}.tmp")
 
 
 def write_torch(held: Mapping[str, object], path: Path) -> None:

@@ -34,6 +34,9 @@ from eyechart.training.training_loop import Start, Training, new_network, train
 
 MODELS, TESTS = "models", "tests"
 
+IMAGES = "eyechart test images"
+"""Key in the header of a shard's tests: a digest of the test images."""
+
 
 @dataclass(frozen=True)
 class TrainingJob:
@@ -251,6 +254,7 @@ class Tester:
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.shard = shard
+        self.images = data.fingerprint
         self.jobs = list(study.jobs()) if shard is None else jobs_of(study.jobs(), shard)
         self.held: Held | None = None
         self.seed: int | None = None
@@ -282,8 +286,9 @@ class Tester:
         path = test.path(self.out, self.shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         # The digests in the header tell later runs which network each column belongs to.
+        header = self.marks if self.shard is None else {**self.marks, IMAGES: self.images}
         table = pa.table({name: hits[name] for name in self.marks})
-        write_parquet(table.replace_schema_metadata(self.marks), path)
+        write_parquet(table.replace_schema_metadata(header), path)
         step(len(wanted), "")
 
     def is_tested(self, test: TestJob) -> bool:
@@ -307,6 +312,11 @@ class Tester:
         hits: dict[str, pa.Array] = {}
         for known in (path, *others) if path.exists() else others:
             table, header = read_parquet(known), read_header(known)
+            if header.get(IMAGES, self.images) != self.images:
+                raise UsageError(
+                    f"{known} is from a study with other test images: delete it, and run its shard"
+                    " again."
+                )
             for name, mark in self.marks.items():
                 if name not in hits and header.get(name) == mark:
                     hits[name] = table[name].combine_chunks()
