@@ -61,8 +61,8 @@ def test_shards_write_the_bytes_of_an_unsplit_study(run, home, tmp_path, monkeyp
         written = contents(out)
         parts = {name for name in written if "-of-" in name}
         assert {name: written[name] for name in written.keys() - parts} == expected
-        assert overlap(run, home, out, "--seeds", 2).out == result.out
-        assert contents(out) == expected
+    assert overlap(run, home, out, "--seeds", 2).out == result.out
+    assert contents(out) == expected
 
 
 def test_a_stopped_shard_resumes_and_the_unsplit_command_does_the_rest(

@@ -1,0 +1,42 @@
+"""What `eyechart merge` does with the shards of other commands than `evaluate`."""
+
+import json
+
+import pytest
+
+from commands import image_file
+from eyechart.cli.shared.merging import merge_other
+from eyechart.core.errors import UsageError
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for number in range(3):
+        image_file(tmp_path / "photos" / "a" / f"{number}.png", number, (40, 40))
+    return tmp_path / "photos"
+
+
+def test_test_sets_and_corrupted_images_are_merged(run, photos, tmp_path):
+    out, foggy = tmp_path / "t.parquet", tmp_path / "foggy"
+    for shard in ("1/2", "2/2"):
+        made = run("testset", "make", "--images", photos, "--n", 4, "--corruption", "brightness",
+                   "--stimulus", "native", "--out", out, "--shard", shard)  # fmt: skip
+        assert made.status == 0, made.err
+        assert (
+            run("corrupt", photos, "-c", "fog", "-s", 1, "-o", foggy, "--shard", shard).status == 0
+        )
+    assert merge_other(out) == f"{out}: 7 samples of vcr/brightness and clean images."
+    assert out.exists()
+    assert merge_other(foggy) == f"{foggy}: the shards are merged (3 images or arrays)."
+
+
+def test_a_study_is_finished_by_its_own_command(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"kind": "style"}))
+    with pytest.raises(UsageError, match="is a study: run its command again without --shard"):
+        merge_other(tmp_path)
+
+
+def test_everything_else_is_left_to_evaluations(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"suite": "vcr"}))
+    assert merge_other(tmp_path) is None
+    assert merge_other(tmp_path / "new") is None
