@@ -81,6 +81,7 @@ def test_a_stopped_shard_resumes_and_the_unsplit_command_does_the_rest(
     assert contents(out) == contents(tmp_path / "unsplit")
 
 
+@pytest.mark.slow
 def test_shards_of_other_studies_and_other_networks_are_not_mixed_in(run, home, tmp_path):
     out = tmp_path / "out"
     assert overlap(run, home, out, "--shard", "1/2").status == 0

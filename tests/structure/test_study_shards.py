@@ -61,7 +61,7 @@ def no_locks(path):
     raise AssertionError(f"{path} was locked")
 
 
-@pytest.mark.parametrize("study", [style, superclass])
+@pytest.mark.parametrize("study", [style, pytest.param(superclass, marks=pytest.mark.slow)])
 def test_shards_write_the_bytes_of_an_unsplit_study(run, home, tmp_path, monkeypatch, study):
     whole = study(run, home, tmp_path / "unsplit")
     assert whole.status == 0, whole.err

@@ -91,6 +91,7 @@ def test_a_deleted_array_is_named_by_its_shard(run, photos, tmp_path):
     assert merge_corrupted(tmp_path) == 3
 
 
+@pytest.mark.slow
 def test_a_killed_shard_resumes(run, photos, tmp_path):
     assert corrupt(run, photos, tmp_path / "unsplit", "imagenet-c").status == 0
     out = tmp_path / "out"

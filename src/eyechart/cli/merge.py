@@ -1,0 +1,42 @@
+"""`eyechart merge`: finish what was split into shards, such as an evaluation, which is scored."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.evaluate import show_finished
+from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.merging import merge_other
+from eyechart.cli.shared.paths import folder_or_file
+from eyechart.cli.shared.stop import stopped
+
+
+@examples(
+    "eyechart merge results",
+    "eyechart evaluate resnet50.pt --images val --n 2000 --shard 1/2 --out results",
+)
+def merge(
+    context: typer.Context,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", parser=folder_or_file, help="The --out folder or file of all shards."
+        ),
+    ],
+) -> None:
+    """Merge the shards of evaluate, testset make or corrupt, and score those of evaluate."""
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.pipeline.merge import merge_shards
+
+    sentence = merge_other(out)
+    if sentence is not None:
+        print(sentence)
+        return
+    with ProgressBars() as bars:
+        try:
+            finished = merge_shards(Path(out), bars)
+        except KeyboardInterrupt:
+            raise stopped(Path(out), "the shards") from None
+    show_finished(finished, Path(out), shlex.join(["eyechart", *(context.obj or ())]))
