@@ -1,6 +1,6 @@
 #!/bin/bash
 # Submit an evaluation in eight shards, and a job that merges them once all have succeeded.
-# MODELS, IMAGES, N, DEVICE and OUT are read by evaluate.sbatch.
+# MODELS, IMAGES, N, DEVICE, OPTIONS and OUT are read by evaluate.sbatch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 

@@ -11,8 +11,9 @@ from places import ROOT, SUPPORT
 from slurm_stub import install
 from small_models import save_images
 
-SCRIPT = ROOT / "docs" / "slurm" / "submit.sh"
+SLURM = ROOT / "docs" / "slurm"
 MODEL = "small_models:colors"
+OPTIONS = "--corruption brightness --corruption blur"
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def shell(tmp_path):
                 "MODELS": MODEL,
                 "DEVICE": "cpu",
                 "N": "20",
+                "OPTIONS": OPTIONS,
                 **variables,
             },
             capture_output=True,
@@ -47,32 +49,55 @@ def shell(tmp_path):
 
 
 def results(folder):
-    """The results without the block that depends on machine and moment."""
+    """The results without the blocks that depend on machine and moment."""
     content = json.loads((folder / "results.json").read_text())
-    del content["run"]
-    return content
+    return {name: part for name, part in content.items() if name not in ("provenance", "run")}
 
 
-def test_the_array_job_and_its_merge_give_the_results_of_one_process(shell, tmp_path):
-    submitted = shell("bash", SCRIPT, ARRAY="0-1", OUT="run")
+def jobs(folder):
+    """The jobs and tasks that the stand-in has run."""
+    return (folder / "slurm.log").read_text().splitlines()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_every_task_of_the_array_gets_its_shard(shell, tmp_path, first):
+    # writes down how it was called: the slow tests below call the real command
+    (tmp_path / "bin" / "eyechart").write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "from eyechart.core.shards import read_shard\n"
+        "*words, last = sys.argv[1:]\n"
+        "shard = read_shard(last) if words[-1] == '--shard' else last\n"
+        "open('calls', 'a').write(f'{words[0]} {shard}\\n')\n"
+    )
+    submitted = shell("bash", SLURM / "submit.sh", ARRAY=f"{first}-{first + 2}", OUT="run")
     assert submitted.returncode == 0, submitted.stderr
-    assert (tmp_path / "slurm.log").read_text().splitlines() == [
-        "job 1 array parsable", "task 0 status 0", "task 1 status 0",
-        "job 2 dependency wrap", "task - status 0",
-    ], submitted.stderr  # fmt: skip
-    alone = shell(
-        "eyechart", "evaluate", MODEL, "--images", "photos", "--n", 20, "--device", "cpu",
-        "--out", "alone",
+    expected = "evaluate 1/3\nevaluate 2/3\nevaluate 3/3\nmerge run\n"
+    assert (tmp_path / "calls").read_text() == expected
+
+
+@pytest.mark.slow
+def test_the_array_job_and_its_merge_give_the_results_of_one_process(run, shell, tmp_path):
+    submitted = shell("bash", SLURM / "submit.sh", ARRAY="0-1", OUT="run")
+    assert submitted.returncode == 0, submitted.stderr
+    tasks = ["task 0 status 0", "task 1 status 0"]
+    merged = ["job 2 dependency wrap", "task - status 0"]
+    assert jobs(tmp_path) == ["job 1 array parsable", *tasks, *merged], submitted.stderr
+    alone = run(
+        "evaluate", MODEL, "--images", tmp_path / "photos", "--n", 20, *OPTIONS.split(),
+        "--out", tmp_path / "alone",
     )  # fmt: skip
-    assert alone.returncode == 0, alone.stderr
+    assert alone.status == 0, alone.err
     assert results(tmp_path / "run") == results(tmp_path / "alone")
 
 
-def test_nothing_is_merged_after_a_task_that_failed(shell, tmp_path):
-    submitted = shell("bash", SCRIPT, ARRAY="1-2", OUT="run", MODELS="no_such_model")
+@pytest.mark.slow
+def test_after_a_task_that_failed_nothing_is_merged_and_the_task_can_run_again(shell, tmp_path):
+    submitted = shell("bash", SLURM / "submit.sh", ARRAY="1-2", OUT="run", MODELS="no_such_model")
     assert submitted.returncode == 0
-    assert (tmp_path / "slurm.log").read_text().splitlines() == [
-        "job 1 array parsable", "task 1 status 2", "job 1 failed", "task 2 status 2",
-        "job 1 failed", "job 2 dependency wrap",
-    ]  # fmt: skip
+    failed = ["task 1 status 2", "failed 1", "task 2 status 2", "failed 1"]
+    assert jobs(tmp_path) == ["job 1 array parsable", *failed, "job 2 dependency wrap"]
+    again = shell("sbatch", "--array=2", SLURM / "evaluate.sbatch", OUT="run", SHARDS="2")
+    assert jobs(tmp_path)[-2:] == ["job 3 array", "task 2 status 0"], again.stderr
+    assert "Shard 2/2 is finished" in again.stderr
     assert not (tmp_path / "run" / "results.json").exists()

@@ -31,7 +31,7 @@ def sbatch(words: list[str]) -> int:
     lines = [f"job {number} {' '.join(sorted(options))}"]
     after = re.fullmatch(r"afterok:(\d+)", options.get("dependency", "afterok:0"))
     assert after is not None, "the dependency must be afterok:NUMBER"
-    is_blocked = log.exists() and f"job {after[1]} failed" in log.read_text()
+    is_blocked = log.exists() and f"failed {after[1]}" in log.read_text().splitlines()
     if not is_blocked:
         for variables in _tasks(options.get("array", "")):
             command = ["sh", "-c", words[-1]] if "wrap" in options else ["bash", words[-1]]
@@ -40,7 +40,7 @@ def sbatch(words: list[str]) -> int:
             ).returncode
             lines.append(f"task {variables.get('SLURM_ARRAY_TASK_ID', '-')} status {status}")
             if status:
-                lines.append(f"job {number} failed")
+                lines.append(f"failed {number}")
     with log.open("a") as file:
         file.write("\n".join(lines) + "\n")
     print(f"{number};cluster" if "parsable" in options else f"Submitted batch job {number}")
@@ -51,7 +51,8 @@ def _tasks(array: str) -> list[dict[str, str]]:
     """Return the variables of each task; a job without an array has one task without variables."""
     if not array:
         return [{}]
-    first, last = map(int, array.split("-"))
+    numbers = [int(number) for number in array.split("-")]
+    first, last = numbers[0], numbers[-1]
     return [
         {
             "SLURM_ARRAY_TASK_ID": str(task),
