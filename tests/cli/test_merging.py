@@ -1,6 +1,7 @@
 """What `eyechart merge` does with the shards of other commands than `evaluate`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +37,9 @@ def test_a_study_is_finished_by_its_own_command(tmp_path):
         merge_other(tmp_path)
 
 
-def test_everything_else_is_left_to_evaluations(tmp_path):
+def test_everything_else_is_left_to_evaluations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({"suite": "vcr"}))
     assert merge_other(tmp_path) is None
     assert merge_other(tmp_path / "new") is None
+    assert merge_other(Path(".")) is None

@@ -395,7 +395,8 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
 
 def parts_folder(out: Path) -> Path:
     """Return the folder next to a test set for its part files."""
-    return out.with_name(f"{out.name}.parts")
+    # not `with_name`, which raises for "."
+    return out.parent / f"{out.name}.parts"
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
