@@ -94,15 +94,15 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 6
+    assert found["schema"] == 7
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]
     assert (config["fit"]["bins"], config["fit"]["min_per_bin"]) == (9, 3)
-    assert found["provenance"]["versions"]["eyechart"] == ec.__version__
-    assert "git" in found["provenance"]
+    assert found["run"]["versions"]["eyechart"] == ec.__version__
+    assert "git" in found["run"]
     typed = shlex.join(["eyechart", *command(folder, out, MODEL, "small_models:four_classes")])
-    assert found["provenance"]["command"] == typed
+    assert found["run"]["command"] == typed
     images = ec.load_images(folder, "native")
     assert found["images"]["digest"] == images.digest
     names = [each.name for each in images.listed]
@@ -214,7 +214,7 @@ def test_running_again_computes_nothing_and_gives_the_same(evaluate, tmp_path):
     assert evaluate(*TWO).status == 0
     assert predictions(tmp_path / "out") == before
     again = results(tmp_path / "out")
-    assert again["provenance"].pop("made") >= first["provenance"].pop("made")
+    assert again["run"].pop("made") >= first["run"].pop("made")
     assert again == first
 
 

@@ -170,7 +170,7 @@ def test_headings_are_in_order_and_ask_the_questions(any_page):
 def test_the_page_says_how_it_was_made(any_page):
     report, page = any_page
     for run in at_least_one(report.runs):
-        made = run.results.provenance
+        made = run.results.run
         assert made.command in page.text and made.versions["torch"] in page.text
         assert run.results.images.digest in page.text
         assert str(run.folder / "results.json") in page.text

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.core.devices import find_device, image_device, keep_freed_memory
+from eyechart.core.energy import find_meters
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
+from eyechart.core.sessions import Session, kept_cost
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
 from eyechart.models.defenses.defended import apply_defenses
@@ -134,37 +136,51 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 
-    load = partial(load_requested, settings=settings)
-    # Defenses apply to the evaluated models only, not to a baseline.
-    models, baseline = with_baseline(
-        [apply_defenses(load(model), defenses) for model in settings.models],
-        settings.baseline,
-        load,
-    )
-    settings = replace(settings, baseline=baseline)
-    images = source.load(settings.plan, progress)
+    loaded = [model.device for model in settings.models if isinstance(model, Model)]
+    with Session(find_meters([device, *loaded], settings.watts)) as session:
+        with session.stage("loading"):
+            load = partial(load_requested, settings=settings)
+            # Defenses apply to the evaluated models only, not to a baseline.
+            models, baseline = with_baseline(
+                [apply_defenses(load(model), defenses) for model in settings.models],
+                settings.baseline,
+                load,
+            )
+            settings = replace(settings, baseline=baseline)
+            images = source.load(settings.plan, progress)
+        inputs = EvaluationInputs(models, images, image_device(device))
+        finished = _finish(settings, inputs, session, progress)
+    notes = (*left_out_notes(settings.plan.left_out()), *finished.results.warnings)
+    more = crop_of_crop_note(defenses, images.sizes)
+    changes = {"warnings": (*notes, more) if more else notes}
+    return replace(finished, results=finished.results.model_copy(update=changes))
+
+
+def _finish(
+    settings: EvaluateSettings, inputs: EvaluationInputs, session: Session, progress: Progress
+) -> Finished:
+    """Predict, score and check."""
     # Predictions always go through files: a call without `out` uses a temporary folder, which the
     # results keep.
     temporary = TemporaryFolder() if settings.out is None else None
     out = Path(settings.out or "") if temporary is None else temporary.path
     try:
-        inputs = EvaluationInputs(models, images, image_device(device))
-        results, run = _run(settings, inputs, out, progress)
-        comparison = check(run.task, run.folder) if settings.check else None
+        results, run = _run(settings, inputs, out, session, progress)
+        comparison = None
+        if settings.check:
+            with session.stage("check"):
+                comparison = check(run.task, run.folder)
     except BaseException:
         # An interactive interpreter keeps the last error, and with it all that it refers to.
         if temporary is not None:
             temporary.delete()
         raise
-    notes = (*left_out_notes(settings.plan.left_out()), *results.warnings)
-    more = crop_of_crop_note(defenses, images.sizes)
-    changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
-    if temporary is not None:
-        # Results without a folder refer to no files.
-        changes["examples"] = ()
-    results = results.model_copy(update=changes)
-    kept = results.kept_in(out) if temporary is None else results.with_temporary(temporary)
-    return Finished(kept, comparison, settings.floors)
+    results = _with_cost(results, settings, out, session)
+    if temporary is None:
+        return Finished(results.kept_in(out), comparison, settings.floors)
+    # Results without a folder refer to no files.
+    results = results.model_copy(update={"examples": ()})
+    return Finished(results.with_temporary(temporary), comparison, settings.floors)
 
 
 def load_requested(model: "OneModel", settings: EvaluateSettings) -> Model:
@@ -196,35 +212,59 @@ def predict_and_score(
     if settings.sampling is None:
         # Retraining is compared with published results, whose strengths are sampled like this.
         settings = replace(settings, sampling=PAPER)
-    return _run(settings, inputs, out, progress)[0]
+    devices = [inputs.device, *(model.device for model in inputs.models)]
+    with Session(find_meters(devices, settings.watts)) as session:
+        results, _ = _run(settings, inputs, out, session, progress)
+        return _with_cost(results, settings, out, session)
+
+
+def _with_cost(
+    results: Results, settings: EvaluateSettings, out: Path, session: Session
+) -> Results:
+    """Return the results with time and energy of this session and all earlier ones of the run."""
+    session.write()
+    return results.with_cost(kept_cost(out), settings.carbon_intensity)
 
 
 def _run(
-    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
+    settings: EvaluateSettings,
+    inputs: EvaluationInputs,
+    out: Path,
+    session: Session,
+    progress: Progress,
 ) -> tuple[Results, EvaluationRun]:
     # Doubtful models are reported before anything that takes long.
     check_names(inputs.models)
-    doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
-    settings, run_plan = plan_run(settings, inputs, out)
+    with session.stage("self-test"):
+        doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
+    with session.stage("plan"):
+        settings, run_plan = plan_run(settings, inputs, out)
     if settings.dry_run:
         _show_plan(run_plan, progress)
         raise PlanOnly
-    # The plan is shown after the checks of `prepare`, so that an error is the only output.
-    run = prepare(settings, inputs, out, progress)
-    _show_plan(run_plan, progress)
-    if run_plan is not None:
-        run = with_pilot(run, run_plan, out, progress)
+    with session.stage("sampling"):
+        # The plan is shown after the checks of `prepare`, so that an error is the only output.
+        run = prepare(settings, inputs, out, progress)
+        # Only now is `out` known to belong to this run.
+        session.keep_in(out)
+        _show_plan(run_plan, progress)
+        if run_plan is not None:
+            run = with_pilot(run, run_plan, out, progress)
     # An unstable model cannot be compared with its recorded predictions.
     unstable = {doubt.model for doubt in doubts if doubt.is_unstable}
     stable = [model for model in inputs.models if model.name not in unstable]
     uncertain = [model for model in stable if model.is_code or not model.identity]
-    reject_changed(run.task, run.folder, uncertain)
-    step = progress.begin("predictions", run.task.n_samples)
-    predict(run.task, run.folder, step, settings.engine)
-    scored = score_run(run, progress)
+    with session.stage("predictions"):
+        reject_changed(run.task, run.folder, uncertain)
+        step = progress.begin("predictions", run.task.n_samples)
+        predict(run.task, run.folder, step, settings.engine)
+    with session.stage("scoring"):
+        scored = score_run(run, progress)
+    with session.stage("examples"):
+        examples = keep_examples(run, out)
     sentences = [doubt.sentence for doubt in doubts]
     changes = {
-        "examples": keep_examples(run, out),
+        "examples": examples,
         "warnings": (*sentences, *scored.warnings, *part_files(run.task, run.folder).notes()),
     }
     return scored.model_copy(update=changes), run
