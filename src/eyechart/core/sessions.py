@@ -1,4 +1,4 @@
-"""Time and energy of a run: each process that works on it is a session with a file of its own.
+"""Time and energy of a run: each process that works on it is a session with a separate file.
 
 Sessions can be added up: of a run that was resumed, of several processes, and of shards.
 """
