@@ -197,6 +197,24 @@ def test_every_file_that_is_said_to_be_written_is_there(finished):
     assert not [path for path in out.rglob("*") if path.name.endswith(".tmp")]
 
 
+def test_one_line_says_how_long_the_run_took(finished):
+    out, printed = finished
+    (line,) = [line for line in printed.splitlines() if line.startswith("Run time: ")]
+    seconds = results(out)["run"]["seconds"]
+    longest = max(seconds, key=seconds.get)
+    assert f"({longest} " in line
+
+
+def test_stated_watts_and_the_intensity_of_the_electricity_are_in_line_and_results(
+    evaluate, tmp_path
+):
+    again = evaluate(*ONE, "--watts", 250, "--carbon-intensity", 25)
+    assert again.status == 0, again.err
+    energy = results(tmp_path / "out")["run"]["energy"]
+    assert energy["co2e_g"] == pytest.approx(25 * energy["kwh"])
+    assert f"{energy['kwh']:.3g} kWh" in again.out and "at 25 g/kWh" in again.out
+
+
 def test_two_models_are_paired(finished):
     out, _ = finished
     found = results(out)["paired"]

@@ -20,12 +20,12 @@ from small_models import save_images
 
 MODEL = "small_models:slow_colors"
 SETTINGS = {
-    "n": 30, "corruptions": ["gaussian_noise", "frost"], "stimulus": "native", "bins": 6,
+    "n": 30, "corruptions": ["gaussian_noise", "brightness"], "stimulus": "native", "bins": 6,
     "min_per_bin": 3, "n_bootstrap": 20, "batch_size": 4,
 }  # fmt: skip
 WORDS = (
-    "--n", "30", "--corruption", "gaussian_noise", "--corruption", "frost", "--stimulus", "native",
-    "--bins", "6", "--min-per-bin", "3", "--n-bootstrap", "20", "--batch-size", "4",
+    "--n", "30", "--corruption", "gaussian_noise", "--corruption", "brightness", "--bins", "6",
+    "--stimulus", "native", "--min-per-bin", "3", "--n-bootstrap", "20", "--batch-size", "4",
 )  # fmt: skip
 
 
@@ -70,12 +70,11 @@ def threads(count):
 
 
 def test_another_place_time_and_number_of_threads_and_a_kill_change_the_run_alone(
-    undisturbed, folder, run, tmp_path
+    undisturbed, folder, tmp_path
 ):
     images, out = tmp_path / "elsewhere" / "photos", tmp_path / "other" / "out"
     shutil.copytree(folder, images)
-    words = ("--images", images, "--out", out, *WORDS)
-    process = started(words, SLOW="0.1", OMP_NUM_THREADS="2")
+    process = started(("--images", images, "--out", out, *WORDS), SLOW="0.05")
     while not list(out.glob("predictions/vcr-*")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -83,14 +82,12 @@ def test_another_place_time_and_number_of_threads_and_a_kill_change_the_run_alon
     process.communicate()
     assert not (out / "results.json").exists()
     with threads(torch.get_num_threads() + 1):
-        resumed = run("evaluate", MODEL, *words)
-    assert resumed.status == 0, resumed.err
+        ec.evaluate(MODEL, images, out=out, **SETTINGS).save(out)
     assert without_run(out) == without_run(undisturbed)
     before, after = run_block(undisturbed), run_block(out)
-    assert after["made"] > before["made"] and str(out) in after["command"]
+    assert after["made"] > before["made"]
     assert after["images"] == str(images) != before["images"] == str(folder)
     assert (before["n_sessions"], after["n_sessions"]) == (1, 2)
-    assert resumed.out.count("Run time: ") == 1 and "in 2 sessions" in resumed.out
 
 
 def test_no_date_and_no_path_stands_outside_the_run(undisturbed, folder):
