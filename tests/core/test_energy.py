@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from eyechart.core import energy
 from eyechart.core.energy import (
     WORLD_AVERAGE,
     EnergyUse,
     Measured,
+    Meters,
     NvmlMeter,
     RaplMeter,
     StatedWatts,
@@ -201,8 +201,8 @@ def test_the_papers_example():
     costs = []
     for stage, watts, hours in (("generation", 200 + 50, 1.5), ("evaluation", 170 + 160 + 50, 1)):
         clock = Clock()
-        stated = energy.Meters((StatedWatts(watts, clock),))
-        session = Session(stated, clock)
+        session = Session(clock)
+        session.measure(Meters((StatedWatts(watts, clock),)))
         with session.stage(stage):
             clock.now += 3600 * hours
         costs.append(session.cost())

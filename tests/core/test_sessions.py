@@ -29,7 +29,8 @@ def clock():
 def worked(folder, clock, watts=None, **stages):
     """A session that spends so many seconds in each stage."""
     meters = Meters() if watts is None else Meters((StatedWatts(watts, clock),))
-    with Session(meters, clock) as session:
+    with Session(clock) as session:
+        session.measure(meters)
         for stage, seconds in stages.items():
             with session.stage(stage):
                 clock.now += seconds
@@ -38,7 +39,7 @@ def worked(folder, clock, watts=None, **stages):
 
 
 def test_a_stage_that_comes_again_adds_up(clock):
-    session = Session(clock=clock)
+    session = Session(clock)
     for seconds in (3, 4):
         with session.stage("predictions"):
             clock.now += seconds
@@ -47,7 +48,7 @@ def test_a_stage_that_comes_again_adds_up(clock):
 
 
 def test_a_stage_that_failed_counts(clock):
-    session = Session(clock=clock)
+    session = Session(clock)
     with pytest.raises(KeyboardInterrupt), session.stage("predictions"):
         clock.now += 5
         raise KeyboardInterrupt
@@ -55,7 +56,7 @@ def test_a_stage_that_failed_counts(clock):
 
 
 def test_a_stage_that_is_not_over_counts_so_far(clock):
-    session = Session(clock=clock)
+    session = Session(clock)
     with session.stage("predictions"):
         clock.now += 5
         assert dict(session.cost().seconds) == {"predictions": 5}
@@ -87,7 +88,7 @@ def test_a_source_that_only_some_sessions_have_shows_its_time(tmp_path, clock):
 
 
 def test_processes_at_the_same_time_have_files_of_their_own(tmp_path, clock):
-    first, second = Session(clock=clock), Session(clock=clock)
+    first, second = Session(clock), Session(clock)
     for session in (first, second):
         session.keep_in(tmp_path)
         with session.stage("predictions"):
@@ -116,7 +117,8 @@ def test_a_meter_that_fails_does_not_end_the_run(clock):
         def joules(self):
             raise RuntimeError("GPU is lost")
 
-    with Session(Meters((Broken(), StatedWatts(10, clock))), clock) as session:
+    with Session(clock) as session:
+        session.measure(Meters((Broken(), StatedWatts(10, clock))))
         clock.now += 5
         assert list(session.cost().energy) == ["stated"]
 

@@ -35,7 +35,8 @@ def measure(title, device, work):
 
     identity = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
     integrated = NvmlMeter(power_only(pynvml), [identity])
-    with Session(find_meters([device])) as session, session.stage(title):
+    with Session() as session, session.stage(title):
+        session.measure(find_meters([device]))
         start = time.monotonic()
         while time.monotonic() - start < SECONDS:
             work()

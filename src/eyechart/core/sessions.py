@@ -84,9 +84,9 @@ class Session:
         ['predictions']
     """
 
-    def __init__(self, meters: Meters | None = None, clock: Clock = monotonic) -> None:
-        self._meters, self._clock = Meters() if meters is None else meters, clock
-        self._start = clock()
+    def __init__(self, clock: Clock = monotonic) -> None:
+        self._clock = clock
+        self._meters, self._start = Meters(), clock()
         self._seconds: dict[str, float] = {}
         self._stage: tuple[str, float] | None = None
         self._energy: dict[str, Measured] = {}
@@ -108,6 +108,11 @@ class Session:
         self._ended.set()
         self._thread.join()
         self.write()
+
+    def measure(self, meters: Meters) -> None:
+        """From now on, measure energy with these meters."""
+        with self._lock:
+            self._meters, self._start = meters, self._clock()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

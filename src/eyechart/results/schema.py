@@ -271,16 +271,22 @@ class Results(NamedRecords[ModelResults]):
 
     def with_command(self, command: str) -> "Results":
         """Return a copy of the results with the command that produced them."""
-        return self.model_copy(update={"run": self.run.model_copy(update={"command": command})})
+        return self._with_run(command=command)
+
+    def with_device(self, device: str) -> "Results":
+        """Return a copy of the results with the devices on which the models ran."""
+        return self._with_run(device=device)
 
     def with_cost(self, cost: Cost, carbon_intensity: float) -> "Results":
         """Return a copy of the results with the time and energy of all sessions of the run."""
-        changes = {
-            "n_sessions": cost.n_sessions,
-            "seconds": cost.seconds,
-            "energy": energy_use(cost.energy, carbon_intensity),
-            "unmeasured": cost.unmeasured,
-        }
+        return self._with_run(
+            n_sessions=cost.n_sessions,
+            seconds=cost.seconds,
+            energy=energy_use(cost.energy, carbon_intensity),
+            unmeasured=cost.unmeasured,
+        )
+
+    def _with_run(self, **changes: object) -> "Results":
         return self.model_copy(update={"run": self.run.model_copy(update=changes)})
 
     def with_warnings(self, *warnings: str) -> "Results":
