@@ -14,7 +14,7 @@ from eyechart.cli.shared.stop import stopped
 
 @examples(
     "eyechart merge results",
-    "eyechart evaluate resnet50.pt --images val --n 2000 --shard 1/2 --out results",
+    "eyechart merge /scratch/results",
 )
 def merge(
     context: typer.Context,

@@ -54,6 +54,14 @@ def merge(out: str | os.PathLike[str]) -> Results:
 
     Raises:
         UsageError: If a shard is missing, unfinished, present twice or from another run.
+
+    Example:
+        >>> import eyechart as ec
+        >>> try:
+        ...     ec.merge("no-such-folder")
+        ... except ec.UsageError as error:
+        ...     print(error)
+        No such folder: no-such-folder.
     """
     folder = as_folder(out, "out")
     finished = merge_shards(folder)
@@ -69,8 +77,9 @@ def merge_shards(out: Path, progress: Progress = NO_PROGRESS) -> Finished:
 
 
 def _merge(out: Path, session: Session, progress: Progress) -> Finished:
-    out = out.resolve()
     records = read_shards(out)
+    # Settings of the shards are read in the folder in which they were typed.
+    out = out.resolve()
     _check_same_run(out, records)
     first = next(iter(records.values()))
     with _in_folder(Path(first.working_folder)):
