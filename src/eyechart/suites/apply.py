@@ -151,7 +151,7 @@ def corrupt_batch(
         some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
         changed = entry.corruption(clean, random.part(start, stop), some_values, assets)
-        result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
+        _store(changed, result[start:stop], entry.eight_bit)
 
     # each image has separate random numbers, so the split does not change any pixel
     parts = _parts(batch)
@@ -209,13 +209,20 @@ def _as_needed(images: Tensor, takes: str) -> Tensor:
     return to_levels(images).to(torch.uint8) if takes == "levels" else images
 
 
-def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
+def _store(images: Tensor, target: Tensor, eight_bit: str) -> None:
+    """Write the corrupted images to `target`, in its dtype."""
+    if target.dtype != torch.uint8:
+        target.copy_(to_unit(images) if images.dtype == torch.uint8 else images.clamp(0, 1))
+        return
     if images.dtype == torch.uint8:
-        return images if dtype == torch.uint8 else to_unit(images)
-    if dtype != torch.uint8:
-        return images.clamp(0, 1)
-    # the cast truncates
-    return (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255).to(torch.uint8)
+        target.copy_(images)
+        return
+    levels = (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255)
+    if levels.device.type == "cpu":
+        # the cast truncates; NumPy's is faster than torch's
+        np.copyto(target.numpy(), levels.numpy(), casting="unsafe")
+    else:
+        target.copy_(levels)
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:

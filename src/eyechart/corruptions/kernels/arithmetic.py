@@ -25,7 +25,9 @@ JUST_BELOW = 2.0**-10
 
 def to_unit(levels: Tensor) -> Tensor:
     """Return gray levels 0 … 255 as float32 in [0, 1]."""
-    return levels.to(torch.float32) * UNIT
+    if levels.dtype == torch.float32:
+        return levels * UNIT
+    return levels.to(torch.float32).mul_(UNIT)
 
 
 def look_up(levels: Tensor, table: Tensor) -> Tensor:
