@@ -56,8 +56,9 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
     # with hue and saturation fixed, RGB is proportional to V, so HSV is not needed
     value = images.amax(dim=1, keepdim=True)
     raised = (value + shift).clamp_(0, 1)
-    scaled = images * (raised / torch.where(value == 0, 1.0, value))
-    return torch.where(value == 0, raised, scaled)
+    # 1 for black pixels: products with it are several times as fast as a choice by torch.where
+    black = (value == 0).to(torch.float32)
+    return (images * (raised / (value + black))).add_(raised.mul_(black))
 
 
 @corruption(
@@ -89,14 +90,15 @@ def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values
         return images.clone()
     value = images.amax(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
-    saturation = chroma / torch.where(value == 0, 1.0, value)
+    saturation = chroma / (value + (value == 0))
     wanted = (saturation * per_image(gain, images)).add_(per_image(shift, images)).clamp_(0, 1)
     # with hue and value fixed, a channel's distance from V is proportional to the saturation
-    ratio = wanted / torch.where(saturation == 0, 1.0, saturation)
-    scaled = value - (value - images) * ratio
-    # a gray pixel has hue 0 by convention, so added saturation turns it red
-    red = torch.tensor([0.0, 1.0, 1.0], device=images.device).reshape(1, 3, 1, 1)
-    return torch.where(saturation == 0, value - value * wanted * red, scaled)
+    gray = (saturation == 0).to(torch.float32)
+    ratio = wanted / (saturation + gray)
+    scaled = torch.sub(value, (value - images).mul_(ratio))
+    # a gray pixel, which equals its value, has hue 0 by convention: added saturation turns it red
+    scaled[:, 1:] -= value * wanted * gray
+    return scaled
 
 
 @corruption(

@@ -52,7 +52,12 @@ def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
     if images.dtype != torch.uint8:
         levels, full = (images * GRID).to(torch.int32), GRID
     # an integer sum is exact in any order
-    total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
+    cv2 = opencv()
+    if levels.dtype == torch.uint8 and levels.device.type == "cpu" and dims == (2, 3) and cv2:
+        sums = [[cv2.sumElems(plane)[0] for plane in image] for image in levels.numpy()]
+        total = torch.tensor(sums, dtype=torch.float64)[..., None, None]
+    else:
+        total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
     return (total.to(torch.float64) * (1 / (count * full))).to(torch.float32)
 
 
