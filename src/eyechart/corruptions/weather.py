@@ -298,16 +298,17 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
         noise = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
         used += 3 * rows * columns
         first, second, third = noise.reshape(-1, 3, rows, columns).unbind(dim=1)
-        center = _mean_of_four(
-            grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
-        )
-        center += first
-        above = _mean_of_four(grid, grid.roll(-1, 2), center, center.roll(1, 1)) + second
-        beside = _mean_of_four(grid, grid.roll(-1, 1), center, center.roll(1, 2)) + third
-        finer = torch.stack(
-            (torch.stack((grid, above), dim=3), torch.stack((beside, center), dim=3)), dim=2
-        )
-        grid = finer.reshape(-1, 2 * rows, 2 * columns)
+        finer = grid.new_empty(len(grid), 2 * rows, 2 * columns)
+        finer[:, ::2, ::2] = grid
+        # sums of two are shared by the means of four
+        pairs_down = grid + grid.roll(-1, 1)
+        center = (pairs_down + pairs_down.roll(-1, 2)).mul_(0.25).add_(first)
+        finer[:, 1::2, 1::2] = center
+        above = (grid + grid.roll(-1, 2)).add_(center + center.roll(1, 1))
+        finer[:, ::2, 1::2] = above.mul_(0.25).add_(second)
+        beside = pairs_down.add_(center + center.roll(1, 2))
+        finer[:, 1::2, ::2] = beside.mul_(0.25).add_(third)
+        grid = finer
     # over the whole torus, before it is cropped to the image
     grid -= grid.amin(dim=(1, 2), keepdim=True)
     grid /= grid.amax(dim=(1, 2), keepdim=True)
@@ -328,11 +329,6 @@ def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
     rounds = max(1, int(np.ceil(np.log2(side))))
     square = 2**rounds
     return rounds, (-(-height // square), -(-width // square))
-
-
-def _mean_of_four(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
-    # a fixed order of summation
-    return (a + b + (c + d)) * 0.25
 
 
 @corruption(
