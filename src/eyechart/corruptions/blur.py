@@ -11,6 +11,7 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import UNIT, to_unit, truncate_levels
 from eyechart.corruptions.kernels.filters import (
+    Rounding,
     box_weights,
     correlate,
     filter_separable,
@@ -25,10 +26,12 @@ from eyechart.corruptions.kernels.shuffle import copy_from_neighbors, swap_neigh
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
 
 
-@corruption("gaussian_blur", "blur", SIGMA)
-def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
+@corruption("gaussian_blur", "blur", SIGMA, rounds=True)
+def gaussian_blur(
+    images: Tensor, random: ImageRandom, *, sigma: Values, finish: Rounding | None = None
+) -> Tensor:
     """Blur with a Gaussian, cut off at four standard deviations."""
-    return smooth(images, sigma)
+    return smooth(images, sigma, finish=finish)
 
 
 @corruption(
@@ -40,9 +43,16 @@ def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
     Parameter("passes", 0, 10, "number", "number of sweeps over the image", clean=0,
               integer=True),
     random=True,
+    rounds=True,
 )  # fmt: skip
 def glass_blur(
-    images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values, passes: Values
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    sigma: Values,
+    reach: Values,
+    passes: Values,
+    finish: Rounding | None = None,
 ) -> Tensor:
     """Blur, copy each pixel from a random neighbor, and blur again, as if seen through glass.
 
@@ -50,8 +60,8 @@ def glass_blur(
     one after the other rather than swapped.
     """
     # the published code works on uint8 between the two blurs
-    blurred = to_unit(truncate_levels(smooth(images, sigma)))
-    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma)
+    blurred = to_unit(smooth(images, sigma, finish=truncate_levels))
+    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma, finish=finish)
 
 
 @corruption(
@@ -71,9 +81,15 @@ def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach:
     "blur",
     Parameter("radius", 0, 100, "px", "radius of the disk", clean=0),
     Parameter("softness", 0, 1, "px", "standard deviation of the Gaussian at the disk's rim"),
+    rounds=True,
 )
 def defocus_blur(
-    images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    radius: Values,
+    softness: Values,
+    finish: Rounding | None = None,
 ) -> Tensor:
     """Blur with a disk, like a lens that is out of focus.
 
@@ -86,7 +102,7 @@ def defocus_blur(
     for target, kernel in zip(stack, kernels, strict=True):
         edge = (widest - kernel.shape[0]) // 2
         target[edge : widest - edge, edge : widest - edge] = kernel
-    return correlate(images, torch.from_numpy(stack).to(images.device))
+    return correlate(images, torch.from_numpy(stack).to(images.device), finish=finish)
 
 
 @lru_cache(maxsize=1024)
@@ -166,16 +182,28 @@ def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
     Parameter("radius", 1, 100, "px", "half the length of the trail", integer=True),
     Parameter("sigma", 0, 100, "px", "how slowly the trail fades", clean=0),
     Parameter("angle", -45, 45, "degrees", "direction of the motion", drawn=True),
+    rounds=True,
 )
 def motion_blur(
-    images: Tensor, random: ImageRandom, *, radius: Values, sigma: Values, angle: Values
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    radius: Values,
+    sigma: Values,
+    angle: Values,
+    finish: Rounding | None = None,
 ) -> Tensor:
     """Smear each pixel along a fading one-sided trail, like a moving camera."""
-    return trail(images, radius, sigma, angle)
+    return trail(images, radius, sigma, angle, finish)
 
 
-def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
-    """Return the images filtered with ImageMagick's one-sided motion kernel, replicating edges."""
+def trail(
+    images: Tensor, radius: Values, sigma: Values, angle: Values, finish: Rounding | None = None
+) -> Tensor:
+    """Return the images filtered with ImageMagick's one-sided motion kernel, replicating edges.
+
+    `finish`: a rounding that is applied to the result.
+    """
     step = np.arange(int(2 * radius.max() + 1))
     # σ = 0 puts all weight on the first step, without a division by zero
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
@@ -191,7 +219,7 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
         torch.from_numpy(array).to(images.device) for array in (down, across, weights)
     )
     kernels = _drawn(place_down, place_across, point_weights, reach)
-    return correlate(images, kernels, border="replicate")
+    return correlate(images, kernels, border="replicate", finish=finish)
 
 
 def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:

@@ -63,7 +63,7 @@ def snow(
     flakes = flakes * (flakes >= per_image(threshold, images))
     # the published code passes the flakes through 8-bit images
     flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
-    flakes = to_unit(to_levels(trail(flakes, radius, sigma, angle)))
+    flakes = to_unit(trail(flakes, radius, sigma, angle, finish=to_levels))
     share = per_image(mix, images)
     white = torch.maximum(images, luma(images) * 1.5 + 0.5)
     # the flakes are used a second time, rotated by 180°, as published

@@ -1,6 +1,7 @@
 """`corrupt`: apply a corruption by name to images of any supported type; the type is kept."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -145,12 +146,14 @@ def corrupt_batch(
     """
     values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
+    # a blur need not be more exact than its rounding
+    finish = partial(_eight_bit, mode=entry.eight_bit) if batch.dtype == torch.uint8 else None
 
     def work(part: tuple[int, int]) -> None:
         start, stop = part
         some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
-        changed = entry.corruption(clean, random.part(start, stop), some_values, assets)
+        changed = entry.corruption(clean, random.part(start, stop), some_values, assets, finish)
         _store(changed, result[start:stop], entry.eight_bit)
 
     # each image has separate random numbers, so the split does not change any pixel
@@ -217,12 +220,16 @@ def _store(images: Tensor, target: Tensor, eight_bit: str) -> None:
     if images.dtype == torch.uint8:
         target.copy_(images)
         return
-    levels = (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255)
+    target.copy_(_eight_bit(images, eight_bit))
+
+
+def _eight_bit(images: Tensor, mode: str) -> Tensor:
+    """Return float images as uint8 gray levels, truncated or rounded by the entry's `mode`."""
+    levels = (images * 255).add_(EIGHT_BIT[mode]).clamp_(0, 255)
     if levels.device.type == "cpu":
         # the cast truncates; NumPy's is faster than torch's
-        np.copyto(target.numpy(), levels.numpy(), casting="unsafe")
-    else:
-        target.copy_(levels)
+        return torch.from_numpy(levels.numpy().astype(np.uint8))
+    return levels.to(torch.uint8)
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:
