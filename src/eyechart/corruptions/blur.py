@@ -9,9 +9,8 @@ from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.kernels.arithmetic import UNIT, to_unit, truncate_levels
+from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, to_unit, truncate_levels
 from eyechart.corruptions.kernels.filters import (
-    Rounding,
     box_weights,
     correlate,
     filter_separable,

@@ -9,7 +9,14 @@ from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.kernels.arithmetic import exact_mean, look_up, luma, to_levels, to_unit
+from eyechart.corruptions.kernels.arithmetic import (
+    Rounding,
+    exact_mean,
+    look_up,
+    luma,
+    to_levels,
+    to_unit,
+)
 
 
 def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,8 +73,11 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
     "color",
     Parameter("factor", 0, 1, "factor", "distance from the mean is multiplied by this", clean=1),
     takes="either",
+    rounds=True,
 )
-def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
+def contrast(
+    images: Tensor, random: ImageRandom, *, factor: Values, finish: Rounding | None = None
+) -> Tensor:
     """Move every channel towards its mean over the image."""
     mean = exact_mean(images, (2, 3))
     strength = per_image(factor, images)
@@ -75,7 +85,7 @@ def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
         return (images - mean).mul_(strength).add_(mean)
     # the output depends only on the level: compute 256 values per channel and look them up
     table = (to_unit(torch.arange(256, device=images.device)) - mean).mul_(strength).add_(mean)
-    return look_up(images, table[:, :, 0])
+    return look_up(images, table[:, :, 0] if finish is None else finish(table[:, :, 0]))
 
 
 @corruption(
@@ -90,15 +100,15 @@ def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values
         return images.clone()
     value = images.amax(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
-    saturation = chroma / (value + (value == 0))
+    saturation = chroma.div_((value == 0).to(torch.float32).add_(value))
     wanted = (saturation * per_image(gain, images)).add_(per_image(shift, images)).clamp_(0, 1)
     # with hue and value fixed, a channel's distance from V is proportional to the saturation
     gray = (saturation == 0).to(torch.float32)
-    ratio = wanted / (saturation + gray)
-    scaled = torch.sub(value, (value - images).mul_(ratio))
+    ratio = wanted / saturation.add_(gray)
+    distance = (value - images).mul_(ratio)
     # a gray pixel, which equals its value, has hue 0 by convention: added saturation turns it red
-    scaled[:, 1:] -= value * wanted * gray
-    return scaled
+    distance[:, 1:] += wanted.mul_(value).mul_(gray)
+    return torch.sub(value, distance, out=distance)
 
 
 @corruption(

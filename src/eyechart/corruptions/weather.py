@@ -65,9 +65,9 @@ def snow(
     flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
     flakes = to_unit(trail(flakes, radius, sigma, angle, finish=to_levels))
     share = per_image(mix, images)
-    white = torch.maximum(images, luma(images) * 1.5 + 0.5)
+    white = torch.maximum(images, (luma(images) * 1.5).add_(0.5)).mul_(1 - share)
     # the flakes are used a second time, rotated by 180°, as published
-    return images * share + white * (1 - share) + flakes + flakes.flip((2, 3))
+    return (images * share).add_(white).add_(flakes).add_(flakes.flip((2, 3)))
 
 
 IMAGE_WEIGHT = Parameter("image_weight", 0, 1, "fraction", "weight of the image", clean=1)
@@ -108,8 +108,12 @@ def frost(
             top, left = int(down[row] * (size[0] - height)), int(across[row] * (size[1] - width))
             box = (top, left, top + height, left + width)
             pieces.append(_piece(chosen, size, box, images.device))
-        pane[torch.from_numpy(rows).to(images.device)] = _as_pane(torch.stack(pieces), images)
-    return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
+        some = _as_pane(torch.stack(pieces), images)
+        if len(rows) == len(images):
+            pane = some
+        else:
+            pane[torch.from_numpy(rows).to(images.device)] = some
+    return (images * per_image(image_weight, images)).add_(pane.mul_(per_image(frost_weight, images)))
 
 
 @corruption(
@@ -271,7 +275,7 @@ def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values
     total = brightest + thick
     # as published: the maximum of image plus fog is scaled back to the maximum of the image
     gain = brightest / torch.where(total == 0, 1.0, total)
-    return (images + cloud * thick) * gain
+    return (images + cloud * thick).mul_(gain)
 
 
 def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tensor:

@@ -5,10 +5,15 @@ last bit between GPUs and CPUs, so this module multiplies by reciprocals instead
 from integers, and float64 sums are rounded once, to a grid that is far coarser than their error.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from eyechart.corruptions.kernels.opencv import opencv
+
+Rounding = Callable[[Tensor], Tensor]
+"""A function that rounds every value by itself, and never maps a larger value to a smaller one."""
 
 GRID = 2.0**20
 
@@ -31,12 +36,12 @@ def to_unit(levels: Tensor) -> Tensor:
 
 
 def look_up(levels: Tensor, table: Tensor) -> Tensor:
-    """Return table[b, c, level] for every value of uint8 images; `table` is float32 (B, C, 256)."""
+    """Return table[b, c, level] for every value of uint8 images; `table` is (B, C, 256)."""
     cv2 = opencv()
     if levels.device.type != "cpu" or cv2 is None:
         index = levels.flatten(2).to(torch.int64)
         return table.gather(2, index).reshape(levels.shape)
-    out = torch.empty(levels.shape)
+    out = torch.empty(levels.shape, dtype=table.dtype)
     for source, target, tables in zip(levels.numpy(), out.numpy(), table.numpy(), strict=True):
         for plane, result, channel_table in zip(source, target, tables, strict=True):
             cv2.LUT(plane, channel_table, result)

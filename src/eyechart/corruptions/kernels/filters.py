@@ -21,6 +21,7 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from eyechart.corruptions.declaration import Values
+from eyechart.corruptions.kernels.arithmetic import Rounding
 from eyechart.corruptions.kernels.opencv import opencv
 
 CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
@@ -44,9 +45,6 @@ Weights = NDArray[np.float64]
 """Filter kernels (B, 2·radius + 1), one per image."""
 
 Plane = NDArray[np.float32]
-
-Rounding = Callable[[Tensor], Tensor]
-"""A function that rounds every value by itself, and never maps a larger value to a smaller one."""
 
 HALF_STEP = 2.0**-24
 """Largest relative error of rounding to float32."""
@@ -174,7 +172,7 @@ def _separable_rounded(
                 2 * len(taps) + 4,
                 finish,
                 lambda places, image=image, taps=taps: _values_at(
-                    cv2, image, taps[:, None] * taps, (len(taps) // 2,) * 2, border, places
+                    image, taps[:, None] * taps, (len(taps) // 2,) * 2, border, places
                 ),
                 lambda index=index: _separable_cv2(
                     cv2, images[index : index + 1], weights[index : index + 1], border
@@ -215,7 +213,6 @@ def settle(
 
 
 def _values_at(
-    cv2: Any,
     image: Plane,
     kernel: NDArray[np.floating],
     anchor: tuple[int, int],
@@ -227,19 +224,23 @@ def _values_at(
     `anchor`: the position (x, y) of the kernel's center.
     """
     height, width = image.shape[1:]
-    rows, columns = kernel.shape
-    left, top = anchor
-    sides = (top, rows - 1 - top, left, columns - 1 - left)
-    padded = np.stack(
-        [cv2.copyMakeBorder(plane, *sides, CV2_BORDERS[border]) for plane in image]
-    )
-    channel, place = np.divmod(places, height * width)
-    row, column = np.divmod(place, width)
-    first = (channel * padded.shape[1] + row) * padded.shape[2] + column
     down, across = np.nonzero(kernel)
-    windows = padded.ravel().take(first[:, None] + (down * padded.shape[2] + across))
+    line, column = np.divmod(places, width)
+    channel, row = np.divmod(line, height)
+    # folded for the whole kernel, and then read at its taps
+    rows = _folded(row, np.arange(kernel.shape[0]) - anchor[1], height, border)
+    columns = _folded(column, np.arange(kernel.shape[1]) - anchor[0], width, border)
+    rows += channel[:, None] * height
+    windows = image.ravel().take(rows.take(down, axis=1) * width + columns.take(across, axis=1))
     values = windows.astype(np.float64) @ kernel[down, across].astype(np.float64)
     return torch.from_numpy(values.astype(np.float32))
+
+
+def _folded(
+    index: NDArray[np.int64], steps: NDArray[np.int64], size: int, border: str
+) -> NDArray[np.int64]:
+    """Return (len(index), len(steps)) indices, mapped into 0 … size − 1 by the border rule."""
+    return fold(torch.from_numpy(index[:, None] + steps), size, border).numpy()
 
 
 def _separable_fft(images: Tensor, weights: Weights, border: str) -> Tensor:
@@ -363,7 +364,7 @@ def _correlate_rounded(
         torch.from_numpy(rough),
         PIECE + len(pieces) + 4,
         finish,
-        lambda places: _values_at(cv2, image, taps, anchor, border, places),
+        lambda places: _values_at(image, taps, anchor, border, places),
         lambda: _correlate_cv2(cv2, image, taps, anchor, border),
         np.count_nonzero(taps),
     )
