@@ -10,15 +10,18 @@ from torch import Tensor
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, to_unit, truncate_levels
+from eyechart.corruptions.kernels.disks import LARGEST_RADIUS, STEPS, disk_means
 from eyechart.corruptions.kernels.filters import (
     box_weights,
     correlate,
     filter_separable,
     gaussian_weights,
+    settle_correlation,
     smooth,
 )
 from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels
 from eyechart.corruptions.kernels.median import median_filter
+from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.corruptions.kernels.resampling import along_both, box_matrix
 from eyechart.corruptions.kernels.shuffle import copy_from_neighbors, swap_neighbors
 
@@ -80,6 +83,7 @@ def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach:
     "blur",
     Parameter("radius", 0, 100, "px", "radius of the disk", clean=0),
     Parameter("softness", 0, 1, "px", "standard deviation of the Gaussian at the disk's rim"),
+    takes="either",
     rounds=True,
 )
 def defocus_blur(
@@ -101,27 +105,46 @@ def defocus_blur(
     for target, kernel in zip(stack, kernels, strict=True):
         edge = (widest - kernel.shape[0]) // 2
         target[edge : widest - edge, edge : widest - edge] = kernel
-    return correlate(images, torch.from_numpy(stack).to(images.device), finish=finish)
+    filters = torch.from_numpy(stack).to(images.device)
+    if images.dtype != torch.uint8:
+        return correlate(images, filters, finish=finish)
+    is_fast = images.device.type == "cpu" and opencv() is not None
+    if finish is None or not is_fast or radius.max() >= LARGEST_RADIUS:
+        return correlate(to_unit(images), filters, finish=finish)
+    results = []
+    for index, levels in enumerate(images):
+        rim = _rim(radius[index], softness[index])
+        rough = disk_means(levels.numpy(), float(radius[index]), rim)
+        image, kernel = to_unit(levels).numpy(), filters[index].to(torch.float32).numpy()
+        results.append(settle_correlation(image, kernel, "mirror", finish, rough, STEPS))
+    return torch.stack(results)
 
 
 @lru_cache(maxsize=1024)
 def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
     """Return a pixelated disk, first normalized and then softened with mirrored borders."""
-    # the window sizes of the published code
-    reach, soft = (8, 3) if radius <= 8 else (int(np.ceil(radius)), 5)
+    reach = 8 if radius <= 8 else int(np.ceil(radius))
     # the disk is pixelated, not anti-aliased, as published
     axis = np.arange(-reach, reach + 1)
     disk = (axis[:, None] ** 2 + axis**2 <= radius**2).astype(np.float64)
     disk /= disk.sum()
-    # with softness 0 OpenCV derives the width of the Gaussian from the size of its kernel
-    sigma = softness if softness > 0 else 0.3 * ((soft - 1) * 0.5 - 1) + 0.8
-    weights = np.exp(-0.5 * (np.arange(soft) - soft // 2) ** 2 / sigma**2)
-    weights /= weights.sum()
+    weights = _rim(radius, softness)
+    soft = len(weights)
     # along the rows and, after the transposition, along the columns
     for _ in range(2):
         padded = np.pad(disk, ((soft // 2, soft // 2), (0, 0)), mode="reflect")
         disk = sum(w * padded[i : i + len(disk)] for i, w in enumerate(weights)).T
     return np.asarray(disk)
+
+
+def _rim(radius: float, softness: float) -> NDArray[np.float64]:
+    """Return the weights that soften the published disk along one axis."""
+    # the window sizes of the published code
+    size = 3 if radius <= 8 else 5
+    # with softness 0 OpenCV derives the width of the Gaussian from the size of its kernel
+    sigma = softness if softness > 0 else 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+    weights = np.exp(-0.5 * (np.arange(size) - size // 2) ** 2 / sigma**2)
+    return np.asarray(weights / weights.sum())
 
 
 @corruption(

@@ -314,7 +314,8 @@ def correlate(
     for image, kernel in zip(images.numpy(), kernels.numpy(), strict=True):
         taps, anchor = _trim(kernel)
         if finish is not None and np.count_nonzero(taps) <= MOST_ROUGH:
-            results.append(_correlate_rounded(cv2, image, taps, anchor, border, finish))
+            rough, steps = _correlate_roughly(cv2, image, taps, anchor, border)
+            results.append(settle_correlation(image, kernel, border, finish, rough, steps))
         else:
             result = _correlate_cv2(cv2, image, taps, anchor, border)
             results.append(result if finish is None else finish(result))
@@ -336,15 +337,10 @@ def _correlate_cv2(
     return torch.from_numpy(out)
 
 
-def _correlate_rounded(
-    cv2: Any,
-    image: Plane,
-    taps: NDArray[np.float32],
-    anchor: tuple[int, int],
-    border: str,
-    finish: Rounding,
-) -> Tensor:
-    """Return the result of `_correlate_cv2`, rounded by `finish`."""
+def _correlate_roughly(
+    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+) -> tuple[Plane, int]:
+    """Return the result of `_correlate_cv2` in float32, and the number of roundings behind it."""
     height, width = image.shape[1:]
     left, top = anchor
     sides = (top, taps.shape[0] - 1 - top, left, taps.shape[1] - 1 - left)
@@ -360,12 +356,25 @@ def _correlate_rounded(
                 result[:] = filtered
             else:
                 cv2.add(result, filtered, result)
+    return rough, PIECE + len(pieces) + 4
+
+
+def settle_correlation(
+    image: Plane,
+    kernel: NDArray[np.float32],
+    border: str,
+    finish: Rounding,
+    rough: Plane,
+    steps: int,
+) -> Tensor:
+    """Return the result of `correlate` for one image on the CPU from rough values; see `settle`."""
+    taps, anchor = _trim(kernel)
     return settle(
         torch.from_numpy(rough),
-        PIECE + len(pieces) + 4,
+        steps,
         finish,
         lambda places: _values_at(image, taps, anchor, border, places),
-        lambda: _correlate_cv2(cv2, image, taps, anchor, border),
+        lambda: _correlate_cv2(opencv(), image, taps, anchor, border),
         np.count_nonzero(taps),
     )
 
