@@ -48,7 +48,8 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
     if is_on_cpu and np.prod(shape) <= FEW_WORDS:
         # parameters of single images: the time is that of the calls
         small = [np.array(word.numpy()).view(np.uint64) for word in words]
-        results = _rounds_in_numpy(small, *(part.numpy().view(np.uint64) for part in key))
+        k0, k1 = (part.numpy().view(np.uint64) for part in key)
+        results = _rounds_in_numpy(small, k0, k1)
         return [torch.from_numpy(result.view(np.int64)) for result in results]
     return _rounds_in_torch([word.clone() for word in words], *key)
 
@@ -75,9 +76,7 @@ def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor
     return [c0, c1.bitwise_and_(MASK32), c2, c3.bitwise_and_(MASK32)]
 
 
-def _rounds_in_numpy(
-    words: list[Words], k0: Words, k1: Words, rounds: int = ROUNDS
-) -> list[Words]:
+def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words, rounds: int = ROUNDS) -> list[Words]:
     """Run Philox's rounds in place on the CPU, where NumPy's calls cost half as much as torch's."""
     c0, c1, c2, c3 = words
     spare0, spare1 = np.empty_like(c0), np.empty_like(c0)

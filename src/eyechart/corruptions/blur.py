@@ -115,8 +115,8 @@ def defocus_blur(
     for index, levels in enumerate(images):
         rim = _rim(radius[index], softness[index])
         rough = disk_means(levels.numpy(), float(radius[index]), rim)
-        image, kernel = to_unit(levels).numpy(), filters[index].to(torch.float32).numpy()
-        results.append(settle_correlation(image, kernel, "mirror", finish, rough, STEPS))
+        image, taps = to_unit(levels).numpy(), filters[index].to(torch.float32).numpy()
+        results.append(settle_correlation(image, taps, "mirror", finish, rough, STEPS))
     return torch.stack(results)
 
 

@@ -113,7 +113,9 @@ def frost(
             pane = some
         else:
             pane[torch.from_numpy(rows).to(images.device)] = some
-    return (images * per_image(image_weight, images)).add_(pane.mul_(per_image(frost_weight, images)))
+    return (images * per_image(image_weight, images)).add_(
+        pane.mul_(per_image(frost_weight, images))
+    )
 
 
 @corruption(

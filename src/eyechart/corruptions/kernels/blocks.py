@@ -40,7 +40,7 @@ def _shrink_rows(planes: NDArray[np.uint8], after: int) -> NDArray[np.uint8]:
     first, count, weight = _blocks(planes.shape[1], after)
     longest = int(count.max())
     small = longest * 255 < 1 << 16
-    total = planes.take(first, axis=1).astype(np.uint16 if small else np.uint32)
+    total: NDArray[Any] = planes.take(first, axis=1).astype(np.uint16 if small else np.uint32)
     for step in range(1, longest):
         longer = np.flatnonzero(count > step)
         total[:, longer] += planes.take(first[longer] + step, axis=1)

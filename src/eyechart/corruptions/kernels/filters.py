@@ -11,7 +11,7 @@ matter are computed in float64 (see `settle`).
 """
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -161,26 +161,26 @@ def _separable_rounded(
 ) -> Tensor:
     """Return the result of `_separable_cv2`, rounded by `finish`."""
     results = []
-    for index, (image, kernel) in enumerate(zip(images.numpy(), weights, strict=True)):
-        taps = np.trim_zeros(kernel)
+    for index, image in enumerate(images.numpy()):
+        own = slice(index, index + 1)
+        taps = np.trim_zeros(weights[index])
         rough = np.empty_like(image)
         for plane, result in zip(image, rough, strict=True):
             cv2.sepFilter2D(plane, -1, taps, taps, dst=result, borderType=CV2_BORDERS[border])
+        square, anchor = taps[:, None] * taps, (len(taps) // 2, len(taps) // 2)
+        exact_at = partial(_values_at, image, square, anchor, border)
+        exact = partial(_separable_cv2, cv2, images[own], weights[own], border)
         results.append(
             settle(
-                torch.from_numpy(rough),
+                torch.from_numpy(rough)[None],
                 2 * len(taps) + 4,
                 finish,
-                lambda places, image=image, taps=taps: _values_at(
-                    image, taps[:, None] * taps, (len(taps) // 2,) * 2, border, places
-                ),
-                lambda index=index: _separable_cv2(
-                    cv2, images[index : index + 1], weights[index : index + 1], border
-                )[0],
-                len(taps) ** 2,
+                exact_at,
+                exact,
+                square.size,
             )
         )
-    return torch.stack(results)
+    return torch.cat(results)
 
 
 def settle(
@@ -375,7 +375,7 @@ def settle_correlation(
         finish,
         lambda places: _values_at(image, taps, anchor, border, places),
         lambda: _correlate_cv2(opencv(), image, taps, anchor, border),
-        np.count_nonzero(taps),
+        int(np.count_nonzero(taps)),
     )
 
 
