@@ -1,5 +1,7 @@
 """Blurs against closed forms, plain loops, OpenCV, SciPy and scikit-image."""
 
+from functools import partial
+
 import cv2
 import numpy as np
 import pytest
@@ -9,8 +11,15 @@ from skimage.filters import gaussian
 
 import eyechart as ec
 from calling import apply, photo, photo_levels, randomness
-from eyechart.corruptions.blur import _published_disk, trail
+from eyechart.corruptions.blur import (
+    _published_disk,
+    defocus_blur,
+    gaussian_blur,
+    motion_blur,
+    trail,
+)
 from eyechart.corruptions.kernels import interpolation
+from eyechart.corruptions.kernels.arithmetic import to_unit
 from eyechart.corruptions.kernels.filters import (
     _separable_cv2,
     _separable_matrix,
@@ -19,6 +28,7 @@ from eyechart.corruptions.kernels.filters import (
     correlate,
     correlate_fft,
     gaussian_weights,
+    settle,
 )
 from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
 from eyechart.corruptions.kernels.median import median_by_counting
@@ -28,6 +38,7 @@ from eyechart.corruptions.kernels.shuffle import (
     copy_from_neighbors,
     swap_neighbors,
 )
+from eyechart.suites.apply import _eight_bit
 
 SCIPY_MODES = {"replicate": "nearest", "mirror": "mirror", "reflect": "reflect"}
 
@@ -79,6 +90,54 @@ def test_gaussian_blur_is_that_of_scikit_image(sigma):
         images[0].numpy().astype(np.float64), sigma, truncate=4, mode="nearest", channel_axis=0
     )
     np.testing.assert_allclose(result[0], expected, atol=1e-6)
+
+
+def hard_to_round() -> torch.Tensor:
+    """Images that are smooth, noisy, flat in large areas, black and white, and a ramp."""
+    levels = photo_levels(70, 90, batch=2)[[0, 0, 0, 1, 1]]
+    levels[1] = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 70, 90)))
+    levels[2, :, :40], levels[2, :, 40:] = 255, 100
+    levels[3] = (levels[3] > 128) * 255
+    levels[4] = torch.arange(90) * 2
+    return levels
+
+
+@pytest.mark.parametrize("mode", ["truncate", "round"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("blur", "parameters"),
+    [
+        (gaussian_blur, lambda a, b: {"sigma": a / 2}),
+        (defocus_blur, lambda a, b: {"radius": a, "softness": b}),
+        (motion_blur, lambda a, b: {"radius": np.ceil(a) + 1, "sigma": a, "angle": 90 * b - 45}),
+    ],
+)
+def test_rounding_after_float32_gives_the_pixels_of_float64(blur, parameters, seed, mode):
+    levels = hard_to_round()
+    drawn = np.random.default_rng(seed)
+    values = parameters(drawn.uniform(0, 9, 5), drawn.uniform(0, 1, 5))
+    finish = partial(_eight_bit, mode=mode)
+    is_given_levels = blur is defocus_blur
+    rounded = blur(levels if is_given_levels else to_unit(levels), None, **values, finish=finish)
+    assert rounded.dtype == torch.uint8
+    assert torch.equal(rounded, finish(blur(to_unit(levels), None, **values)))
+
+
+def test_doubtful_values_are_settled_one_by_one_or_all_at_once():
+    exact = torch.linspace(0, 1, 1000)[None]
+    rough = exact * (1 + 2.0**-22)
+    asked = []
+
+    def exact_at(places):
+        asked.append(len(places))
+        return exact.flatten()[torch.from_numpy(places)]
+
+    finish = partial(_eight_bit, mode="truncate")
+    for cost in (1, 10**6):
+        settled = settle(rough, 1000, finish, exact_at, lambda: exact, cost)
+        assert torch.equal(settled, finish(exact))
+    assert len(asked) == 1
+    assert 0 < asked[0] < 100
 
 
 def test_gaussian_kernels_sum_to_one_and_have_their_variance():

@@ -6,7 +6,7 @@ numbers are bit-identical on every device and in every batch.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -26,8 +26,10 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 WORTH_A_LOOP = 512
-"""Number of random words per image above which NumPy on single images is faster than torch on a
-batch."""
+"""Number of quads per image above which NumPy on single images is faster than torch on a batch."""
+
+BLOCK_QUADS = 1 << 15
+"""Number of quads that NumPy computes at once, so that they stay in the CPU's cache."""
 
 FEW_WORDS = 1024
 """Number of random words up to which NumPy is faster than torch, regardless of shape."""
@@ -46,28 +48,10 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
     if is_on_cpu and np.prod(shape) <= FEW_WORDS:
         # parameters of single images: the time is that of the calls
         small = [np.array(word.numpy()).view(np.uint64) for word in words]
-        results = _rounds_in_numpy(small, *(part.numpy().view(np.uint64) for part in key))
+        k0, k1 = (part.numpy().view(np.uint64) for part in key)
+        results = _rounds_in_numpy(small, k0, k1)
         return [torch.from_numpy(result.view(np.int64)) for result in results]
-    if not is_on_cpu or shape[-1] < WORTH_A_LOOP:
-        return _rounds_in_torch([word.clone() for word in words], *key)
-    out = [torch.empty(shape, dtype=torch.int64) for _ in range(4)]
-    rows = int(np.prod(shape[:-1]))
-    # unsigned, so that products of two 32-bit words fit; words below 2³² are the same in both types
-    parts = [word.reshape(rows, -1).numpy().view(np.uint64) for word in words]
-    keys = [
-        part.expand(*shape[:-1], part.shape[-1]).reshape(rows, -1).numpy().view(np.uint64)
-        for part in key
-    ]
-    targets = [word.view(rows, -1).numpy().view(np.uint64) for word in out]
-    # row by row, so that the working set of one image stays in the cache
-    for row in range(rows):
-        # a copy, since the rounds work in place and expanded rows share their memory
-        counters = [part[row].copy() for part in parts]
-        for target, result in zip(
-            targets, _rounds_in_numpy(counters, keys[0][row], keys[1][row]), strict=True
-        ):
-            target[row] = result
-    return out
+    return _rounds_in_torch([word.clone() for word in words], *key)
 
 
 def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor]:
@@ -92,14 +76,14 @@ def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor
     return [c0, c1.bitwise_and_(MASK32), c2, c3.bitwise_and_(MASK32)]
 
 
-def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
-    """Run Philox's ten rounds on the CPU, where NumPy's calls cost half as much as torch's."""
+def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words, rounds: int = ROUNDS) -> list[Words]:
+    """Run Philox's rounds in place on the CPU, where NumPy's calls cost half as much as torch's."""
     c0, c1, c2, c3 = words
     spare0, spare1 = np.empty_like(c0), np.empty_like(c0)
     mask, half = np.uint64(MASK32), np.uint64(32)
     multipliers = [np.uint64(number) for number in MULTIPLIERS]
     steps = [np.uint64(number) for number in KEY_STEPS]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         product0 = np.multiply(c0, multipliers[0], out=spare0)
         product1 = np.multiply(c2, multipliers[1], out=spare1)
         np.right_shift(product1, half, out=c0)
@@ -117,6 +101,51 @@ def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
     c1 &= mask
     c3 &= mask
     return [c0, c1, c2, c3]
+
+
+def _image_quads(key: int, salt: int, stream: int, start: int, stop: int) -> list[Words]:
+    """Return the random words of one image at the positions `start` to `stop` − 1.
+
+    Only the position differs within an image, so that most of the first two rounds is arithmetic
+    with single numbers, and the products of positions are the same for every image.
+    """
+    low, high = _position_products(start, stop)
+    k0, k1 = key & MASK32, (key >> 32) & MASK32
+    product = (salt & MASK32) * MULTIPLIERS[1]
+    c0, c1 = (product >> 32) ^ stream ^ k0, product & MASK32
+    c2 = high ^ np.uint64(((salt >> 32) & MASK32) ^ k1)
+    k0, k1 = (k0 + KEY_STEPS[0]) & MASK32, (k1 + KEY_STEPS[1]) & MASK32
+    product = c0 * MULTIPLIERS[0]
+    products = c2 * np.uint64(MULTIPLIERS[1])
+    np.right_shift(products, np.uint64(32), out=c2)
+    c2 ^= np.uint64(c1 ^ k0)
+    words = [
+        c2,
+        products,
+        low ^ np.uint64((product >> 32) ^ k1),
+        np.full_like(low, product & MASK32),
+    ]
+    keys = [
+        np.array([(part + step) & MASK32], dtype=np.uint64)
+        for part, step in zip((k0, k1), KEY_STEPS, strict=True)
+    ]
+    return _rounds_in_numpy(words, keys[0], keys[1], ROUNDS - 2)
+
+
+def _position_products(start: int, stop: int) -> tuple[Words, Words]:
+    """Return both halves of the positions' products in the first round."""
+    # further blocks occur in large images only, where these products are a small part of the work
+    return _first_products(stop) if start == 0 else _new_products(start, stop)
+
+
+@lru_cache(maxsize=16)
+def _first_products(stop: int) -> tuple[Words, Words]:
+    return _new_products(0, stop)
+
+
+def _new_products(start: int, stop: int) -> tuple[Words, Words]:
+    products = np.arange(start, stop, dtype=np.uint64) * np.uint64(MULTIPLIERS[0])
+    return products & np.uint64(MASK32), products >> np.uint64(32)
 
 
 def check_seed(seed: object) -> None:
@@ -189,6 +218,14 @@ class ImageRandom:
         """Return the random sequences of the images `start` to `stop` − 1."""
         return ImageRandom(self.keys[start:stop], self.salts[start:stop], self.device)
 
+    def _blocks(self, stream: Tensor, quads: int) -> Iterator[tuple[int, slice, list[Words]]]:
+        """Yield (image, range of quads, their four words) on the CPU, block by block."""
+        for image, (key, salt) in enumerate(zip(self.keys.tolist(), self.salts, strict=True)):
+            for start in range(0, quads, BLOCK_QUADS):
+                stop = min(start + BLOCK_QUADS, quads)
+                words = _image_quads(key, salt, int(stream), start, stop)
+                yield image, slice(start, stop), words
+
     def _quads(self, stream: Tensor, quads: int) -> list[Tensor]:
         """Return four (B, quads) tensors of random 32-bit words."""
         # the counter is (position, stream, salt), the key is the image
@@ -208,18 +245,36 @@ class ImageRandom:
         if has_triton(self.device):
             return self._in_triton(name, quads, halves=False)[:, :count]
         # the four words of a quad are `quads` apart, so that the numbers depend on `count` as well
+        if self.device.type == "cpu" and quads >= WORTH_A_LOOP:
+            out = np.empty((len(self), 4, quads), dtype=np.int64)
+            for image, part, words in self._blocks(name, quads):
+                for quad, word in enumerate(words):
+                    out[image, quad, part] = word
+            return torch.from_numpy(out).flatten(1)[:, :count]
         return torch.cat(self._quads(name, quads), dim=1)[:, :count]
 
     def halves(self, stream: str, count: int) -> Tensor:
-        """Return (B, count) random 16-bit values as int64, at half the cost of words."""
+        """Return (B, count) random 16-bit values as integers, at half the cost of words.
+
+        They are int32 on the CPU, which is the fastest type there, and int64 elsewhere.
+        """
         # each of the four words of a quad has two halves
         quads, name = -(-count // 8), _stream(stream, self.device)
         if has_triton(self.device):
             return self._in_triton(name, quads, halves=True)[:, :count]
-        out = torch.empty(len(self), 8, quads, dtype=torch.int64, device=self.device)
-        for quad, words in enumerate(self._quads(name, quads)):
-            torch.bitwise_and(words, 0xFFFF, out=out[:, quad])
-            torch.bitwise_right_shift(words, 16, out=out[:, quad + 4])
+        dtype = torch.int32 if self.device.type == "cpu" else torch.int64
+        out = torch.empty(len(self), 8, quads, dtype=dtype, device=self.device)
+        if self.device.type == "cpu" and quads >= WORTH_A_LOOP:
+            target = out.numpy()
+            for image, part, blocks in self._blocks(name, quads):
+                for quad, word in enumerate(blocks):
+                    # a cast to 16 bits cuts off the rest, faster than a mask
+                    target[image, quad, part] = word.astype(np.uint16)
+                    target[image, quad + 4, part] = np.right_shift(word, np.uint64(16), out=word)
+        else:
+            for quad, words in enumerate(self._quads(name, quads)):
+                out[:, quad] = words & 0xFFFF
+                out[:, quad + 4] = words >> 16
         return out.flatten(1)[:, :count]
 
     def uniform(self, stream: str, shape: Sequence[int]) -> Tensor:
@@ -232,7 +287,7 @@ class ImageRandom:
     def uniform16(self, stream: str, shape: Sequence[int]) -> Tensor:
         """Return float32 (B, *shape), uniform on the 65,536 midpoints (i + ½) / 65,536."""
         count = int(np.prod(shape))
-        values = (self.halves(stream, count).to(torch.float32) + 0.5) * 2.0**-16
+        values = self.halves(stream, count).to(torch.float32).add_(0.5).mul_(2.0**-16)
         return values.reshape(len(self), *shape)
 
     def normal(self, stream: str, shape: Sequence[int]) -> Tensor:
@@ -310,31 +365,44 @@ GUIDE_BITS = 10
 """Bits of the uniform number that index the guide table."""
 
 
+LIMIT_BITS = 17
+"""Bits of a threshold, which can be 65,536 itself."""
+
+
 @lru_cache(maxsize=64)
-def _poisson_guide(photons: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return thresholds (256 · K), and the count at the start of each of 1,024 cells in [0, 1)."""
+def _poisson_guide(photons: float) -> tuple[NDArray[np.int64], Tensor]:
+    """Return thresholds (256, K), and a guide table (256 · 1,024) for levels and cells of [0, 1).
+
+    An element of the table holds the count at the start of the cell, in its high bits, and the next
+    threshold, or 0 if the cell contains more than one threshold.
+    """
     thresholds = _poisson_thresholds(torch.tensor([photons], dtype=torch.float64))[0]
-    starts = (torch.arange(1 << GUIDE_BITS) << (16 - GUIDE_BITS)).expand(256, -1).contiguous()
-    guide = torch.searchsorted(thresholds, starts, right=True)
-    # one more threshold that no number reaches, so that the next one can always be read
-    thresholds = torch.nn.functional.pad(thresholds, (0, 1), value=1 << 17)
-    # positions in the flattened thresholds rather than counts save one look-up
-    guide += torch.arange(256)[:, None] * thresholds.shape[1]
-    return thresholds.flatten().to(torch.int32).numpy(), guide.flatten().to(torch.int32).numpy()
+    width = 1 << (16 - GUIDE_BITS)
+    starts = (torch.arange(1 << GUIDE_BITS) * width).expand(256, -1).contiguous()
+    counts = torch.searchsorted(thresholds, starts, right=True)
+    # two more thresholds that no number reaches, so that the next two can always be read
+    thresholds = torch.nn.functional.pad(thresholds, (0, 2), value=(1 << LIMIT_BITS) - 1)
+    limits = thresholds.gather(1, counts)
+    limits *= thresholds.gather(1, counts + 1) >= starts + width
+    guide = (counts << LIMIT_BITS).add_(limits).flatten().to(torch.int32)
+    return thresholds.numpy(), guide
 
 
 def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor:
     """Return the same counts as `_poisson_by_search`; the guide table is faster on a CPU."""
     thresholds, guide = _poisson_guide(photons)
-    flat = uniform.flatten().to(torch.int32).numpy()
-    row = levels.flatten().to(torch.int32).numpy()
-    position = guide.take((row << GUIDE_BITS) + (flat >> (16 - GUIDE_BITS)))
-    beyond = thresholds.take(position) <= flat
-    position += beyond
-    # most intervals hold at most one threshold; the rest take further steps
-    pending = np.flatnonzero(beyond)
+    chance = uniform.flatten().to(torch.int32)
+    cells = levels.flatten().to(torch.int32).bitwise_left_shift_(GUIDE_BITS)
+    cells += chance >> (16 - GUIDE_BITS)
+    counts = guide.index_select(0, cells)
+    limits = counts & ((1 << LIMIT_BITS) - 1)
+    counts = counts.bitwise_right_shift_(LIMIT_BITS).add_(chance >= limits)
+    # a few cells hold more than one threshold, and take further steps
+    found, drawn = counts.numpy(), chance.numpy()
+    pending = np.flatnonzero(limits.numpy() == 0)
+    found[pending] -= 1
+    rows = cells.numpy() >> GUIDE_BITS
     while len(pending):
-        pending = pending[thresholds[position[pending]] <= flat[pending]]
-        position[pending] += 1
-    position -= row * (len(thresholds) // 256)
-    return torch.from_numpy(position).reshape(levels.shape)
+        pending = pending[thresholds[rows[pending], found[pending]] <= drawn[pending]]
+        found[pending] += 1
+    return counts.reshape(levels.shape)

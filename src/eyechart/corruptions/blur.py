@@ -9,26 +9,31 @@ from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.kernels.arithmetic import UNIT, to_unit, truncate_levels
+from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, to_unit, truncate_levels
+from eyechart.corruptions.kernels.disks import LARGEST_RADIUS, STEPS, disk_means
 from eyechart.corruptions.kernels.filters import (
     box_weights,
     correlate,
     filter_separable,
     gaussian_weights,
+    settle_correlation,
     smooth,
 )
 from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels
 from eyechart.corruptions.kernels.median import median_filter
+from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.corruptions.kernels.resampling import along_both, box_matrix
 from eyechart.corruptions.kernels.shuffle import copy_from_neighbors, swap_neighbors
 
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
 
 
-@corruption("gaussian_blur", "blur", SIGMA)
-def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
+@corruption("gaussian_blur", "blur", SIGMA, rounds=True)
+def gaussian_blur(
+    images: Tensor, random: ImageRandom, *, sigma: Values, finish: Rounding | None = None
+) -> Tensor:
     """Blur with a Gaussian, cut off at four standard deviations."""
-    return smooth(images, sigma)
+    return smooth(images, sigma, finish=finish)
 
 
 @corruption(
@@ -40,9 +45,16 @@ def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tens
     Parameter("passes", 0, 10, "number", "number of sweeps over the image", clean=0,
               integer=True),
     random=True,
+    rounds=True,
 )  # fmt: skip
 def glass_blur(
-    images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values, passes: Values
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    sigma: Values,
+    reach: Values,
+    passes: Values,
+    finish: Rounding | None = None,
 ) -> Tensor:
     """Blur, copy each pixel from a random neighbor, and blur again, as if seen through glass.
 
@@ -50,8 +62,8 @@ def glass_blur(
     one after the other rather than swapped.
     """
     # the published code works on uint8 between the two blurs
-    blurred = to_unit(truncate_levels(smooth(images, sigma)))
-    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma)
+    blurred = to_unit(smooth(images, sigma, finish=truncate_levels))
+    return smooth(copy_from_neighbors(blurred, random, reach, passes), sigma, finish=finish)
 
 
 @corruption(
@@ -71,9 +83,16 @@ def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach:
     "blur",
     Parameter("radius", 0, 100, "px", "radius of the disk", clean=0),
     Parameter("softness", 0, 1, "px", "standard deviation of the Gaussian at the disk's rim"),
+    takes="either",
+    rounds=True,
 )
 def defocus_blur(
-    images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    radius: Values,
+    softness: Values,
+    finish: Rounding | None = None,
 ) -> Tensor:
     """Blur with a disk, like a lens that is out of focus.
 
@@ -86,27 +105,46 @@ def defocus_blur(
     for target, kernel in zip(stack, kernels, strict=True):
         edge = (widest - kernel.shape[0]) // 2
         target[edge : widest - edge, edge : widest - edge] = kernel
-    return correlate(images, torch.from_numpy(stack).to(images.device))
+    filters = torch.from_numpy(stack).to(images.device)
+    if images.dtype != torch.uint8:
+        return correlate(images, filters, finish=finish)
+    is_fast = images.device.type == "cpu" and opencv() is not None
+    if finish is None or not is_fast or radius.max() >= LARGEST_RADIUS:
+        return correlate(to_unit(images), filters, finish=finish)
+    results = []
+    for index, levels in enumerate(images):
+        rim = _rim(radius[index], softness[index])
+        rough = disk_means(levels.numpy(), float(radius[index]), rim)
+        image, taps = to_unit(levels).numpy(), filters[index].to(torch.float32).numpy()
+        results.append(settle_correlation(image, taps, "mirror", finish, rough, STEPS))
+    return torch.stack(results)
 
 
 @lru_cache(maxsize=1024)
 def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
     """Return a pixelated disk, first normalized and then softened with mirrored borders."""
-    # the window sizes of the published code
-    reach, soft = (8, 3) if radius <= 8 else (int(np.ceil(radius)), 5)
+    reach = 8 if radius <= 8 else int(np.ceil(radius))
     # the disk is pixelated, not anti-aliased, as published
     axis = np.arange(-reach, reach + 1)
     disk = (axis[:, None] ** 2 + axis**2 <= radius**2).astype(np.float64)
     disk /= disk.sum()
-    # with softness 0 OpenCV derives the width of the Gaussian from the size of its kernel
-    sigma = softness if softness > 0 else 0.3 * ((soft - 1) * 0.5 - 1) + 0.8
-    weights = np.exp(-0.5 * (np.arange(soft) - soft // 2) ** 2 / sigma**2)
-    weights /= weights.sum()
+    weights = _rim(radius, softness)
+    soft = len(weights)
     # along the rows and, after the transposition, along the columns
     for _ in range(2):
         padded = np.pad(disk, ((soft // 2, soft // 2), (0, 0)), mode="reflect")
         disk = sum(w * padded[i : i + len(disk)] for i, w in enumerate(weights)).T
     return np.asarray(disk)
+
+
+def _rim(radius: float, softness: float) -> NDArray[np.float64]:
+    """Return the weights that soften the published disk along one axis."""
+    # the window sizes of the published code
+    size = 3 if radius <= 8 else 5
+    # with softness 0 OpenCV derives the width of the Gaussian from the size of its kernel
+    sigma = softness if softness > 0 else 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+    weights = np.exp(-0.5 * (np.arange(size) - size // 2) ** 2 / sigma**2)
+    return np.asarray(weights / weights.sum())
 
 
 @corruption(
@@ -166,16 +204,28 @@ def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
     Parameter("radius", 1, 100, "px", "half the length of the trail", integer=True),
     Parameter("sigma", 0, 100, "px", "how slowly the trail fades", clean=0),
     Parameter("angle", -45, 45, "degrees", "direction of the motion", drawn=True),
+    rounds=True,
 )
 def motion_blur(
-    images: Tensor, random: ImageRandom, *, radius: Values, sigma: Values, angle: Values
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    radius: Values,
+    sigma: Values,
+    angle: Values,
+    finish: Rounding | None = None,
 ) -> Tensor:
     """Smear each pixel along a fading one-sided trail, like a moving camera."""
-    return trail(images, radius, sigma, angle)
+    return trail(images, radius, sigma, angle, finish)
 
 
-def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
-    """Return the images filtered with ImageMagick's one-sided motion kernel, replicating edges."""
+def trail(
+    images: Tensor, radius: Values, sigma: Values, angle: Values, finish: Rounding | None = None
+) -> Tensor:
+    """Return the images filtered with ImageMagick's one-sided motion kernel, replicating edges.
+
+    `finish`: a rounding that is applied to the result.
+    """
     step = np.arange(int(2 * radius.max() + 1))
     # σ = 0 puts all weight on the first step, without a division by zero
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
@@ -191,7 +241,7 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
         torch.from_numpy(array).to(images.device) for array in (down, across, weights)
     )
     kernels = _drawn(place_down, place_across, point_weights, reach)
-    return correlate(images, kernels, border="replicate")
+    return correlate(images, kernels, border="replicate", finish=finish)
 
 
 def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:

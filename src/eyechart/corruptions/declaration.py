@@ -169,6 +169,7 @@ class Corruption:
     random: bool = False
     needs: str = ""
     takes: str = "unit"
+    rounds: bool = False
     source_map: SourceMap | None = None
 
     def parameter(self, name: str) -> Parameter:
@@ -180,10 +181,20 @@ class Corruption:
         raise UsageError(f"{self.name} has no parameter '{name}'; it has: {names}.")
 
     def __call__(
-        self, images: Tensor, random: ImageRandom, values: Mapping[str, Values], assets: Assets
+        self,
+        images: Tensor,
+        random: ImageRandom,
+        values: Mapping[str, Values],
+        assets: Assets,
+        finish: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return the corrupted images: float32, not yet clipped, or uint8."""
+        """Return the corrupted images: float32, not yet clipped, or uint8.
+
+        `finish`: how the caller rounds to uint8, if it does; the function may do that itself.
+        """
         needed = {self.needs: getattr(assets, self.needs)} if self.needs else {}
+        if self.rounds:
+            needed["finish"] = finish
         return self.apply(images, random, **needed, **values)
 
 
@@ -197,6 +208,7 @@ def corruption(
     random: bool = False,
     needs: str = "",
     takes: str = "unit",
+    rounds: bool = False,
     source_map: SourceMap | None = None,
 ) -> Callable[[Apply], Apply]:
     """Register the decorated function; the first line of its docstring becomes the summary.
@@ -208,6 +220,7 @@ def corruption(
         random: whether the function uses random numbers; implied by drawn parameters.
         needs: the attribute of `Assets` that the function takes as a keyword.
         takes: the image format: "unit" (float32), "levels" (uint8) or "either".
+        rounds: whether the function takes the keyword `finish`, a rounding of its result or None.
         source_map: the affine map by which the function moves pixels.
     """
     if family not in FAMILIES:
@@ -227,6 +240,7 @@ def corruption(
                 random=random or any(parameter.drawn for parameter in parameters),
                 needs=needs,
                 takes=takes,
+                rounds=rounds,
                 source_map=source_map,
             ),
         )

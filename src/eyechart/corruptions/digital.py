@@ -12,7 +12,7 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels import blocks
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
-from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
+from eyechart.corruptions.kernels.opencv import copy_planes, opencv, pixels_of
 from eyechart.corruptions.kernels.resampling import along_both, block_matrix, thumbnail_matrix
 
 
@@ -48,22 +48,33 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
 def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
     """Store the image as a low-quality JPEG and read it back.
 
-    This uses Pillow on the CPU and the same steps in torch on a GPU, with identical results.
+    This uses a JPEG library on the CPU and the same steps in torch on a GPU, with identical
+    results.
     """
     if levels.device.type != "cpu":
         return jpeg_in_torch(levels, quality)
     out = torch.empty_like(levels)
     for source, target, image_quality in zip(levels.numpy(), out.numpy(), quality, strict=True):
-        target[:] = planes_of(through_jpeg(pixels_of(source), int(image_quality)))
+        copy_planes(through_jpeg(pixels_of(source), int(image_quality)), target)
     return out
 
 
 def through_jpeg(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Return an image (H, W, 3) or (H, W) after a round trip through JPEG."""
-    file = BytesIO()
-    # 4:2:0 chroma by Pillow's default, which `jpeg_torch` reproduces
-    Image.fromarray(pixels).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file))
+    """Return an image (H, W, 3) or (H, W) after a round trip through JPEG.
+
+    OpenCV writes the same bytes as Pillow, with 4:2:0 chroma, in a third of the time.
+    """
+    cv2 = opencv()
+    if cv2 is None:
+        file = BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG", quality=quality)
+        return np.asarray(Image.open(file))
+    # OpenCV's order is blue, green, red
+    is_color = pixels.ndim == 3
+    ordered = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if is_color else pixels
+    file = cv2.imencode(".jpg", ordered, (cv2.IMWRITE_JPEG_QUALITY, quality))[1]
+    decoded = cv2.imdecode(file, cv2.IMREAD_UNCHANGED)
+    return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB, decoded) if is_color else decoded)
 
 
 @corruption(

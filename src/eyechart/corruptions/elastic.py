@@ -29,14 +29,14 @@ def elastic_transform(
     wrinkles = random.uniform16("wrinkles", (2, height, width)).mul_(2).sub_(1)
     wrinkles = smooth(wrinkles, sigma, truncate=3.0, border="reflect")
     # in steps of 1/32 px, for which bilinear interpolation is exact in float32
-    wrinkles = torch.round(wrinkles * per_image(amplitude, images) * 32) / 32
+    wrinkles = wrinkles.mul_(per_image(amplitude, images)).mul_(32).round_().mul_(1 / 32)
     down = wrinkles[:, 1] + torch.arange(height, device=images.device)[:, None]
     across = wrinkles[:, 0] + torch.arange(width, device=images.device)
     places = _affine_places(random, shift, height, width)
     moved = sample_bilinear(fine_levels(images), *places, "mirror")
     # back to steps of 1/64 gray level, as `sample_bilinear` requires
     moved = moved.mul_(64).round_().mul_(1 / 64)
-    return sample_bilinear(moved, down, across, "reflect") * UNIT
+    return sample_bilinear(moved, down, across, "reflect").mul_(UNIT)
 
 
 def _affine_places(
@@ -62,7 +62,8 @@ def _affine_places(
     )
     # OpenCV, which the published code calls, interpolates at 32 positions per pixel
     return tuple(
-        (torch.floor(positions * 32 + 0.5) / 32).to(torch.float32) for positions in (rows, columns)
+        positions.mul_(32).add_(0.5).floor_().mul_(1 / 32).to(torch.float32)
+        for positions in (rows, columns)
     )  # type: ignore[return-value]
 
 

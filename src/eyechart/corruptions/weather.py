@@ -63,11 +63,11 @@ def snow(
     flakes = flakes * (flakes >= per_image(threshold, images))
     # the published code passes the flakes through 8-bit images
     flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
-    flakes = to_unit(to_levels(trail(flakes, radius, sigma, angle)))
+    flakes = to_unit(trail(flakes, radius, sigma, angle, finish=to_levels))
     share = per_image(mix, images)
-    white = torch.maximum(images, luma(images) * 1.5 + 0.5)
+    white = torch.maximum(images, (luma(images) * 1.5).add_(0.5)).mul_(1 - share)
     # the flakes are used a second time, rotated by 180°, as published
-    return images * share + white * (1 - share) + flakes + flakes.flip((2, 3))
+    return (images * share).add_(white).add_(flakes).add_(flakes.flip((2, 3)))
 
 
 IMAGE_WEIGHT = Parameter("image_weight", 0, 1, "fraction", "weight of the image", clean=1)
@@ -108,8 +108,14 @@ def frost(
             top, left = int(down[row] * (size[0] - height)), int(across[row] * (size[1] - width))
             box = (top, left, top + height, left + width)
             pieces.append(_piece(chosen, size, box, images.device))
-        pane[torch.from_numpy(rows).to(images.device)] = _as_pane(torch.stack(pieces), images)
-    return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
+        some = _as_pane(torch.stack(pieces), images)
+        if len(rows) == len(images):
+            pane = some
+        else:
+            pane[torch.from_numpy(rows).to(images.device)] = some
+    return (images * per_image(image_weight, images)).add_(
+        pane.mul_(per_image(frost_weight, images))
+    )
 
 
 @corruption(
@@ -271,7 +277,7 @@ def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values
     total = brightest + thick
     # as published: the maximum of image plus fog is scaled back to the maximum of the image
     gain = brightest / torch.where(total == 0, 1.0, total)
-    return (images + cloud * thick) * gain
+    return (images + cloud * thick).mul_(gain)
 
 
 def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tensor:
@@ -298,16 +304,17 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
         noise = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
         used += 3 * rows * columns
         first, second, third = noise.reshape(-1, 3, rows, columns).unbind(dim=1)
-        center = _mean_of_four(
-            grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
-        )
-        center += first
-        above = _mean_of_four(grid, grid.roll(-1, 2), center, center.roll(1, 1)) + second
-        beside = _mean_of_four(grid, grid.roll(-1, 1), center, center.roll(1, 2)) + third
-        finer = torch.stack(
-            (torch.stack((grid, above), dim=3), torch.stack((beside, center), dim=3)), dim=2
-        )
-        grid = finer.reshape(-1, 2 * rows, 2 * columns)
+        finer = grid.new_empty(len(grid), 2 * rows, 2 * columns)
+        finer[:, ::2, ::2] = grid
+        # sums of two are shared by the means of four
+        pairs_down = grid + grid.roll(-1, 1)
+        center = (pairs_down + pairs_down.roll(-1, 2)).mul_(0.25).add_(first)
+        finer[:, 1::2, 1::2] = center
+        above = (grid + grid.roll(-1, 2)).add_(center + center.roll(1, 1))
+        finer[:, ::2, 1::2] = above.mul_(0.25).add_(second)
+        beside = pairs_down.add_(center + center.roll(1, 2))
+        finer[:, 1::2, ::2] = beside.mul_(0.25).add_(third)
+        grid = finer
     # over the whole torus, before it is cropped to the image
     grid -= grid.amin(dim=(1, 2), keepdim=True)
     grid /= grid.amax(dim=(1, 2), keepdim=True)
@@ -328,11 +335,6 @@ def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
     rounds = max(1, int(np.ceil(np.log2(side))))
     square = 2**rounds
     return rounds, (-(-height // square), -(-width // square))
-
-
-def _mean_of_four(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
-    # a fixed order of summation
-    return (a + b + (c + d)) * 0.25
 
 
 @corruption(

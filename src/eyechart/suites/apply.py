@@ -1,6 +1,7 @@
 """`corrupt`: apply a corruption by name to images of any supported type; the type is kept."""
 
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from eyechart.core.arguments import brief
+from eyechart.core.devices import keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
@@ -35,6 +37,10 @@ LARGEST_SHARED = 3 << 22
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 """Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
+
+
+_keep_freed_memory = cache(keep_freed_memory)
+"""The same, but only once in a process."""
 
 
 def corrupt(
@@ -145,17 +151,20 @@ def corrupt_batch(
     """
     values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
+    # a blur need not be more exact than its rounding
+    finish = partial(_eight_bit, mode=entry.eight_bit) if batch.dtype == torch.uint8 else None
 
     def work(part: tuple[int, int]) -> None:
         start, stop = part
         some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
-        changed = entry.corruption(clean, random.part(start, stop), some_values, assets)
-        result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
+        changed = entry.corruption(clean, random.part(start, stop), some_values, assets, finish)
+        _store(changed, result[start:stop], entry.eight_bit)
 
     # each image has separate random numbers, so the split does not change any pixel
     parts = _parts(batch)
     if batch.device.type == "cpu" and batch[0].numel() <= LARGEST_SHARED:
+        _keep_freed_memory()
         on_all_cores(work, parts)
     else:
         for part in parts:
@@ -209,13 +218,24 @@ def _as_needed(images: Tensor, takes: str) -> Tensor:
     return to_levels(images).to(torch.uint8) if takes == "levels" else images
 
 
-def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
+def _store(images: Tensor, target: Tensor, eight_bit: str) -> None:
+    """Write the corrupted images to `target`, in its dtype."""
+    if target.dtype != torch.uint8:
+        target.copy_(to_unit(images) if images.dtype == torch.uint8 else images.clamp(0, 1))
+        return
     if images.dtype == torch.uint8:
-        return images if dtype == torch.uint8 else to_unit(images)
-    if dtype != torch.uint8:
-        return images.clamp(0, 1)
-    # the cast truncates
-    return (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255).to(torch.uint8)
+        target.copy_(images)
+        return
+    target.copy_(_eight_bit(images, eight_bit))
+
+
+def _eight_bit(images: Tensor, mode: str) -> Tensor:
+    """Return float images as uint8 gray levels, truncated or rounded by the entry's `mode`."""
+    levels = (images * 255).add_(EIGHT_BIT[mode]).clamp_(0, 255)
+    if levels.device.type == "cpu":
+        # the cast truncates; NumPy's is faster than torch's
+        return torch.from_numpy(levels.numpy().astype(np.uint8))
+    return levels.to(torch.uint8)
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:

@@ -5,10 +5,15 @@ last bit between GPUs and CPUs, so this module multiplies by reciprocals instead
 from integers, and float64 sums are rounded once, to a grid that is far coarser than their error.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from eyechart.corruptions.kernels.opencv import opencv
+
+Rounding = Callable[[Tensor], Tensor]
+"""A function that rounds every value by itself, and never maps a larger value to a smaller one."""
 
 GRID = 2.0**20
 
@@ -25,16 +30,18 @@ JUST_BELOW = 2.0**-10
 
 def to_unit(levels: Tensor) -> Tensor:
     """Return gray levels 0 … 255 as float32 in [0, 1]."""
-    return levels.to(torch.float32) * UNIT
+    if levels.dtype == torch.float32:
+        return levels * UNIT
+    return levels.to(torch.float32).mul_(UNIT)
 
 
 def look_up(levels: Tensor, table: Tensor) -> Tensor:
-    """Return table[b, c, level] for every value of uint8 images; `table` is float32 (B, C, 256)."""
+    """Return table[b, c, level] for every value of uint8 images; `table` is (B, C, 256)."""
     cv2 = opencv()
     if levels.device.type != "cpu" or cv2 is None:
         index = levels.flatten(2).to(torch.int64)
         return table.gather(2, index).reshape(levels.shape)
-    out = torch.empty(levels.shape)
+    out = torch.empty(levels.shape, dtype=table.dtype)
     for source, target, tables in zip(levels.numpy(), out.numpy(), table.numpy(), strict=True):
         for plane, result, channel_table in zip(source, target, tables, strict=True):
             cv2.LUT(plane, channel_table, result)
@@ -50,7 +57,12 @@ def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
     if images.dtype != torch.uint8:
         levels, full = (images * GRID).to(torch.int32), GRID
     # an integer sum is exact in any order
-    total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
+    cv2 = opencv()
+    if levels.dtype == torch.uint8 and levels.device.type == "cpu" and dims == (2, 3) and cv2:
+        sums = [[cv2.sumElems(plane)[0] for plane in image] for image in levels.numpy()]
+        total = torch.tensor(sums, dtype=torch.float64)[..., None, None]
+    else:
+        total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
     return (total.to(torch.float64) * (1 / (count * full))).to(torch.float32)
 
 

@@ -4,9 +4,14 @@ On the CPU, each plane is filtered separately with OpenCV. On a GPU, a separable
 with two banded matrices; other kernels, and separable ones along very long lines, use the FFT. All
 methods sum in float64 and round once to float32, so that the order of summation hardly matters:
 results differ by at most one unit in the last place, and not at all in 8 bits.
+
+Where the result is rounded to 8 bits anyway, the CPU filters in float32 first, which is several
+times as fast. Only values that are so close to a rounding boundary that the error of float32 might
+matter are computed in float64 (see `settle`).
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from eyechart.corruptions.declaration import Values
+from eyechart.corruptions.kernels.arithmetic import Rounding
 from eyechart.corruptions.kernels.opencv import opencv
 
 CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
@@ -37,6 +43,27 @@ FFT_IMAGES = 32
 
 Weights = NDArray[np.float64]
 """Filter kernels (B, 2·radius + 1), one per image."""
+
+Plane = NDArray[np.float32]
+
+HALF_STEP = 2.0**-24
+"""Largest relative error of rounding to float32."""
+
+LONGEST_ROUGH = 33
+"""Number of taps of a separable kernel up to which filtering in float32 first pays off."""
+
+MOST_ROUGH = 160
+"""The same for two-dimensional kernels, whose zeros do not count."""
+
+LARGE_ROUGH = 130
+"""Minimum number of taps at which OpenCV filters float32 by Fourier transform."""
+
+PIECE = 40
+"""Maximum number of taps that are summed in float32 before pieces of a kernel are added up."""
+
+MOST_GATHERED = 4
+"""Number of float64 products, per value of the image, up to which doubtful values are settled one
+by one."""
 
 
 def fold(index: Tensor, size: int, border: str) -> Tensor:
@@ -76,19 +103,37 @@ def box_weights(kernel: Values) -> Weights:
 
 
 def smooth(
-    images: Tensor, sigma: Values, truncate: float = TRUNCATE, border: str = "replicate"
+    images: Tensor,
+    sigma: Values,
+    truncate: float = TRUNCATE,
+    border: str = "replicate",
+    finish: Rounding | None = None,
 ) -> Tensor:
-    """Return the images (B, C, H, W) blurred by a Gaussian of `sigma` px, cut off at truncate·σ."""
-    return filter_separable(images, gaussian_weights(sigma, truncate), border)
+    """Return the images (B, C, H, W) blurred by a Gaussian of `sigma` px, cut off at truncate·σ.
+
+    `finish`: a rounding that is applied to the result; images must not be negative then.
+    """
+    return filter_separable(images, gaussian_weights(sigma, truncate), border, finish)
 
 
-def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
-    """Return the images filtered along both axes, with one symmetric kernel per image."""
+def filter_separable(
+    images: Tensor, weights: Weights, border: str, finish: Rounding | None = None
+) -> Tensor:
+    """Return the images filtered along both axes, with one symmetric kernel per image.
+
+    `finish`: a rounding that is applied to the result; images and kernels must not be negative
+    then.
+    """
     radius = weights.shape[1] // 2
+    cv2 = opencv()
+    is_direct = images.device.type == "cpu" and radius < LONGEST_DIRECT and cv2 is not None
+    if finish is not None:
+        if is_direct and 0 < radius <= LONGEST_ROUGH // 2:
+            return _separable_rounded(cv2, images, weights, border, finish)
+        return finish(filter_separable(images, weights, border))
     if radius == 0:
         return images.clone()
-    cv2 = opencv()
-    if images.device.type == "cpu" and radius < LONGEST_DIRECT and cv2 is not None:
+    if is_direct:
         return _separable_cv2(cv2, images, weights, border)
     if max(images.shape[2:]) > LONGEST_MATRIX:
         return _separable_fft(images, weights, border)
@@ -109,6 +154,93 @@ def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> T
                 )
             result[:] = wide
     return out
+
+
+def _separable_rounded(
+    cv2: Any, images: Tensor, weights: Weights, border: str, finish: Rounding
+) -> Tensor:
+    """Return the result of `_separable_cv2`, rounded by `finish`."""
+    results = []
+    for index, image in enumerate(images.numpy()):
+        own = slice(index, index + 1)
+        taps = np.trim_zeros(weights[index])
+        rough = np.empty_like(image)
+        for plane, result in zip(image, rough, strict=True):
+            cv2.sepFilter2D(plane, -1, taps, taps, dst=result, borderType=CV2_BORDERS[border])
+        square, anchor = taps[:, None] * taps, (len(taps) // 2, len(taps) // 2)
+        exact_at = partial(_values_at, image, square, anchor, border)
+        exact = partial(_separable_cv2, cv2, images[own], weights[own], border)
+        results.append(
+            settle(
+                torch.from_numpy(rough)[None],
+                2 * len(taps) + 4,
+                finish,
+                exact_at,
+                exact,
+                square.size,
+            )
+        )
+    return torch.cat(results)
+
+
+def settle(
+    rough: Tensor,
+    steps: int,
+    finish: Rounding,
+    exact_at: Callable[[NDArray[np.int64]], Tensor],
+    exact: Callable[[], Tensor],
+    cost: int,
+) -> Tensor:
+    """Return `finish(exact())`, computed from values that were summed in float32.
+
+    Args:
+        rough: the values in float32, none of them negative.
+        steps: the number of roundings behind a value, which bounds its relative error.
+        finish: the rounding.
+        exact_at: returns the exact values at flat positions.
+        exact: returns all exact values.
+        cost: the number of products for one exact value.
+    """
+    error = steps * HALF_STEP
+    low, high = finish(rough * (1 - error)), finish(rough * (1 + error))
+    # rounding is monotonic: where both bounds agree, the exact value has the same result
+    doubtful = np.flatnonzero(low.numpy() != high.numpy())
+    if len(doubtful) * cost > MOST_GATHERED * rough.numel():
+        return finish(exact())
+    if len(doubtful):
+        low.view(-1)[torch.from_numpy(doubtful)] = finish(exact_at(doubtful))
+    return low
+
+
+def _values_at(
+    image: Plane,
+    kernel: NDArray[np.floating],
+    anchor: tuple[int, int],
+    border: str,
+    places: NDArray[np.int64],
+) -> Tensor:
+    """Return the float32 values at flat places of an image (C, H, W) after filtering in float64.
+
+    `anchor`: the position (x, y) of the kernel's center.
+    """
+    height, width = image.shape[1:]
+    down, across = np.nonzero(kernel)
+    line, column = np.divmod(places, width)
+    channel, row = np.divmod(line, height)
+    # folded for the whole kernel, and then read at its taps
+    rows = _folded(row, np.arange(kernel.shape[0]) - anchor[1], height, border)
+    columns = _folded(column, np.arange(kernel.shape[1]) - anchor[0], width, border)
+    rows += channel[:, None] * height
+    windows = image.ravel().take(rows.take(down, axis=1) * width + columns.take(across, axis=1))
+    values = windows.astype(np.float64) @ kernel[down, across].astype(np.float64)
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def _folded(
+    index: NDArray[np.int64], steps: NDArray[np.int64], size: int, border: str
+) -> NDArray[np.int64]:
+    """Return (len(index), len(steps)) indices, mapped into 0 … size − 1 by the border rule."""
+    return fold(torch.from_numpy(index[:, None] + steps), size, border).numpy()
 
 
 def _separable_fft(images: Tensor, weights: Weights, border: str) -> Tensor:
@@ -165,28 +297,113 @@ def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
     )
 
 
-def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
+def correlate(
+    images: Tensor, kernels: Tensor, border: str = "mirror", finish: Rounding | None = None
+) -> Tensor:
     """Return the images filtered with (B, kh, kw) kernels of odd size, centered, not flipped.
 
-    Kernels are rounded to float32.
+    Kernels are rounded to float32. `finish`: a rounding that is applied to the result; images and
+    kernels must not be negative then.
     """
     kernels = kernels.to(torch.float32)
     cv2 = opencv()
     if images.device.type != "cpu" or cv2 is None:
-        return correlate_fft(images, kernels, border)
-    out = torch.empty_like(images)
-    for source, target, kernel in zip(images.numpy(), out.numpy(), kernels.numpy(), strict=True):
+        result = correlate_fft(images, kernels, border)
+        return result if finish is None else finish(result)
+    results = []
+    for image, kernel in zip(images.numpy(), kernels.numpy(), strict=True):
         taps, anchor = _trim(kernel)
-        # From this size on OpenCV uses a Fourier transform, in float64 for any input type; smaller
-        # kernels are applied directly, in the type of the image.
-        if taps.size < LARGE:
-            source, taps = source.astype(np.float64), taps.astype(np.float64)
-        for plane, result in zip(source, target, strict=True):
-            result[:] = cv2.filter2D(plane, -1, taps, anchor=anchor, borderType=CV2_BORDERS[border])
-    return out
+        if finish is not None and np.count_nonzero(taps) <= MOST_ROUGH:
+            rough, steps = _correlate_roughly(cv2, image, taps, anchor, border)
+            results.append(settle_correlation(image, kernel, border, finish, rough, steps))
+        else:
+            result = _correlate_cv2(cv2, image, taps, anchor, border)
+            results.append(result if finish is None else finish(result))
+    return torch.stack(results)
 
 
-def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int, int]]:
+def _correlate_cv2(
+    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+) -> Tensor:
+    out = np.empty_like(image)
+    source: NDArray[np.floating] = image
+    kernel: NDArray[np.floating] = taps
+    # From this size on OpenCV uses a Fourier transform, in float64 for any input type; smaller
+    # kernels are applied directly, in the type of the image.
+    if taps.size < LARGE:
+        source, kernel = image.astype(np.float64), taps.astype(np.float64)
+    for plane, result in zip(source, out, strict=True):
+        result[:] = cv2.filter2D(plane, -1, kernel, anchor=anchor, borderType=CV2_BORDERS[border])
+    return torch.from_numpy(out)
+
+
+def _correlate_roughly(
+    cv2: Any, image: Plane, taps: NDArray[np.float32], anchor: tuple[int, int], border: str
+) -> tuple[Plane, int]:
+    """Return the result of `_correlate_cv2` in float32, and the number of roundings behind it."""
+    height, width = image.shape[1:]
+    left, top = anchor
+    sides = (top, taps.shape[0] - 1 - top, left, taps.shape[1] - 1 - left)
+    pieces = _pieces(taps.tobytes(), taps.shape[1])
+    rough = np.empty_like(image)
+    for plane, result in zip(image, rough, strict=True):
+        padded = cv2.copyMakeBorder(plane, *sides, CV2_BORDERS[border])
+        for number, (down, across, piece) in enumerate(pieces):
+            rows, columns = piece.shape
+            part = padded[down : down + height + rows - 1, across : across + width + columns - 1]
+            filtered = cv2.filter2D(part, -1, piece, anchor=(0, 0))[:height, :width]
+            if number == 0:
+                result[:] = filtered
+            else:
+                cv2.add(result, filtered, result)
+    return rough, PIECE + len(pieces) + 4
+
+
+def settle_correlation(
+    image: Plane,
+    kernel: NDArray[np.float32],
+    border: str,
+    finish: Rounding,
+    rough: Plane,
+    steps: int,
+) -> Tensor:
+    """Return the result of `correlate` for one image on the CPU from rough values; see `settle`."""
+    taps, anchor = _trim(kernel)
+    return settle(
+        torch.from_numpy(rough),
+        steps,
+        finish,
+        lambda places: _values_at(image, taps, anchor, border, places),
+        lambda: _correlate_cv2(opencv(), image, taps, anchor, border),
+        int(np.count_nonzero(taps)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _pieces(kernel: bytes, columns: int) -> list[tuple[int, int, NDArray[np.float32]]]:
+    """Return a float32 kernel in pieces that OpenCV applies directly, each with its offset."""
+    taps = np.frombuffer(kernel, dtype=np.float32).reshape(-1, columns)
+    rows, places = np.nonzero(taps)
+    pieces = []
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        # as many taps, in the order of reading, as their bounding box and their sum allow
+        while stop < min(len(rows), start + PIECE):
+            box = places[start : stop + 1]
+            if (rows[stop] - rows[start] + 1) * (np.ptp(box) + 1) >= LARGE_ROUGH:
+                break
+            stop += 1
+        down, across = rows[start:stop], places[start:stop]
+        top, left = int(down[0]), int(across.min())
+        piece = np.zeros((down[-1] - top + 1, across.max() - left + 1), dtype=np.float32)
+        piece[down - top, across - left] = taps[down, across]
+        pieces.append((top, left, piece))
+        start = stop
+    return pieces
+
+
+def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.float32], tuple[int, int]]:
     """Return the kernel without its zero margins, and the position (x, y) of its center."""
     center = (kernel.shape[0] // 2, kernel.shape[1] // 2)
     rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))

@@ -34,3 +34,12 @@ def planes_of(pixels: NDArray[Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
     if pixels.ndim == 2:
         return pixels[None]
     return pixels.transpose(2, 0, 1) if cv2 is None else cv2.split(pixels)
+
+
+def copy_planes(pixels: NDArray[Any], target: NDArray[Any]) -> None:
+    """Write the planes of an image (H, W, 3) or (H, W) to `target` (C, H, W)."""
+    cv2 = opencv()
+    if cv2 is None or pixels.ndim == 2:
+        target[:] = pixels if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    else:
+        cv2.split(pixels, list(target))

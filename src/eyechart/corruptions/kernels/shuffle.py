@@ -40,16 +40,16 @@ def copy_from_neighbors(
 def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: Values) -> Tensor:
     """Return the result of `copy_from_neighbors` on the CPU, image by image and sweep by sweep."""
     height, width = images.shape[2:]
-    out = images.clone(memory_format=torch.contiguous_format)
-    for index, channels in enumerate(out.numpy()):
+    out = torch.empty_like(images, memory_format=torch.contiguous_format)
+    for index, (channels, targets) in enumerate(zip(images, out, strict=True)):
         one = random.part(index, index + 1)
+        source = torch.arange(height * width, dtype=torch.int32)
         for sweep in range(int(passes[index])):
             halves = one.halves(f"sweep {sweep}", 2 * height * width)
-            drawn = halves.reshape(2, height, width).to(torch.int32).numpy()
-            del halves  # int64: twice the memory of `drawn`
-            source = _sweep_in_numpy(drawn, int(reach[index]))
-            for plane in channels:
-                plane[:] = plane.ravel().take(source).reshape(height, width)
+            jump = _sweep_in_numpy(halves.reshape(2, height, width).numpy(), int(reach[index]))
+            source = source.index_select(0, torch.from_numpy(jump))
+        for plane, target in zip(channels, targets, strict=True):
+            torch.index_select(plane.flatten(), 0, source, out=target.view(-1))
     return out
 
 
@@ -111,14 +111,15 @@ def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
         target = current + (down * width + across)
         grid[inside] = target
         later = np.flatnonzero(target > current)
-        pixels, targets = current.ravel()[later], target.ravel()[later]
-        pixels = pixels[visited.ravel()[targets]]
+        # `take` reads faster than indexing does
+        pixels, targets = current.ravel().take(later), target.ravel().take(later)
+        pixels = pixels[visited.ravel().take(targets)]
         # unresolved: pixels whose source was itself overwritten before
         going_on[pixels] = True
         while len(pixels):
-            through = source[pixels]
-            further = going_on[through]
-            source[pixels] = source[through]
+            through = source.take(pixels)
+            further = going_on.take(through)
+            source[pixels] = source.take(through)
             going_on[pixels] = further
             pixels = pixels[further]
     return source
