@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import eyechart as ec
 from eyechart.overlap.matrix_intervals import resampled_shares
-from eyechart.pipeline.by_class import ByClass
+from eyechart.pipeline.by_class import ByClass, count_by_image
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap
@@ -56,7 +56,7 @@ def of_classes(images=IMAGES, seed=SEED):
     first = np.tile([1.0, 0.0], images // 2)
     clean = outcomes(first, label=label)
     own = ByClass(clean, N_BOOTSTRAP, seed, list(map(str, label)))
-    own.add("fog", clean)
+    own.add("fog", count_by_image(clean))
     return np.stack([score.corrupted.replicates for score in own.results()], axis=1)
 
 
