@@ -273,9 +273,10 @@ def scoring(
     n: Annotated[int, typer.Option("--n", help="Samples per corruption.", min=100)] = 50_000,
     n_images: Annotated[int, typer.Option("--images", help="Number of images.", min=100)] = 5_000,
     models: Annotated[int, typer.Option(help="Number of models.", min=1)] = 1,
+    n_bootstrap: Annotated[int, typer.Option(help="Number of refits per curve.", min=1)] = 1000,
 ) -> None:
     """Time everything that `evaluate` does after the predictions, on synthetic predictions."""
-    speed = measure_scoring(n, n_images, models)
+    speed = measure_scoring(n, n_images, models, n_bootstrap)
     print(f"{machine_name(torch.device('cpu'))}, {speed.n_cores} cores")
     print(
         f"{models} models, 14 corruptions × {n:,} samples of {n_images:,} images,"

@@ -64,10 +64,10 @@ class ScoringSpeed:
         return self.rival_seconds / self.seconds
 
 
-def measure_scoring(n: int, n_images: int, n_models: int) -> ScoringSpeed:
+def measure_scoring(n: int, n_images: int, n_models: int, n_bootstrap: int) -> ScoringSpeed:
     """Time `score_run` and writing the results for `n` samples of each of VCR's corruptions."""
     with TemporaryDirectory(prefix="eyechart-") as folder:
-        run = synthetic_run(Path(folder), n, n_images, n_models)
+        run = synthetic_run(Path(folder), n, n_images, n_models, n_bootstrap=n_bootstrap)
         # The rival runs before and after, so that a temporary slowdown affects both.
         rival = [_rival_seconds(run)]
         start, cpu_start = time.perf_counter(), time.process_time()
@@ -79,7 +79,7 @@ def measure_scoring(n: int, n_images: int, n_models: int) -> ScoringSpeed:
     n_curves = sum(
         len(scores.properties) for space in spaces for scores in space.corruptions.values()
     )
-    refits = n_curves * run.settings.n_bootstrap
+    refits = n_curves * n_bootstrap
     return ScoringSpeed(seconds, cpu, n_curves, refits * float(np.mean(rival)), n_threads())
 
 

@@ -123,6 +123,19 @@ def weights_of(n_units, n_bootstrap, seed=0):
     return np.concatenate([weights for _, weights in weight_blocks(n_units, n_bootstrap, seed)])
 
 
+@pytest.mark.parametrize("max_kept", [0, 10**9])
+def test_blocks_have_the_weights_of_single_replicates_kept_or_not(max_kept, monkeypatch):
+    monkeypatch.setattr(bootstrap, "MAX_KEPT", max_kept)
+    drawn = draw_weights(7, SEED)
+    expected = [next(drawn) for _ in range(23)]
+    for max_block in (1, 4, 50):
+        blocks = list(weight_blocks(7, 23, SEED, max_block))
+        np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), expected)
+        assert all(block.shape == (part.stop - part.start, 7) for part, block in blocks)
+        # scores may change a block, but not the weights of the next score
+        blocks[0][1][:] = -1
+
+
 def test_weights_are_multinomial():
     """Mean 1, variance 1 − 1/n, covariance −1/n: those of n draws among n units."""
     n_units = 8
