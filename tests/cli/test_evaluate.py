@@ -94,15 +94,15 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 6
+    assert found["schema"] == 7
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]
     assert (config["fit"]["bins"], config["fit"]["min_per_bin"]) == (9, 3)
-    assert found["provenance"]["versions"]["eyechart"] == ec.__version__
-    assert "git" in found["provenance"]
+    assert found["run"]["versions"]["eyechart"] == ec.__version__
+    assert "git" in found["run"]
     typed = shlex.join(["eyechart", *command(folder, out, MODEL, "small_models:four_classes")])
-    assert found["provenance"]["command"] == typed
+    assert found["run"]["command"] == typed
     images = ec.load_images(folder, "native")
     assert found["images"]["digest"] == images.digest
     names = [each.name for each in images.listed]
@@ -197,6 +197,24 @@ def test_every_file_that_is_said_to_be_written_is_there(finished):
     assert not [path for path in out.rglob("*") if path.name.endswith(".tmp")]
 
 
+def test_one_line_says_how_long_the_run_took(finished):
+    out, printed = finished
+    (line,) = [line for line in printed.splitlines() if line.startswith("Run time: ")]
+    seconds = results(out)["run"]["seconds"]
+    longest = max(seconds, key=seconds.get)
+    assert f"({longest} " in line
+
+
+def test_stated_watts_and_the_intensity_of_the_electricity_are_in_line_and_results(
+    evaluate, tmp_path
+):
+    again = evaluate(*ONE, "--watts", 250, "--carbon-intensity", 25)
+    assert again.status == 0, again.err
+    energy = results(tmp_path / "out")["run"]["energy"]
+    assert energy["co2e_g"] == pytest.approx(25 * energy["kwh"])
+    assert f"{energy['kwh']:.3g} kWh" in again.out and "at 25 g/kWh" in again.out
+
+
 def test_two_models_are_paired(finished):
     out, _ = finished
     found = results(out)["paired"]
@@ -214,8 +232,9 @@ def test_running_again_computes_nothing_and_gives_the_same(evaluate, tmp_path):
     assert evaluate(*TWO).status == 0
     assert predictions(tmp_path / "out") == before
     again = results(tmp_path / "out")
-    assert again["provenance"].pop("made") >= first["provenance"].pop("made")
-    assert again == first
+    assert again["run"]["made"] >= first["run"]["made"]
+    assert again["run"]["n_sessions"] == 2
+    assert {**again, "run": first["run"]} == first
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.5])
@@ -780,8 +799,9 @@ def test_control_c_stops_with_one_sentence_and_the_next_run_goes_on(run, folder,
     first, second = asked[: asked.index("next")], asked[asked.index("next") + 1 : -1]
     # besides what was missing, the model was asked whether it can answer at all
     clean = sum(second) - sum(first) - rows
-    # and 7 clean images and 7 samples per corruption were predicted to estimate the run time
-    assert 0 <= clean <= 8 + 3 * 7
+    # and 7 clean images and 7 samples per corruption were predicted to estimate the run time, in
+    # batches that were filled up to 4
+    assert 0 <= clean <= 8 + 3 * 12
     assert results(out)["models"] == results(tmp_path / "whole")["models"]
 
 

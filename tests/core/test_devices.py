@@ -19,7 +19,7 @@ def mean_color(images):
     return images.mean(dim=(2, 3))
 results = ec.evaluate(mean_color, n=15, corruptions=["gaussian_noise", "frost"], labels="none",
                       max_images=2, bins=4, min_per_bin=2, n_bootstrap=10, device="auto")
-print(results.predictions().num_rows, results.provenance.device)
+print(results.predictions().num_rows, results.run.device)
 from eyechart.core.devices import has_triton
 import torch
 print(has_triton(torch.device("cuda")))

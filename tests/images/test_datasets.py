@@ -103,7 +103,8 @@ def test_the_command_reads_a_saved_dataset(dataset, run, tmp_path):
                  tmp_path / "out", "--n", 40, "--bins", 6, "--min-per-bin", 3, "--n-bootstrap", 10,
                  "--corruption", "brightness")  # fmt: skip
     assert result.status == 0, result.err
-    assert ec.load(tmp_path / "out").images.source == str(tmp_path / "saved")
+    loaded = ec.load(tmp_path / "out")
+    assert (loaded.images.source, loaded.run.images) == ("saved", str(tmp_path / "saved"))
 
 
 def test_order_format_and_transforms_do_not_change_what_is_read(dataset):

@@ -153,8 +153,8 @@ def test_settings_are_flat_and_complete(results):
     assert settings["seed"] == stored["config"]["seed"]
     assert settings["fit.bins"] == stored["config"]["fit"]["bins"] == 4
     assert settings["images.digest"] == stored["images"]["digest"]
-    assert settings["command"] == stored["provenance"]["command"]
-    assert settings["versions.torch"] == stored["provenance"]["versions"]["torch"]
+    assert settings["command"] == stored["run"]["command"]
+    assert settings["versions.torch"] == stored["run"]["versions"]["torch"]
     assert settings["corruptions"] == "vcr/gaussian_noise, vcr/brightness"
     assert {name.split(".")[0] for name in settings} >= {
         key for key, value in stored["config"].items() if value not in (None, "", [], {})

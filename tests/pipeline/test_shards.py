@@ -29,9 +29,6 @@ corruptions:
   - {same_as: "vcr:vcr/brightness"}
 """
 
-MACHINE = ("provenance", "run")
-"""Blocks of results.json that depend on machine and moment."""
-
 COMMON = ("--bins", "9", "--min-per-bin", "3", "--n-bootstrap", "20", "--stimulus", "native")
 VCR = (
     "small_models:thousand",
@@ -75,7 +72,8 @@ def evaluate(run, images):
 def without_run(folder):
     """Return results.json as text, without what depends on machine and moment."""
     results = json.loads((folder / "results.json").read_text())
-    return json.dumps({name: part for name, part in results.items() if name not in MACHINE})
+    del results["run"]
+    return json.dumps(results)
 
 
 def predict_shards(evaluate, out, count, *arguments):
@@ -93,6 +91,10 @@ def test_shards_with_humans_merge_to_the_results_of_one_process(run, evaluate, t
     assert run("merge", tmp_path / "split").status == 0
     assert without_run(tmp_path / "split") == without_run(tmp_path / "one")
     assert "entry16" in without_run(tmp_path / "one")
+    # the time of all shards, and of the merge
+    info = ec.load(tmp_path / "split").run
+    assert info.n_sessions == count + 1 and info.device == "cpu"
+    assert {"predictions", "merge", "scoring"} <= set(info.seconds)
     for name in ("results.csv",):
         assert (tmp_path / "split" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
     examples = sorted(path.name for path in (tmp_path / "one" / "examples").iterdir())

@@ -232,7 +232,7 @@ def test_the_card_says_how_to_do_it_again(card, folders):
     for folder in at_least_one(folders.values()):
         found = json.loads((folder / "results.json").read_text())
         assert found["images"]["digest"] in tail
-        for name, version in found["provenance"]["versions"].items():
+        for name, version in found["run"]["versions"].items():
             assert f"`{name} {version}`" in tail
         for model in found["models"]:
             assert model["identity"] in tail

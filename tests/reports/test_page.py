@@ -23,6 +23,7 @@ from eyechart.reports.html.page import is_page
 from eyechart.reports.html.report_page import render_report, write_report
 from eyechart.reports.series.palette import COLORS
 from eyechart.reports.series.report import Part, Report, load_report
+from eyechart.reports.series.run_cost import energy_text, time_text
 from eyechart.reports.words import (
     corruption_title,
     corruption_words,
@@ -170,8 +171,9 @@ def test_headings_are_in_order_and_ask_the_questions(any_page):
 def test_the_page_says_how_it_was_made(any_page):
     report, page = any_page
     for run in at_least_one(report.runs):
-        made = run.results.provenance
+        made = run.results.run
         assert made.command in page.text and made.versions["torch"] in page.text
+        assert time_text(made) in page.text and energy_text(made) in page.text
         assert run.results.images.digest in page.text
         assert str(run.folder / "results.json") in page.text
         for model in run.results.models:

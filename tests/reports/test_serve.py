@@ -246,7 +246,7 @@ def test_an_image_outside_peoples_categories_still_says_what_it_shows(tmp_path):
 
 def test_an_image_has_the_pixels_that_corrupt_gives(both, levels):
     own = recorded(levels, "gaussian_noise", SHARP)
-    images = ec.load_images(json.loads((levels / "results.json").read_text())["images"]["source"])
+    images = ec.load_images(json.loads((levels / "results.json").read_text())["run"]["images"])
     paths = {image.name: image.path for image in images.listed}
     for row in at_least_one(list(own.values())[::40]):
         clean = np.asarray(Image.open(paths[row["image"]]).convert("RGB"))

@@ -149,7 +149,7 @@ def test_a_value_of_another_type_is_rejected_by_its_place(out, tmp_path, place, 
         (b"[]", "was not written by eyechart"),
         (b'{"schema": "4"}', "was not written by eyechart"),
         (b'{"schema": 3}', "another version of eyechart"),
-        (b'{"schema": 6}', "is damaged"),
+        (b'{"schema": 7}', "is damaged"),
     ],
 )
 def test_a_file_of_another_kind_gets_one_sentence(tmp_path, content, words):

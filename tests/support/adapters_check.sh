@@ -12,6 +12,7 @@ tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
     albumentations | datasets) echo "test" ;;
+    energy) echo "test_nvml" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -20,6 +21,7 @@ files_of() {
     case $1 in
     albumentations) echo tests/integrations/test_transform_albumentations.py ;;
     datasets) echo tests/images/test_datasets.py ;;
+    energy) echo tests/core/test_energy.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
@@ -37,7 +39,8 @@ peers_of() {
 # MLflow needs an older cachetools than the one that is pinned for the experiment.
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
-extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard"
+extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard
+energy"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin

@@ -100,6 +100,7 @@ def _report(evaluation: "Results", out: Path) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.series.break_points import break_sentences
+    from eyechart.reports.series.run_cost import cost_line
     from eyechart.reports.terminal.result_tables import source_lines, tables
     from eyechart.results.writing import write_results
 
@@ -120,6 +121,7 @@ def _report(evaluation: "Results", out: Path) -> None:
     written = write_results(evaluation, out)
     if len(evaluation.models) > 1:
         _rank(console, out)
+    print(cost_line(evaluation.run))
     print("Written:")
     for path in (*draw_curves(evaluation, out), *written):
         print(f"  {path}")

@@ -50,6 +50,12 @@ def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.dev
     return device
 
 
+def device_title(device: torch.device) -> str:
+    """Return the name of a device, followed by the model of the GPU."""
+    is_cuda = device.type == "cuda"
+    return f"{device} ({torch.cuda.get_device_name(device)})" if is_cuda else str(device)
+
+
 def image_device(device: torch.device) -> torch.device:
     """Return the device for corruptions and Δv: the network's device, but the CPU for MPS."""
     return torch.device("cpu") if device.type == MPS else device

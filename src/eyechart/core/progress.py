@@ -60,3 +60,17 @@ def counted_to(total: int, advance: Advance) -> Iterator[Advance]:
     yield count
     # not in a finally block: a job that failed is not done
     advance(total - n_counted, "")
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as text, with at most two units.
+
+    Example:
+        >>> duration_text(42.4), duration_text(200), duration_text(7_300)
+        ('42 s', '3 min 20 s', '2 h 1 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

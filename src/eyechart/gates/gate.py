@@ -85,17 +85,17 @@ def decide_gate(settings: GateSettings) -> GateResults:
 
 def _facts(run: RecordedRun) -> RunFacts:
     results = run.results
-    config, provenance, images = results.config, results.provenance, results.images
+    config, info, images = results.config, results.run, results.images
     content = (run.folder / RESULTS_FILE).read_bytes()
     first = next(iter(results.models[0].spaces.values()))
     return RunFacts(
         folder=str(run.folder),
         results_digest=sha256(content).hexdigest(),
-        made=provenance.made,
-        command=provenance.command,
-        device=provenance.device,
-        git=provenance.git,
-        versions=provenance.versions,
+        made=info.made,
+        command=info.command,
+        device=info.device,
+        git=info.git,
+        versions=info.versions,
         suite=config.suite,
         n=config.n,
         seed=config.seed,

@@ -68,6 +68,16 @@ def wrong_source(source: object) -> UsageError:
     )
 
 
+def source_name(source: str) -> str:
+    """Return the name of a source without its path, which differs between machines.
+
+    Example:
+        >>> source_name("/data/imagenet/val/"), source_name("hf:owner/name:test")
+        ('val', 'hf:owner/name:test')
+    """
+    return source if source.startswith(HUB) else Path(os.path.abspath(source)).name
+
+
 def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage]:
     """Return the images at a path: a folder, a list of images, tar shards or an array."""
     return list(find_listing(source, leave_out).images)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.core.devices import find_device, image_device, keep_freed_memory
+from eyechart.core.energy import find_meters
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
+from eyechart.core.sessions import Session, kept_cost
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
@@ -131,20 +133,26 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
 def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
     """Run an evaluation: load models and images, predict, score and check."""
-    settings, inputs, defenses = _load(settings, progress)
+    with Session() as session:
+        return _evaluate(settings, session, progress)
+
+
+def _evaluate(settings: EvaluateSettings, session: Session, progress: Progress) -> Finished:
+    settings, inputs, defenses = _load(settings, session, progress)
     # Predictions always go through files: a call without `out` uses a temporary folder, which the
     # results keep.
     temporary = TemporaryFolder() if settings.out is None else None
     out = Path(settings.out or "") if temporary is None else temporary.path
     try:
-        results, run = _run(settings, inputs, out, progress)
-        comparison = check(run.task, run.folder) if settings.check else None
+        results, run = _run(settings, inputs, out, session, progress)
+        comparison = _checked(run, session) if settings.check else None
     except BaseException:
         # An interactive interpreter keeps the last error, and with it all that it refers to.
         if temporary is not None:
             temporary.delete()
         raise
     results = with_notes(results, settings, defenses, inputs.images)
+    results = _with_cost(results, settings, out, session)
     if temporary is None:
         kept = results.kept_in(out)
     else:
@@ -153,15 +161,20 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
     return Finished(kept, comparison, settings.floors)
 
 
+def _checked(run: EvaluationRun, session: Session) -> Comparison:
+    with session.stage("check"):
+        return check(run.task, run.folder)
+
+
 def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> ShardRecord:
     """Predict one shard of an evaluation, and return its record, which `merge` reads."""
     assert settings.part is not None and settings.out is not None, "a shard has a folder"
-    settings, inputs, defenses = _load(settings, progress)
-    run, doubts = _predict(settings, inputs, Path(settings.out or ""), progress)
-    if settings.check:
-        comparison = check(run.task, run.folder)
-        if not comparison.passed:
-            raise CheckFailed(comparison.sentence(), None)
+    with Session() as session:
+        settings, inputs, defenses = _load(settings, session, progress)
+        run, doubts = _predict(settings, inputs, Path(settings.out or ""), session, progress)
+        comparison = _checked(run, session) if settings.check else None
+    if comparison is not None and not comparison.passed:
+        raise CheckFailed(comparison.sentence(), None)
     record = ShardRecord(
         shard=str(settings.part),
         working_folder=str(Path.cwd()),
@@ -178,7 +191,7 @@ def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> S
 
 
 def _load(
-    settings: EvaluateSettings, progress: Progress
+    settings: EvaluateSettings, session: Session, progress: Progress
 ) -> tuple[EvaluateSettings, EvaluationInputs, "Sequence[Defense]"]:
     """Return the checked settings, the loaded models and images, and the defenses."""
     # Resolved before models are loaded: a wrong path should fail at once.
@@ -196,16 +209,19 @@ def _load(
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 
+    loaded = [model.device for model in settings.models if isinstance(model, Model)]
+    session.measure(find_meters([device, *loaded], settings.watts))
     load = partial(load_requested, settings=settings)
-    # Defenses apply to the evaluated models only, not to a baseline.
-    models, baseline = with_baseline(
-        [apply_defenses(load(model), defenses) for model in settings.models],
-        settings.baseline,
-        load,
-    )
-    settings = replace(settings, baseline=baseline)
-    index = None if settings.part is None else Path(settings.out or "") / INDEX_FILE
-    images = source.load(settings.plan, progress, index)
+    with session.stage("loading"):
+        # Defenses apply to the evaluated models only, not to a baseline.
+        models, baseline = with_baseline(
+            [apply_defenses(load(model), defenses) for model in settings.models],
+            settings.baseline,
+            load,
+        )
+        settings = replace(settings, baseline=baseline)
+        index = None if settings.part is None else Path(settings.out or "") / INDEX_FILE
+        images = source.load(settings.plan, progress, index)
     return settings, EvaluationInputs(models, images, image_device(device)), defenses
 
 
@@ -247,32 +263,58 @@ def predict_and_score(
     if settings.sampling is None:
         # Retraining is compared with published results, whose strengths are sampled like this.
         settings = replace(settings, sampling=PAPER)
-    return _run(settings, inputs, out, progress)[0]
+    with Session() as session:
+        devices = [inputs.device, *(model.device for model in inputs.models)]
+        session.measure(find_meters(devices, settings.watts))
+        results, _ = _run(settings, inputs, out, session, progress)
+        return _with_cost(results, settings, out, session)
+
+
+def _with_cost(
+    results: Results, settings: EvaluateSettings, out: Path, session: Session
+) -> Results:
+    """Return the results with time and energy of this session and all earlier ones of the run."""
+    session.write()
+    return results.with_cost(kept_cost(out), settings.carbon_intensity)
 
 
 def _run(
-    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
+    settings: EvaluateSettings,
+    inputs: EvaluationInputs,
+    out: Path,
+    session: Session,
+    progress: Progress,
 ) -> tuple[Results, EvaluationRun]:
-    run, doubts = _predict(settings, inputs, out, progress)
-    return score_predictions(run, [doubt.sentence for doubt in doubts], out, progress), run
+    run, doubts = _predict(settings, inputs, out, session, progress)
+    sentences = [doubt.sentence for doubt in doubts]
+    return score_predictions(run, sentences, out, session, progress), run
 
 
 def _predict(
-    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
+    settings: EvaluateSettings,
+    inputs: EvaluationInputs,
+    out: Path,
+    session: Session,
+    progress: Progress,
 ) -> tuple[EvaluationRun, list[Doubt]]:
     """Compute the predictions that `out` lacks; return the run, and what the self-test found."""
     # Doubtful models are reported before anything that takes long.
     check_names(inputs.models)
-    doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
-    settings, run_plan = plan_run(settings, inputs, out)
+    with session.stage("self-test"):
+        doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
+    with session.stage("plan"):
+        settings, run_plan = plan_run(settings, inputs, out)
     if settings.dry_run:
         _show_plan(run_plan, progress)
         raise PlanOnly
-    # The plan is shown after the checks of `prepare`, so that an error is the only output.
-    run = prepare(settings, inputs, out, progress)
-    _show_plan(run_plan, progress)
-    if run_plan is not None:
-        run = with_pilot(run, run_plan, out, progress)
+    with session.stage("sampling"):
+        # The plan is shown after the checks of `prepare`, so that an error is the only output.
+        run = prepare(settings, inputs, out, progress)
+        # Only now is the folder known to belong to this run.
+        session.keep_in(run.folder.parent)
+        _show_plan(run_plan, progress)
+        if run_plan is not None:
+            run = with_pilot(run, run_plan, out, progress)
     if settings.part is not None:
         run = replace(run, task=part_of(run.task, settings.part))
         # Small datasets may have no image in a shard.
@@ -282,19 +324,23 @@ def _predict(
     unstable = {doubt.model for doubt in doubts if doubt.is_unstable}
     stable = [model for model in inputs.models if model.name not in unstable]
     uncertain = [model for model in stable if model.is_code or not model.identity]
-    reject_changed(run.task, run.folder, uncertain)
-    step = progress.begin("predictions", run.task.n_samples)
-    predict(run.task, run.folder, step, settings.engine)
+    with session.stage("predictions"):
+        reject_changed(run.task, run.folder, uncertain)
+        step = progress.begin("predictions", run.task.n_samples)
+        predict(run.task, run.folder, step, settings.engine)
     return run, doubts
 
 
 def score_predictions(
-    run: EvaluationRun, doubts: Sequence[str], out: Path, progress: Progress
+    run: EvaluationRun, doubts: Sequence[str], out: Path, session: Session, progress: Progress
 ) -> Results:
     """Return the results of a run whose predictions are complete; write example images to `out`."""
-    scored = score_run(run, progress)
+    with session.stage("scoring"):
+        scored = score_run(run, progress)
+    with session.stage("examples"):
+        examples = keep_examples(run, out)
     changes = {
-        "examples": keep_examples(run, out),
+        "examples": examples,
         "warnings": (*doubts, *scored.warnings, *part_files(run.task, run.folder).notes()),
     }
     return scored.model_copy(update=changes)

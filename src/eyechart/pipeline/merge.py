@@ -13,11 +13,13 @@ import torch
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.arrays import IntArray
+from eyechart.core.energy import find_meters
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_folder
 from eyechart.core.parts import Parts, file_name, write_parquet
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.core.run_folder import RECORD, first_change, read_settings
+from eyechart.core.sessions import Session, kept_cost, total_cost
 from eyechart.core.shards import Shard
 from eyechart.models.defenses.defense import read_defenses
 from eyechart.pipeline.evaluate import Finished, score_predictions, stimulus_of, with_notes
@@ -69,36 +71,57 @@ def merge(out: str | os.PathLike[str]) -> Results:
 
 def merge_shards(out: Path, progress: Progress = NO_PROGRESS) -> Finished:
     """Merge the predictions of all shards into one folder, and return the results of the run."""
+    with Session() as session:
+        session.measure(find_meters([torch.device("cpu")]))
+        return _merge(out, session, progress)
+
+
+def _merge(out: Path, session: Session, progress: Progress) -> Finished:
     records = read_shards(out)
     # Settings of the shards are read in the folder in which they were typed.
     out = out.resolve()
     _check_same_run(out, records)
     first = next(iter(records.values()))
     with _in_folder(Path(first.working_folder)):
-        settings = _settings_of(first, out)
-        task = _task_of(settings, first, out, progress)
-        change = first_change(read_settings(out / RECORD), task.settings())
-        if change is not None:
-            raise UsageError(
-                f"{out} is from another state of the data or of eyechart ({change}): evaluate again"
-                " into another folder."
-            )
-        step = progress.begin("merge", len(task.names))
-        folder = out / PREDICTIONS_FOLDER
-        with lock_folder(folder):
-            for name in task.names:
-                _merge_table(
-                    name, task, {shard: _predictions(out, shard) for shard in records}, folder
-                )
-                step(1, "")
-        reject_too_many(left_out(folder), task.images)
-        run = EvaluationRun(settings, task, folder)
+        with session.stage("merge"):
+            run = _merge_predictions(out, records, progress)
+        session.keep_in(out)
+        settings, task = run.settings, run.task
         doubts = list(
             dict.fromkeys(doubt for record in records.values() for doubt in record.doubts)
         )
-        results = score_predictions(run, doubts, out, progress)
+        results = score_predictions(run, doubts, out, session, progress)
         results = with_notes(results, settings, read_defenses(first.defenses), task.images)
+    session.write()
+    folders = [*(_shard_folder(out, shard) for shard in records), out]
+    cost = total_cost(map(kept_cost, folders))
+    devices = dict.fromkeys(model.device for record in records.values() for model in record.models)
+    results = results.with_cost(cost, settings.carbon_intensity).with_device(", ".join(devices))
     return Finished(results.kept_in(out), None, settings.floors)
+
+
+def _merge_predictions(
+    out: Path, records: Mapping[Shard, ShardRecord], progress: Progress
+) -> EvaluationRun:
+    """Write the predictions of all shards to one folder, and return their run."""
+    first = next(iter(records.values()))
+    settings = _settings_of(first, out)
+    task = _task_of(settings, first, out, progress)
+    change = first_change(read_settings(out / RECORD), task.settings())
+    if change is not None:
+        raise UsageError(
+            f"{out} is from another state of the data or of eyechart ({change}): evaluate again"
+            " into another folder."
+        )
+    step = progress.begin("merge", len(task.names))
+    folder = out / PREDICTIONS_FOLDER
+    with lock_folder(folder):
+        for name in task.names:
+            folders = {shard: _predictions(out, shard) for shard in records}
+            _merge_table(name, task, folders, folder)
+            step(1, "")
+    reject_too_many(left_out(folder), task.images)
+    return EvaluationRun(settings, task, folder)
 
 
 def _check_same_run(out: Path, records: Mapping[Shard, ShardRecord]) -> None:
@@ -106,7 +129,7 @@ def _check_same_run(out: Path, records: Mapping[Shard, ShardRecord]) -> None:
     whole = read_settings(out / RECORD)
     first = next(iter(records.values()))
     for shard, record in records.items():
-        folder = out / SHARDS_FOLDER / shard.folder
+        folder = _shard_folder(out, shard)
         change = first_change(read_settings(folder / RECORD), whole) or first_change(
             first.settings, record.settings
         )
@@ -159,8 +182,12 @@ def _task_of(
     return replace(task, groups=with_strengths(images, task.groups, task.plan, plan.maps))
 
 
+def _shard_folder(out: Path, shard: Shard) -> Path:
+    return out / SHARDS_FOLDER / shard.folder
+
+
 def _predictions(out: Path, shard: Shard) -> Path:
-    return out / SHARDS_FOLDER / shard.folder / PREDICTIONS_FOLDER
+    return _shard_folder(out, shard) / PREDICTIONS_FOLDER
 
 
 def _merge_table(

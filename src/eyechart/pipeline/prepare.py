@@ -10,6 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_file
 from eyechart.core.progress import Progress
 from eyechart.core.run_folder import RECORD, Settings, first_change, open_run_folder, read_settings
+from eyechart.core.sessions import SESSIONS_FOLDER
 from eyechart.images.imageset import ImageSet
 from eyechart.images.published_arrays import PublishedArrays
 from eyechart.labels.categories import CLASSES
@@ -41,7 +42,7 @@ FIXED_BY_TESTSET = (
 TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
 RUN_FILES = (
     *("results.json", "results.csv", "scores.parquet"),
-    *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
+    *("curves.png", "curves-entry16.png", "testset.parquet", "examples", SESSIONS_FOLDER),
 )
 """Other files of a run; in a folder without a run record, they count as unrelated files."""
 

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import pyarrow.compute as pc
 
+from eyechart.core.devices import device_title
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.humans.human_settings import ComparisonSettings
+from eyechart.images.image_sources import source_name
 from eyechart.images.imageset import Damaged
 from eyechart.labels.imagenet import class_names
 from eyechart.models.published_study import category_of_model
@@ -25,7 +27,7 @@ from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.run_config import FitConfig, RunConfig
-from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunProvenance
+from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunInfo
 from eyechart.testsets.coverage import CorruptionCoverage, coverage_of
 
 
@@ -49,13 +51,7 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
         paired=tuple(paired_models(models)),
         warnings=tuple(caveats_of(task, models, choice, fit, coverage)),
         agreements=tuple(agreements(readers, run.entries, references, fit, progress)),
-        provenance=RunProvenance(
-            versions=versions(),
-            git=git_hash(),
-            device=", ".join(dict.fromkeys(str(model.device) for model in task.models)),
-            command="",
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-        ),
+        run=_run_info(task),
         humans=() if references is None else experiments_of(references, fit),
     )
 
@@ -134,10 +130,22 @@ def _with_left_out(run: EvaluationRun) -> PredictionTask:
     return replace(run.task, images=images)
 
 
+def _run_info(task: PredictionTask) -> RunInfo:
+    """Return what depends on machine and moment; its time and energy are added at the end."""
+    return RunInfo(
+        versions=versions(),
+        git=git_hash(),
+        device=", ".join(dict.fromkeys(device_title(model.device) for model in task.models)),
+        command="",
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        images=task.images.source,
+    )
+
+
 def _images_used(run: EvaluationRun, damaged: Sequence[Damaged]) -> ImagesUsed:
     images, used = run.task.images, run.used_images
     return ImagesUsed(
-        source=images.source,
+        source=source_name(images.source),
         digest=images.digest,
         n_images=len(images),
         used=len(used),

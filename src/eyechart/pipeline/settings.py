@@ -20,6 +20,7 @@ from eyechart.core.arguments import (
     as_whole,
     as_within,
 )
+from eyechart.core.energy import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
@@ -251,6 +252,24 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             is_advanced=True,
         ),
     ] = IN_PROCESS
+    watts: Annotated[
+        float | None,
+        Option(
+            help="Power in W of all parts of the machine without a readable energy counter.",
+            group="Compute",
+            metavar="NUMBER",
+            is_advanced=True,
+        ),
+    ] = None
+    carbon_intensity: Annotated[
+        float,
+        Option(
+            help=f"Emissions of the electricity in g CO2e per kWh ({WORLD_AVERAGE_SOURCE}).",
+            group="Compute",
+            metavar="NUMBER",
+            is_advanced=True,
+        ),
+    ] = WORLD_AVERAGE
     shard: Annotated[
         str | None,
         Option(
@@ -448,6 +467,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         if self.preset is not None and as_text(self.preset, "preset") != STUDY:
             raise unknown_name("preset", self.preset, [STUDY])
         as_within(self.minutes, "minutes", 0.1, 1e6)
+        if self.watts is not None:
+            as_within(self.watts, "watts", 0, 1e7)
+        as_within(self.carbon_intensity, "carbon_intensity", 0, 1e4)
         # Evaluated here so that invalid values raise before the run.
         _ = settings.human_names, settings.similar_names, settings.floors, settings.part
         settings._check_n()

@@ -26,7 +26,7 @@ INDEX_FILE = "images.parquet"
 
 NOT_STORED = (
     *("model", "label_maps", "defenses", "baseline", "images"),
-    *("device", "batch_size", "engine", "trust", "download", "minutes"),
+    *("device", "batch_size", "engine", "trust", "download", "minutes", "watts"),
     *("check", "strict", "dry_run", "out", "shard"),
 )
 """Settings that a merge does not need, or that are stored in another form."""

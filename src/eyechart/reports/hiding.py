@@ -98,7 +98,7 @@ def hide_in_runs(
     return dict(categories), changed
 
 
-def _with(run: "Run", **update: object) -> "Run":
+def _with(run: "Run", /, **update: object) -> "Run":
     return replace(run, results=run.results.model_copy(update=update))
 
 
@@ -183,10 +183,10 @@ def _without_folder(name: str) -> str:
 
 
 def _without_paths(run: "Run", models: Mapping[str, str]) -> "Run":
-    images, provenance = run.results.images, run.results.provenance
+    info = run.results.run
     secrets = dict(models)
     # Notes may contain a folder as it was given or in full.
-    for place in (images.source, str(Path(images.source).absolute()), *_folders(run)):
+    for place in (info.images, str(Path(info.images).absolute()), *_folders(run)):
         if re.search(r"[/\\]", place):
             secrets[place] = "…"
     secrets |= {text: _last(text) for text in _settings(run) if re.search(r"[/\\]", text)}
@@ -196,7 +196,7 @@ def _without_paths(run: "Run", models: Mapping[str, str]) -> "Run":
     return _with(
         run,
         images=run.results.images.model_copy(update={"source": SOURCE}),
-        provenance=provenance.model_copy(update={"command": ""}),
+        run=info.model_copy(update={"command": "", "images": ""}),
     )
 
 

@@ -123,14 +123,14 @@ class RecordedRun:
         if not listed:
             raise UsageError(
                 f"no column {name!r}: the run has {', '.join(IMAGE_COLUMNS)}, and the list of"
-                f" images, which may have more columns, is not at {self.results.images.source}."
+                f" images, which may have more columns, is not at {self.results.run.images}."
             )
         if name.lower() not in known:
             raise UsageError(f"no column {name!r}: the columns are {', '.join(known)}.")
         missing = [image for image in self._images["image"].to_pylist() if image not in listed]
         if missing:
             raise UsageError(
-                f"{self.results.images.source} has changed since the run: it no longer lists"
+                f"{self.results.run.images} has changed since the run: it no longer lists"
                 f" {missing[0]}."
             )
         return {image: cells.get(name.lower(), "") for image, cells in listed.items()}
@@ -147,7 +147,7 @@ class RecordedRun:
     @cached_property
     def _listed(self) -> Mapping[str, Mapping[str, str]]:
         """The rows of the list of images (CSV or Parquet) by image; empty if there is no list."""
-        source = Path(self.results.images.source)
+        source = Path(self.results.run.images)
         if source.suffix.lower() not in MANIFESTS or not source.is_file():
             return {}
         if source.suffix.lower() == ".csv":

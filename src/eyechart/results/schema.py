@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pydantic import Field, PrivateAttr, ValidationError
 
 from eyechart.core.arguments import as_text
+from eyechart.core.energy import EnergyUse, energy_use
 from eyechart.core.errors import UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.records import Known, NamedRecords, Record, first_problem
 from eyechart.core.registry import unknown_name
+from eyechart.core.sessions import Cost
 from eyechart.results.curve_results import HumanCurve
 from eyechart.results.html_table import html_table
 from eyechart.results.model_results import ModelResults
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from eyechart.results.standings import Standings
 
-SCHEMA_VERSION: Literal[6] = 6
+SCHEMA_VERSION: Literal[7] = 7
 """Version of results.json; increased when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
@@ -53,7 +55,7 @@ class ImagesUsed(Record):
     """The images of the run."""
 
     source: str
-    """Where the images come from."""
+    """Name of the dataset: of its folder or file, without its path."""
     digest: str
     """SHA-256 over all images."""
     n_images: int
@@ -68,8 +70,8 @@ class ImagesUsed(Record):
     """SHA-256 of each image used, by name."""
 
 
-class RunProvenance(Record):
-    """What produced the results."""
+class RunInfo(Record):
+    """Everything that depends on the machine and the moment of the run."""
 
     versions: Mapping[str, str]
     """Versions of eyechart, Python and libraries."""
@@ -81,6 +83,16 @@ class RunProvenance(Record):
     """The command as typed; "" for a call from Python."""
     made: str
     """Date of the run, in ISO format."""
+    images: str
+    """Where the images were read from."""
+    n_sessions: int = 1
+    """Number of times that the run was started, because it was resumed or split."""
+    seconds: Mapping[str, float] = Field(default_factory=dict)
+    """Wall time of each stage in seconds, over all sessions."""
+    energy: EnergyUse | None = None
+    """Energy and emissions over all sessions; null if nothing was measured or stated."""
+    unmeasured: tuple[str, ...] = ()
+    """Parts of the machine whose energy is unknown, each with the reason."""
 
 
 class PairedComparison(Record):
@@ -204,12 +216,13 @@ class Results(NamedRecords[ModelResults]):
         20
     """
 
-    schema_version: Literal[6] = Field(default=SCHEMA_VERSION, alias="schema")
+    schema_version: Literal[7] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
     config: WrittenConfig
     """The settings of the run."""
-    provenance: RunProvenance
-    """Versions, device, command and date."""
+    run: RunInfo
+    """What depends on machine and moment: versions, device, command, date, time, energy, paths. All
+    other fields are the same when the run is repeated."""
     images: ImagesUsed
     """The images that the models were tested on."""
     warnings: tuple[str, ...]
@@ -258,8 +271,23 @@ class Results(NamedRecords[ModelResults]):
 
     def with_command(self, command: str) -> "Results":
         """Return a copy of the results with the command that produced them."""
-        provenance = self.provenance.model_copy(update={"command": command})
-        return self.model_copy(update={"provenance": provenance})
+        return self._with_run(command=command)
+
+    def with_device(self, device: str) -> "Results":
+        """Return a copy of the results with the devices on which the models ran."""
+        return self._with_run(device=device)
+
+    def with_cost(self, cost: Cost, carbon_intensity: float) -> "Results":
+        """Return a copy of the results with the time and energy of all sessions of the run."""
+        return self._with_run(
+            n_sessions=cost.n_sessions,
+            seconds=cost.seconds,
+            energy=energy_use(cost.energy, carbon_intensity),
+            unmeasured=cost.unmeasured,
+        )
+
+    def _with_run(self, **changes: object) -> "Results":
+        return self.model_copy(update={"run": self.run.model_copy(update=changes)})
 
     def with_warnings(self, *warnings: str) -> "Results":
         """Return a copy of the results with additional warnings."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
-from eyechart.core.progress import Advance
+from eyechart.core.progress import Advance, duration_text
 
 INTERVAL_S = 10.0
 """Seconds between two lines if standard error is not a terminal."""
@@ -109,7 +109,7 @@ class ProgressLines:
         self._thread.join()
         # Work that printed lines also gets a last one, so that a log shows that it ended.
         if self._n_printed and self._n_done >= self._total:
-            seconds = _duration(time.monotonic() - self._start)
+            seconds = duration_text(time.monotonic() - self._start)
             _print_line(f"{self._title}: {self._counts()}, finished after {seconds}")
 
     def advance(self, n_done: int, message: str) -> None:
@@ -132,7 +132,7 @@ class ProgressLines:
             if n_new <= 0 or seconds <= 0:
                 return text
             rate = n_new / seconds
-            left = _duration(max(self._total - self._n_done, 0) / rate)
+            left = duration_text(max(self._total - self._n_done, 0) / rate)
             return f"{text}, {rate:,.{1 if rate >= 1 else 3}f}/s, {left} left"
 
     def _counts(self) -> str:
@@ -142,20 +142,6 @@ class ProgressLines:
         while not self._ended.wait(INTERVAL_S):
             _print_line(self.line())
             self._n_printed += 1
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration as text, with at most two units.
-
-    Example:
-        >>> _duration(42.4), _duration(200), _duration(7_300)
-        ('42 s', '3 min 20 s', '2 h 1 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours:,} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _print_line(text: str) -> None:

@@ -102,7 +102,7 @@ def _numbers(name: str, estimate: Estimate) -> Iterator[tuple[str, float]]:
 
 def settings_of(results: Results) -> dict[str, Setting]:
     """Return the settings of a run, its images, versions, device, command and date."""
-    provenance, images = results.provenance, results.images
+    info, images = results.run, results.images
     written = results.config.written()
     models = written.pop("models")
     parts = {
@@ -116,11 +116,11 @@ def settings_of(results: Results) -> dict[str, Setting]:
             "n_images": images.n_images,
             "used": images.used,
         },
-        "versions": provenance.versions,
-        "git": provenance.git,
-        "device": provenance.device,
-        "command": provenance.command,
-        "date": provenance.made,
+        "versions": info.versions,
+        "git": info.git,
+        "device": info.device,
+        "command": info.command,
+        "date": info.made,
     }
     return dict(_flat(parts))
 

@@ -75,13 +75,12 @@ class PublishedImages:
     def _published(self) -> Published:
         # --images may name the clean images; then the corrupted ones are still at the recorded
         # location.
-        for source in (self.images, Path(self.run.results.images.source)):
+        for source in (self.images, Path(self.run.results.run.images)):
             published = None if source is None else find_published(source)
             if published is not None:
                 return published
         raise UsageError(
-            f"The corrupted images of this run are not at {self.run.results.images.source}:"
-            f" {WHERE}."
+            f"The corrupted images of this run are not at {self.run.results.run.images}: {WHERE}."
         )
 
     @cached_property

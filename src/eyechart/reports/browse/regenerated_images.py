@@ -61,10 +61,10 @@ class RegeneratedImages:
     """Regenerates images from clean images at their recorded location or in `images`."""
 
     def __init__(self, run: Run, images: Path | None) -> None:
-        recorded = run.results.images
+        recorded, source = run.results.images, run.results.run.images
         self.stimulus, self.plan = recorded.stimulus, run.config.plan
         # Images that were not moved are still found where the run read them.
-        sources = [recorded.source] if images is None else [str(images), recorded.source]
+        sources = [source] if images is None else [str(images), source]
         self.sources = [CleanImageSource(source, run.folder) for source in sources]
 
     def corrupted(self, row: pa.Table) -> Tensor:

@@ -11,6 +11,7 @@ from eyechart.reports.hiding import PATHS
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.report import Report
+from eyechart.reports.series.run_cost import energy_text, time_text
 from eyechart.reports.words import corruption_title, plural, space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import RESULTS_FILE
@@ -47,7 +48,7 @@ def provenance_of(report: Report, index: int) -> Provenance:
     numbers = Numbers(index, run.results)
     return Provenance(
         f"Run {index + 1}: {suite_title(run.config.suite)}",
-        run.results.provenance.command,
+        run.results.run.command,
         tuple(_facts(run, numbers)),
         (_models(run, index), _versions(run, index), _settings(run, index), _files(report, index)),
         tuple(_skipped(report, run, numbers)),
@@ -56,16 +57,18 @@ def provenance_of(report: Report, index: int) -> Provenance:
 
 
 def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
-    provenance, images = run.results.provenance, run.results.images
-    yield "Made", provenance.made or "not recorded"
-    yield "eyechart", provenance.versions.get("eyechart", "unknown")
+    info, images = run.results.run, run.results.images
+    yield "Made", info.made or "not recorded"
+    yield "eyechart", info.versions.get("eyechart", "unknown")
     yield (
         "Source code",
-        f"git {provenance.git}" if provenance.git else "installed without git history",
+        f"git {info.git}" if info.git else "installed without git history",
     )
-    yield "Device", provenance.device
+    yield "Device", info.device
+    yield "Run time", time_text(info)
+    yield "Energy", energy_text(info)
     used, present = (numbers.cell(count, "images", name) for name in ("used", "n_images"))
-    yield "Images", Markup("{} of {} from {}").format(used, present, images.source)
+    yield "Images", Markup("{} of {} from {}").format(used, present, info.images or images.source)
     yield "Digest of the images", Markup("<code>{}</code>").format(images.digest)
     yield "Stimulus", _stimulus(images.stimulus)
     yield "Seed", str(run.config.seed)
@@ -104,7 +107,7 @@ def _models(run: Run, index: int) -> Table:
 
 def _versions(run: Run, index: int) -> Table:
     caption = f"Software versions of run {index + 1}"
-    versions = run.results.provenance.versions
+    versions = run.results.run.versions
     return _two_columns(f"versions-{index}", caption, ("Package", "Version"), versions)
 
 

@@ -173,7 +173,7 @@ def _images(report: Report) -> Markup:
 
 
 def _dates(report: Report) -> str:
-    days = sorted({run.results.provenance.made[:10] for run in report.runs})
+    days = sorted({run.results.run.made[:10] for run in report.runs})
     known = [day for day in days if day]
     if not known:
         return "on an unknown date"

@@ -93,8 +93,8 @@ def _entry(
         "value": number.value,
     }
     # without the date of the run, the Hub shows that of the upload
-    if run.results.provenance.made:
-        entry["date"] = run.results.provenance.made
+    if run.results.run.made:
+        entry["date"] = run.results.run.made
     if source is not None:
         entry["source"] = {"url": source, "name": "eyechart report"}
     entry["notes"] = "; ".join(_notes(run, space, name, number))

@@ -12,6 +12,7 @@ from eyechart.reports.html.verdict import verdict_on
 from eyechart.reports.number_text import delta_v_text, interval_text
 from eyechart.reports.series.overall_scores import overall_scores
 from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.run_cost import energy_text, time_text
 from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
 from eyechart.reports.terminal.model_index import model_index
@@ -154,18 +155,16 @@ def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
 
 
 def _reproduce(run: Run) -> Iterator[str]:
-    provenance = run.results.provenance
+    info = run.results.run
     yield f"### {_title(run)}"
-    if provenance.command:
-        yield block(provenance.command, "sh")
-    versions = ", ".join(code(f"{name} {text}") for name, text in provenance.versions.items())
+    if info.command:
+        yield block(info.command, "sh")
+    versions = ", ".join(code(f"{name} {text}") for name, text in info.versions.items())
     lines = [
-        *(
-            [f"Date: {escape(provenance.made)}; device: {escape(provenance.device)}."]
-            if provenance.made
-            else []
-        ),
-        f"Versions: {versions}" + (f", commit {code(provenance.git)}." if provenance.git else "."),
+        *([f"Date: {escape(info.made)}; device: {escape(info.device)}."] if info.made else []),
+        f"Run time: {escape(time_text(info))}.",
+        f"Energy: {escape(energy_text(info))}.",
+        f"Versions: {versions}" + (f", commit {code(info.git)}." if info.git else "."),
         f"Images: {code(run.results.images.digest)} (digest of all images).",
     ]
     for model in run.results.models:
