@@ -128,6 +128,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks transforms $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/python -m benchmarks vif
 	$(BIN)/python -m benchmarks curves
+	$(BIN)/python -m benchmarks scoring
 	$(BIN)/python -m benchmarks loop --n 64 --max-images 32
 
 # 80 images at every level of ImageNet-C, 400 samples per corruption of VCR; 300 to compare with humans

@@ -29,6 +29,7 @@ from benchmarks.imagecorruptions_rival import PACKAGE, load_rival
 from benchmarks.loop import measure_loop
 from benchmarks.pilot import measure_pilot
 from benchmarks.plans import measure_plans
+from benchmarks.scoring import RIVAL, measure_scoring
 from benchmarks.timing import limited_threads, machine_name
 from benchmarks.transforms import ALBUMENTATIONS, EYECHART, TransformSpeed, TransformsPlan
 from benchmarks.vif import VifPlan, VifSpeed
@@ -265,6 +266,23 @@ def _print_curves(speed: CurvesSpeed, plan: CurvesPlan) -> None:
             curves_bench.RIVALS[name], f"{seconds * 1e6:,.0f}", f"{speed.ratios[name]:,.1f}×"
         )
     console.print(table)
+
+
+@app.command("scoring")
+def scoring(
+    n: Annotated[int, typer.Option("--n", help="Samples per corruption.", min=100)] = 50_000,
+    n_images: Annotated[int, typer.Option("--images", help="Number of images.", min=100)] = 5_000,
+    models: Annotated[int, typer.Option(help="Number of models.", min=1)] = 1,
+    n_bootstrap: Annotated[int, typer.Option(help="Number of refits per curve.", min=1)] = 1000,
+) -> None:
+    """Time everything that `evaluate` does after the predictions, on synthetic predictions."""
+    speed = measure_scoring(n, n_images, models, n_bootstrap)
+    print(f"{machine_name(torch.device('cpu'))}, {speed.n_cores} cores")
+    print(
+        f"{models} models, 14 corruptions × {n:,} samples of {n_images:,} images,"
+        f" {speed.n_curves} curves: {speed.seconds:.1f} s ({speed.cpu_seconds:.1f} s of CPU time)"
+    )
+    print(f"{RIVAL}, curves only: {speed.rival_seconds:.1f} s, {speed.ratio:.1f} times as long")
 
 
 @app.command("loop")

@@ -1,6 +1,7 @@
 """`python -m benchmarks`: rivals compute the same thing, and ratios are printed and written."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from benchmarks.__main__ import app
 from benchmarks.curves import CurvesPlan, bounded_least_squares, measure
 from benchmarks.loop import LoopSpeed
 from benchmarks.pyrtools_rival import load_vif_rival
+from benchmarks.scoring import measure_scoring, refit_plainly
 from commands import Result, assert_rejected
 from eyechart.cli.app import main
 from eyechart.curves.spline import to_polynomials
@@ -224,6 +226,33 @@ def test_bench_of_curves_prints_and_writes_its_figures(bench, tmp_path):
     assert set(written["ratios"]) == {"lsq_linear", "cobs", "isotonic"}
     assert written["seconds"] > 0 and all(seconds > 0 for seconds in written["rivals"].values())
     assert_rejected(bench("curves", "--predictions", 10), "at least 1000")
+
+
+def test_the_rival_of_scoring_refits_the_same_curve():
+    numbers = np.random.default_rng(18)
+    change, image = numbers.random(2000), numbers.integers(0, 300, 2000)
+    hits = (numbers.random(2000) < 0.9 - 0.8 * change).astype(float)
+    curve = ec.fit_curve(
+        change, hits, clusters=image, all_clusters=np.arange(300), n_bootstrap=1, seed=5
+    )
+    rates = refit_plainly(change, hits, image, 300, 5)
+    assert len(rates) == len(curve.bins.centers) == 39
+    np.testing.assert_allclose(curve.refits(curve.bins.centers)[:, 0], rates, atol=1e-12)
+
+
+def test_bench_of_scoring_prints_seconds_cores_and_the_ratio_to_its_rival(bench):
+    result = bench("scoring", "--n", 100, "--images", 100, "--n-bootstrap", 20)
+    assert "14 corruptions × 100 samples of 100 images, 56 curves: " in result.out
+    assert re.search(r", \d+ cores\n", result.out)
+    assert re.search(
+        r"isotonic_regression, curves only: [\d.]+ s, [\d.]+ times as long", result.out
+    )
+
+
+@pytest.mark.slow
+def test_a_model_with_50000_samples_per_corruption_is_scored_in_30_seconds_of_cpu_time():
+    """The goal is 20 s on two cores; CPU time is independent of other work on the machine."""
+    assert measure_scoring(50_000, 5_000, 1, 1000).cpu_seconds < 30
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from eyechart.pipeline.by_class import ByClass
+from eyechart.pipeline.by_class import ByClass, count_by_image
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import draw_weights
 
@@ -34,7 +34,7 @@ def gathered():
     own = {"fog": predictions(60, 1, unlabeled=(5,)), "snow": predictions(36, 2, unlabeled=(5,))}
     by_class = ByClass(clean, 50, 0, NAMES)
     for name, outcomes in own.items():
-        by_class.add(name, outcomes)
+        by_class.add(name, count_by_image(outcomes))
     return clean, own, by_class.results()
 
 
@@ -99,7 +99,7 @@ def test_a_class_that_is_always_right_has_nothing_instead():
     own.prediction[:] = own.label
     own.correct[:] = 1
     by_class = ByClass(predictions(IMAGES, 0), 10, 0, NAMES)
-    by_class.add("fog", own)
+    by_class.add("fog", count_by_image(own))
     assert [(score.instead, score.instead_share) for score in by_class.results()] == [
         ("", None)
     ] * 3
@@ -107,5 +107,5 @@ def test_a_class_that_is_always_right_has_nothing_instead():
 
 def test_without_labels_there_are_no_classes():
     by_class = ByClass(predictions(IMAGES, 0, unlabeled=range(IMAGES)), 10, 0, NAMES)
-    by_class.add("fog", predictions(24, 1, unlabeled=range(IMAGES)))
+    by_class.add("fog", count_by_image(predictions(24, 1, unlabeled=range(IMAGES))))
     assert by_class.results() == []

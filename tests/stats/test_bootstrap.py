@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import eyechart as ec
 from eyechart.overlap.matrix_intervals import resampled_shares
-from eyechart.pipeline.by_class import ByClass
+from eyechart.pipeline.by_class import ByClass, count_by_image
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap
@@ -56,7 +56,7 @@ def of_classes(images=IMAGES, seed=SEED):
     first = np.tile([1.0, 0.0], images // 2)
     clean = outcomes(first, label=label)
     own = ByClass(clean, N_BOOTSTRAP, seed, list(map(str, label)))
-    own.add("fog", clean)
+    own.add("fog", count_by_image(clean))
     return np.stack([score.corrupted.replicates for score in own.results()], axis=1)
 
 
@@ -121,6 +121,19 @@ def test_an_image_without_a_prediction_leaves_the_weights_of_the_others_as_they_
 
 def weights_of(n_units, n_bootstrap, seed=0):
     return np.concatenate([weights for _, weights in weight_blocks(n_units, n_bootstrap, seed)])
+
+
+@pytest.mark.parametrize("max_kept", [0, 10**9])
+def test_blocks_have_the_weights_of_single_replicates_kept_or_not(max_kept, monkeypatch):
+    monkeypatch.setattr(bootstrap, "MAX_KEPT", max_kept)
+    drawn = draw_weights(7, SEED)
+    expected = [next(drawn) for _ in range(23)]
+    for max_block in (1, 4, 50):
+        blocks = list(weight_blocks(7, 23, SEED, max_block))
+        np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), expected)
+        assert all(block.shape == (part.stop - part.start, 7) for part, block in blocks)
+        # scores may change a block, but not the weights of the next score
+        blocks[0][1][:] = -1
 
 
 def test_weights_are_multinomial():

@@ -3,6 +3,7 @@
 Curves do not record which model or humans they describe; other modules compare curves.
 """
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -78,7 +79,7 @@ class Curve:
     right: float | None
     lefts: FloatArray | None
     left_out: int
-    replicates: tuple[PPoly, ...]
+    replicates: Sequence[PPoly]
     replicate_bins: tuple[Bins, ...]
     density: Density
     draws: Draws

@@ -1,6 +1,6 @@
 """Estimators that fit a non-increasing curve to bins: isotonic, spline, quantile spline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from eyechart.core.arrays import FloatArray
 from eyechart.curves.bins import Bins
 from eyechart.curves.estimator_registry import ESTIMATORS
 from eyechart.curves.isotonic import isotonic_curves
-from eyechart.curves.pieces import unstacked
+from eyechart.curves.pieces import CurveStack
 from eyechart.curves.spline import (
     COEFFICIENTS,
     DEGREE,
@@ -44,7 +44,7 @@ class CurveEstimator:
 
     fit: Callable[[Bins, float, float, float | None, float | None], PPoly]
     choose_smoothing: Callable[[Bins, float, float | None, float | None], float] | None = None
-    fit_many: Callable[[Bins, float, float, Anchors, Anchors], tuple[PPoly, ...]] | None = None
+    fit_many: Callable[[Bins, float, float, Anchors, Anchors], Sequence[PPoly]] | None = None
 
 
 SIC_GRID = np.logspace(-4, 3, 25)
@@ -155,16 +155,16 @@ def by_isotonic_regression(
 
 def _many_isotonic(
     bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
-) -> tuple[PPoly, ...]:
+) -> Sequence[PPoly]:
     # One choice of bins for all replicates, so that their curves have the same breakpoints.
     is_used = np.asarray(bins.usable(min_per_bin).any(axis=0))
-    return unstacked(isotonic_curves(bins, is_used, left, right))
+    return CurveStack(isotonic_curves(bins, is_used, left, right))
 
 
 def _many_least_squares(
     bins: Bins, min_per_bin: float, smoothing: float, left: Anchors, right: Anchors
-) -> tuple[PPoly, ...]:
-    return unstacked(to_pieces(fit_splines(bins, min_per_bin, smoothing, left, right)))
+) -> Sequence[PPoly]:
+    return CurveStack(to_pieces(fit_splines(bins, min_per_bin, smoothing, left, right)))
 
 
 PAPER = CurveEstimator(by_least_squares, choose_smoothing, _many_least_squares)
@@ -178,7 +178,7 @@ def refit(
     min_per_bin: float,
     smoothing: float,
     anchors: tuple[Anchors, Anchors],
-) -> tuple[PPoly, ...]:
+) -> Sequence[PPoly]:
     """Return the curves fitted to many sets of bins with these left and right `anchors`."""
     left, right = anchors
     how = ESTIMATORS[estimator]

@@ -11,9 +11,6 @@ from scipy.interpolate import PPoly
 from eyechart.core.arrays import FloatArray
 from eyechart.curves.bins import Bins
 
-MAX_CELLS = 4_000_000
-"""Maximum number of averages that are computed at once (32 MB)."""
-
 
 def isotonic_curves(
     bins: Bins, is_used: NDArray[np.bool_], left: FloatArray | None, right: FloatArray | None
@@ -38,7 +35,7 @@ def isotonic_curves(
         weight = weights.sum(axis=-1, keepdims=True) / len(is_used)
         weights = np.column_stack([weight, weights])
         sums = np.column_stack([weight * left[:, None], sums])
-    rates = np.concatenate([_regress(*block) for block in _blocks(weights, sums)])
+    rates = _regress(weights, sums)
     if right is not None:
         # Bins can lie below the anchor by chance, but a curve cannot rise to reach it.
         rates = np.maximum(rates, right[:, None])
@@ -60,30 +57,28 @@ def isotonic_curves(
     return PPoly(np.stack([slopes.T, values[:, :-1].T]), places)
 
 
-def _blocks(weights: FloatArray, sums: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """Split the rows into blocks, to limit the memory that `_regress` needs."""
-    rows = max(1, MAX_CELLS // weights.shape[1] ** 2)
-    starts = range(0, len(weights), rows)
-    return [(weights[start : start + rows], sums[start : start + rows]) for start in starts]
-
-
 def _regress(weights: FloatArray, sums: FloatArray) -> FloatArray:
     """Return the non-increasing weighted least-squares rates of each row (min–max formula).
 
     The rate of cell j is the minimum over i ≤ j of the maximum over k ≥ j of the mean of the cells
     i to k. The rates of cells without weight are interpolated between their neighbors.
     """
-    n_cells = weights.shape[1]
-    ends = [np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0))) for values in (weights, sums)]
-    # entry (i, k): the sum over the cells i to k
-    total, hit = (end[:, None, 1:] - end[:, :-1, None] for end in ends)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    n_rows, n_cells = weights.shape
+    # One row per cell, so that each step is one operation on all curves.
+    total, hit = (np.zeros((n_cells + 1, n_rows)) for _ in range(2))
+    np.cumsum(weights.T, axis=0, out=total[1:])
+    np.cumsum(sums.T, axis=0, out=hit[1:])
+    rates = np.full((n_cells, n_rows), np.inf)
+    for first in range(n_cells):
+        size = total[first + 1 :] - total[first]
         # Ranges without samples must not win the maximum; the minimum below leaves them out too.
-        means = np.where(total > 0, hit / total, -np.inf)
-    largest = np.maximum.accumulate(means[:, :, ::-1], axis=2)[:, :, ::-1]
-    is_after = np.tri(n_cells, k=-1, dtype=np.bool_)
-    rates = np.where(is_after | (largest == -np.inf), np.inf, largest).min(axis=1)
-    return _filled(rates, weights > 0)
+        means = np.full(size.shape, -np.inf)
+        np.divide(hit[first + 1 :] - hit[first], size, out=means, where=size > 0)
+        for cell in range(len(means) - 2, -1, -1):
+            np.maximum(means[cell], means[cell + 1], out=means[cell])
+        means[means == -np.inf] = np.inf
+        np.minimum(rates[first:], means, out=rates[first:])
+    return _filled(np.ascontiguousarray(rates.T), weights > 0)
 
 
 def _filled(rates: FloatArray, is_known: NDArray[np.bool_]) -> FloatArray:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from math import comb
+from typing import overload
 
 import numpy as np
 from scipy.interpolate import PPoly
 
-from eyechart.core.arrays import FloatArray
+from eyechart.core.arrays import FloatArray, IntArray
 
 
 def refined(pieces: PPoly, places: FloatArray) -> PPoly:
@@ -26,22 +27,54 @@ def refined(pieces: PPoly, places: FloatArray) -> PPoly:
     return PPoly(moved, places)
 
 
+class CurveStack(Sequence[PPoly]):
+    """Curves with the same breakpoints, stored as one object; single curves are made on demand."""
+
+    def __init__(self, pieces: PPoly) -> None:
+        self.pieces = pieces
+
+    def __len__(self) -> int:
+        return int(self.pieces.c.shape[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> PPoly: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "CurveStack": ...
+
+    def __getitem__(self, index: int | slice) -> "PPoly | CurveStack":
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        # The stacked object was checked when it was made, so that its curves need no checks.
+        curve = np.ascontiguousarray(self.pieces.c[..., index])
+        return PPoly.construct_fast(curve, self.pieces.x, extrapolate=True)
+
+    def take(self, order: IntArray) -> "CurveStack":
+        """Return the curves with these indices."""
+        curves = np.ascontiguousarray(self.pieces.c[..., order])
+        return CurveStack(PPoly.construct_fast(curves, self.pieces.x, extrapolate=True))
+
+
+def take_curves(curves: Sequence[PPoly], order: IntArray) -> Sequence[PPoly]:
+    """Return the curves with these indices."""
+    if isinstance(curves, CurveStack):
+        return curves.take(order)
+    return [curves[index] for index in order]
+
+
 def have_same_breaks(curves: Sequence[PPoly]) -> bool:
     """Return whether all curves have the same breakpoints."""
+    if isinstance(curves, CurveStack):
+        return True
     first = curves[0].x
     return all(pieces.x is first or np.array_equal(pieces.x, first) for pieces in curves)
 
 
 def stacked(curves: Sequence[PPoly]) -> PPoly:
     """Stack curves of the same degree into one object that has the breakpoints of all curves."""
+    if isinstance(curves, CurveStack):
+        return curves.pieces
     if have_same_breaks(curves):
         return PPoly(np.stack([pieces.c for pieces in curves], axis=-1), curves[0].x)
     places = np.unique(np.concatenate([pieces.x for pieces in curves]))
     return PPoly(np.stack([refined(pieces, places).c for pieces in curves], axis=-1), places)
-
-
-def unstacked(pieces: PPoly) -> tuple[PPoly, ...]:
-    """Return the individual curves of a stack of curves."""
-    curves = np.ascontiguousarray(np.moveaxis(pieces.c, -1, 0))
-    # The stacked object was checked when it was made, so that its curves need no checks.
-    return tuple(PPoly.construct_fast(curve, pieces.x, extrapolate=True) for curve in curves)

@@ -12,7 +12,11 @@ from scipy.sparse import csr_matrix
 from eyechart.core.arrays import FloatArray
 from eyechart.curves.bins import Bins, bin_index
 from eyechart.curves.curve_samples import CurveSamples, Names
-from eyechart.stats.bootstrap import draw_cell_counts, weight_blocks
+from eyechart.stats.bootstrap import MAX_BLOCK, draw_cell_counts, weight_blocks
+
+MIN_BLOCK, CACHED_WEIGHTS = 10, 500_000
+"""Minimum number of replicates that are counted together, and the number of weights above which
+fewer than the usual number are (4 MB)."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,14 @@ def resample_bins(
         # all clusters of the run are drawn, also those without a sample of this corruption
         unit, n_units = np.searchsorted(samples.names, samples.clusters), len(samples.names)
     weights = np.ones(n_samples) if samples.weights is None else samples.weights
-    cells = csr_matrix(
-        (
-            np.concatenate([weights, samples.hits * weights]),
-            (np.tile(unit, 2), np.r_[bin_of, bin_of + n_bins]),
-        ),
-        shape=(n_units, 2 * n_bins),
-    ).T.tocsr()
+    is_split = samples.weights is None and _is_binary(samples.hits)
+    if is_split:
+        # misses and hits in separate cells halve the products; they are added up below, exactly
+        values, units, columns = weights, unit, bin_of + n_bins * (samples.hits == 1)
+    else:
+        values = np.concatenate([weights, samples.hits * weights])
+        units, columns = np.tile(unit, 2), np.r_[bin_of, bin_of + n_bins]
+    cells = csr_matrix((values, (units, columns)), shape=(n_units, 2 * n_bins)).T.tocsr()
     sizes: FloatArray = np.bincount(unit, weights, n_units).astype(np.float64)
     anchor_sums: list[FloatArray | None] = [
         None if end is None else np.bincount(unit, end * weights, n_units).astype(np.float64)
@@ -90,12 +95,17 @@ def resample_bins(
     ]
     counts = np.empty((n_bootstrap, 2 * n_bins))
     ends = np.empty((2, n_bootstrap))
-    for part, drawn in weight_blocks(n_units, n_bootstrap, seed):
+    # a block should fit into the processor's cache, because its weights are read in random order;
+    # sums of weights that are not whole numbers would be rounded differently
+    n_rows = max(MIN_BLOCK, min(MAX_BLOCK, CACHED_WEIGHTS // n_units)) if is_split else MAX_BLOCK
+    for part, drawn in weight_blocks(n_units, n_bootstrap, seed, n_rows):
         counts[part] = (cells @ drawn.T).T
         for side, sums in enumerate(anchor_sums):
             if sums is not None:
                 # a replicate may draw only clusters without samples here
                 ends[side, part] = drawn @ sums / np.maximum(drawn @ sizes, 1e-12)
+    if is_split:
+        counts[:, :n_bins] += counts[:, n_bins:]
     left, right = anchor_sums
     return ReplicateBins(
         Bins(edges, counts[:, :n_bins], counts[:, n_bins:]),

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from eyechart.core.arrays import FloatArray, IntArray
@@ -16,17 +15,38 @@ from eyechart.stats.estimate import make_estimate
 
 
 @dataclass(frozen=True, eq=False)
-class _Totals:
-    """Numbers of predictions and of correct predictions per image, under one corruption."""
+class ImageTotals:
+    """Numbers of predictions and of correct predictions per image, under one corruption.
+
+    `wrong`: label and prediction of each incorrect prediction, (2, n_wrong).
+    """
 
     images: IntArray
     counts: IntArray
     n_correct: FloatArray
+    wrong: IntArray
+
+
+def count_by_image(predictions: Predictions) -> ImageTotals | None:
+    """Return the totals of the predictions under one corruption; None without any label."""
+    # Samples without a label belong to no class.
+    labeled = predictions.take(predictions.label != NONE)
+    if not len(labeled):
+        return None
+    images, index, counts = np.unique(labeled.image, return_inverse=True, return_counts=True)
+    assert labeled.prediction is not None
+    missed = labeled.correct == 0
+    return ImageTotals(
+        images=images,
+        counts=counts,
+        n_correct=np.bincount(index, labeled.correct).astype(np.float64),
+        wrong=np.stack([labeled.label[missed], labeled.prediction[missed]]),
+    )
 
 
 @dataclass
 class ByClass:
-    """Accumulates predictions one corruption at a time; `results` returns the results by class.
+    """Accumulates totals one corruption at a time; `results` returns the results by class.
 
     Attributes:
         clean: Predictions for clean images.
@@ -40,23 +60,13 @@ class ByClass:
     seed: int
     class_names: Sequence[str]
     _names: list[str] = field(default_factory=list)
-    _totals: list[_Totals] = field(default_factory=list)
-    _wrong: list[NDArray[np.int64]] = field(default_factory=list)
+    _totals: list[ImageTotals] = field(default_factory=list)
 
-    def add(self, corruption: str, outcomes: Predictions) -> None:
-        """Add the predictions under one corruption; samples without a label are ignored."""
-        # Samples without a label belong to no class.
-        labeled = outcomes.take(outcomes.label != NONE)
-        if not len(labeled):
-            return
-        images, index, counts = np.unique(labeled.image, return_inverse=True, return_counts=True)
-        self._names.append(corruption)
-        self._totals.append(
-            _Totals(images, counts, np.bincount(index, labeled.correct).astype(np.float64))
-        )
-        assert labeled.prediction is not None
-        missed = labeled.correct == 0
-        self._wrong.append(np.stack([labeled.label[missed], labeled.prediction[missed]]))
+    def add(self, corruption: str, totals: ImageTotals | None) -> None:
+        """Add the totals of one corruption, if it has any."""
+        if totals is not None:
+            self._names.append(corruption)
+            self._totals.append(totals)
 
     def results(self) -> list[ClassResults]:
         """Return the results of every class with predictions, in the order of labels."""
@@ -74,8 +84,11 @@ class ByClass:
         )
         mistakes = self._mistakes()
         results = []
+        # The images of each class, in order; comparing all labels with each class would be slow.
+        by_label = np.argsort(class_index, kind="stable")
+        ends = np.cumsum(np.bincount(class_index))
         for column, label in enumerate(labels.tolist()):
-            members = class_index == column
+            members = by_label[ends[column - 1] if column else 0 : ends[column]]
             if label != NONE and counts[:, members].any():
                 mistake = mistakes.get(label, (NONE, None))
                 rates = _ClassRates(counts[:, members], hits[:, members], replicates[:, column])
@@ -131,10 +144,17 @@ class ByClass:
 
         The second value is the fraction of the class's errors with this prediction.
         """
-        pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
+        pairs, counts = np.unique(
+            np.concatenate([totals.wrong for totals in self._totals], axis=1),
+            axis=1,
+            return_counts=True,
+        )
         mistakes = {}
-        for label in np.unique(pairs[0]).tolist():
-            predictions, frequency = pairs[1][pairs[0] == label], counts[pairs[0] == label]
+        labels, starts = np.unique(pairs[0], return_index=True)
+        # np.unique sorts pairs by label, so that the pairs of a label are adjacent.
+        ends = np.searchsorted(pairs[0], labels, side="right")
+        for label, start, end in zip(labels.tolist(), starts, ends, strict=True):
+            predictions, frequency = pairs[1, start:end], counts[start:end]
             # Ties go to the smaller class index: np.unique sorts.
             most = int(frequency.argmax())
             mistakes[label] = (int(predictions[most]), float(frequency[most] / frequency.sum()))

@@ -199,10 +199,11 @@ def _same_files(task: PredictionTask) -> Iterator[str]:
     # Same digest, different labels: one of the two labels is wrong.
     first: dict[str, int] = {}
     pairs = []
+    listed = task.images.listed
     for index, digest in enumerate(task.images.digests):
         other = first.setdefault(digest, index)
-        if task.images.labels[other] != task.images.labels[index]:
-            pairs.append((task.images.listed[other].name, task.images.listed[index].name))
+        if listed[other].label != listed[index].label:
+            pairs.append((listed[other].name, listed[index].name))
     if pairs:
         count = "1 image is" if len(pairs) == 1 else f"{len(pairs)} images are"
         one, two = pairs[0]

@@ -6,7 +6,7 @@ from itertools import combinations
 from eyechart.humans.transfer import SimilarClasses
 from eyechart.results.model_results import CorruptionResults, ModelResults, SimilarPair
 from eyechart.results.schema import PairedComparison
-from eyechart.scores.curve_significance import difference, intervals_overlap
+from eyechart.scores.curve_significance import area_intervals_overlap, difference
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.similar import compare_corruptions
 
@@ -62,5 +62,5 @@ def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
                         first=first.name,
                         second=second.name,
                         difference=difference(one.fitted, two.fitted, paired=True),
-                        intervals_overlap=intervals_overlap(one.fitted, two.fitted).areas,
+                        intervals_overlap=area_intervals_overlap(one.fitted, two.fitted),
                     )

@@ -96,14 +96,18 @@ def agreements(
     pairs = sum(comb(len(readers), 2) for readers in recorded.values())
     step = progress.begin("agreement", pairs) if pairs else NoProgress().begin("", 0)
     for space, readers in recorded.items():
+        # Humans responded in the 16 categories.
+        responses = None if references is None or space != "entry16" else references.responses
+        has_humans = responses is not None and bool((responses.image != "").any())
+        if len(readers) < 2 and not has_humans:
+            continue
         trials = {model: _trials(reader, model, entries) for model, reader in readers.items()}
         for one, two in combinations(trials, 2):
             consistency = _kappa(trials[one], trials[two], fit)
             step(1, "")
             if consistency is not None:
                 yield _agreement(space, one, two, consistency)
-        # Humans responded in the 16 categories.
-        if space != "entry16" or references is None:
+        if responses is None or not has_humans:
             continue
         for model, corrupted in trials.items():
             names = readers[model].image_names(model)
@@ -114,7 +118,7 @@ def agreements(
                 key: n_corrupted + index for key, index in stimuli.indices.items()
             }
             both = _joined(corrupted, stimuli.trials)
-            consistency = _with_humans(both, indices, references.responses, fit)
+            consistency = _with_humans(both, indices, responses, fit)
             if consistency is not None:
                 yield _agreement(space, model, HUMANS, consistency)
 
@@ -175,8 +179,9 @@ def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> 
     """Return the index of each trial by corruption, image and Δv."""
     # Rounded, since Δv that went through a file may differ in the last digit.
     change = np.rint(trials.delta_v * SAME_CHANGE)
+    stems = [_stem(name) for name in names]
     return {
-        (entries[corruption].name, _stem(names[image]), str(level)): index
+        (entries[corruption].name, stems[image], str(level)): index
         for index, (corruption, image, level) in enumerate(
             zip(trials.corruption.tolist(), trials.image.tolist(), change.tolist(), strict=True)
         )
@@ -228,8 +233,6 @@ def _with_humans(
             image.
         fit: Settings with replicates and seed.
     """
-    if not (responses.image != "").any():
-        return None
     change = np.rint(responses.delta_v * SAME_CHANGE)
     rows: dict[str, NDArray[np.float64]] = {}
     for corruption, image, experiment, condition, level, subject, right in zip(

@@ -1,6 +1,8 @@
 """Score one model in one label space: from predictions to scores under every corruption."""
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -8,11 +10,12 @@ import numpy as np
 
 from eyechart.core.progress import Advance
 from eyechart.humans.combined import References
+from eyechart.humans.reference import METRICS
 from eyechart.labels.categories import NONE
 from eyechart.labels.space_names import ENTRY16
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import HUMANS
-from eyechart.pipeline.by_class import ByClass
+from eyechart.pipeline.by_class import ByClass, ImageTotals, count_by_image
 from eyechart.pipeline.corruption_scores import (
     CorruptionScorer,
     correct_for_number,
@@ -24,10 +27,20 @@ from eyechart.pipeline.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.scores.registry import SCORES
-from eyechart.scores.scoring import Fit, class_weights, estimate_mean, is_too_few
+from eyechart.scores.scoring import Fit, class_weights, estimate_mean, human_curve, is_too_few
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
+from eyechart.suites.suite import Entry
 
 TOO_FEW = "insufficient data for a claim (at least 40 images in 8 categories)"
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoredCorruption:
+    """The results of one corruption, and what the results over all corruptions need of it."""
+
+    results: CorruptionResults
+    human_error: Divisor | None
+    totals: ImageTotals | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +60,16 @@ class SpaceScorer:
         by_class = ByClass(clean, fit.n_bootstrap, fit.seed, self.space.class_names)
         scores: dict[str, CorruptionResults] = {}
         human_errors: dict[str, Divisor] = {}
-        for entry in self.run.entries:
-            predictions = self._predictions(entry.name)
-            by_class.add(entry.name, predictions)
-            scores[entry.name] = self._scorer(entry.name, entry.geometric).score(predictions)
-            error = self._human_error(entry.name, predictions)
-            if error is not None:
-                human_errors[entry.name] = error
-            step(1, "")
+        self._fit_human_curves()
+        entries = self.run.entries
+        # NumPy, SciPy and Arrow compute outside of Python's lock, so that threads are enough.
+        with ThreadPoolExecutor(n_threads()) as pool:
+            for entry, scored in zip(entries, pool.map(self._score, entries), strict=True):
+                by_class.add(entry.name, scored.totals)
+                scores[entry.name] = scored.results
+                if scored.human_error is not None:
+                    human_errors[entry.name] = scored.human_error
+                step(1, "")
         # Corrected over all corruptions, which are known only now.
         corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
         labels = clean.label[clean.label != NONE]
@@ -79,6 +94,28 @@ class SpaceScorer:
             by_class=tuple(by_class.results()),
         )
         return results, human_errors
+
+    def _score(self, entry: Entry) -> "_ScoredCorruption":
+        predictions = self._predictions(entry.name)
+        return _ScoredCorruption(
+            self._scorer(entry.name, entry.geometric).score(predictions),
+            self._human_error(entry.name, predictions),
+            count_by_image(predictions),
+        )
+
+    def _fit_human_curves(self) -> None:
+        """Fit the human curves before the threads start.
+
+        Corruptions with the same human curve must share one object, which comparisons look for.
+        """
+        references = self._humans[0]
+        if references is None:
+            return
+        for entry in self.run.entries:
+            for metric in METRICS:
+                source = references.source(entry.name, metric)
+                if source is not None:
+                    human_curve(source, entry.name, metric, self._fit)
 
     @property
     def _fit(self) -> Fit:
@@ -157,6 +194,14 @@ class SpaceScorer:
         if self._is_uneven or (task.plan.balanced and self.run.is_sampled):
             labeled = replace(labeled, weights=class_weights(labeled.label))
         return estimate_mean(labeled.correct, labeled, self._fit)
+
+
+def n_threads() -> int:
+    """Return the number of CPU cores that this process may use; results do not depend on it."""
+    # only Linux tells which cores a process may use
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _means(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
@@ -113,12 +114,11 @@ class PredictionReader:
     def outcomes(self, model: str, corruption: str) -> Predictions:
         """Return a model's predictions on a corruption, compared with its clean predictions."""
         table = self._read(corruption, model)
-        prediction, names = self._predictions(table), table["image"].to_pylist()
+        prediction = self._predictions(table)
         clean = self._read(CLEAN, model) if self.has_clean else None
-        known = self._names() if clean is None else clean["image"].to_pylist()
-        places = {name: position for position, name in enumerate(known)}
-        image = np.array([places[name] for name in names], dtype=np.int64)
-        label = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
+        known = self.image_names(model)
+        image = _positions(table["image"], known)
+        label = np.array([self.labels.get(name, NONE) for name in known], dtype=np.int64)[image]
         lost = self._predictions(self._read(DESTROYED, model))
         if clean is None:
             nothing = np.full(len(table), np.nan)
@@ -222,12 +222,19 @@ def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
     return flat.reshape(-1, len(CATEGORIES))
 
 
+def _positions(names: pa.ChunkedArray, known: list[str]) -> IntArray:
+    """Return the position of each name among the known ones, of which every name is one."""
+    positions = pc.index_in(names, pa.array(known, pa.string()))
+    assert not positions.null_count, "predictions for an image without a clean image"
+    return np.asarray(positions.to_numpy(), dtype=np.int64)
+
+
 def _equal(prediction: IntArray, label: IntArray) -> FloatArray:
     return np.where(label == NONE, np.nan, (prediction == label).astype(np.float64))
 
 
 def _shares(lost: IntArray, label: IntArray) -> FloatArray:
     """Return how often predictions on images without content equal each of the labels."""
-    # One comparison per distinct label instead of one per sample.
-    values, inverse = np.unique(label, return_inverse=True)
-    return np.array([(lost == value).mean() for value in values], dtype=np.float64)[inverse]
+    # −1 (none) becomes 0 as an index, so that one count per label serves all samples.
+    counts = np.bincount(lost - NONE, minlength=int(label.max(initial=NONE)) - NONE + 1)
+    return np.asarray(counts / len(lost))[label - NONE]

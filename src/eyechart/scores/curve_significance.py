@@ -75,9 +75,14 @@ def intervals_overlap(
     more often than these p-values suggest. `difference` has neither flaw.
     """
     check_comparable(first, second)
-    (low, high), (other_low, other_high) = first.interval(level), second.interval(level)
     above, below = _apart(first, second, level)
-    return IntervalOverlap(low <= other_high and other_low <= high, ~(above | below))
+    return IntervalOverlap(area_intervals_overlap(first, second, level), ~(above | below))
+
+
+def area_intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVEL) -> bool:
+    """Return whether the intervals of two areas overlap: the rule of `intervals_overlap`."""
+    (low, high), (other_low, other_high) = first.interval(level), second.interval(level)
+    return low <= other_high and other_low <= high
 
 
 def apart_ranges(first: Curve, second: Curve, level: float, names: tuple[str, str]) -> list[Lead]:

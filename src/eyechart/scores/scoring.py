@@ -133,9 +133,9 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     Images are resampled from the universe of the predictions: estimates with the same universe and
     seed match replicate by replicate, even if they use different subsets of these images.
     """
-    names = np.unique(outcomes.image)
-    universe = names if outcomes.universe is None else outcomes.universe
+    universe = np.unique(outcomes.image) if outcomes.universe is None else outcomes.universe
     group, size = np.searchsorted(universe, outcomes.image), len(universe)
+    n_images = int(np.count_nonzero(np.bincount(group)))
     share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)
     mean = float(totals.sum() / counts.sum())
@@ -143,7 +143,7 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     # Linearized variance of a ratio of two sums over images; it is p(1 − p)/n where every image has
     # one sample.
     variance = float(((totals - mean * counts) ** 2).sum() / counts.sum() ** 2)
-    return make_estimate(mean, means, len(names), variance)
+    return make_estimate(mean, means, n_images, variance)
 
 
 def errors_by_severity(outcomes: Predictions) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
+from eyechart.curves.pieces import take_curves
 from eyechart.scores.curve_significance import (
     Lead,
     apart_ranges,
@@ -65,8 +66,8 @@ def compare_corruptions(
         other_order = order
     (hmri, mrsi), (other_hmri, other_mrsi) = (
         compared_scores(
-            [human_curve.replicates[index] for index in human_order],
-            [curve.replicates[index] for index in model_order[:count]],
+            take_curves(human_curve.replicates, human_order),
+            take_curves(curve.replicates, model_order[:count]),
             human.density,
         )
         for human_curve, human_order, curve, model_order in (

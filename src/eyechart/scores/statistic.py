@@ -42,9 +42,9 @@ def estimate_statistics(
         n_bootstrap: Number of bootstrap replicates.
         seed: Seed of the bootstrap; replicates with equal images and seed match.
     """
-    names = np.unique(predictions.image)
-    universe = names if predictions.universe is None else predictions.universe
-    unit = np.searchsorted(universe, predictions.image)
+    image = predictions.image
+    universe = np.unique(image) if predictions.universe is None else predictions.universe
+    unit = np.searchsorted(universe, image)
     weights = np.ones(len(unit)) if predictions.weights is None else predictions.weights
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
     # All scores share one pass over the images, and thereby the same bootstrap weights.
@@ -53,8 +53,9 @@ def estimate_statistics(
     ends = np.cumsum([statistic.columns.shape[1] for statistic in statistics])[:-1]
     totals = np.split(sums.sum(axis=1), ends)
     replicates = np.split(replicate_sums, ends, axis=1)
+    n_images = int(np.count_nonzero(np.bincount(unit)))
     return [
-        _estimate(statistic, total, part, len(names))
+        _estimate(statistic, total, part, n_images)
         for statistic, total, part in zip(statistics, totals, replicates, strict=True)
     ]
 

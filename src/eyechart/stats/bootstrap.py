@@ -5,10 +5,12 @@ same units and seed are resampled identically, because all resampling is done he
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
+from threading import Lock
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from eyechart.core.arguments import as_whole
@@ -22,6 +24,11 @@ MAX_SEED = 2**63 - 1
 
 MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
 """Maximum number of replicates in a block, and maximum number of weights in it (160 MB)."""
+
+MAX_KEPT = 256_000_000
+"""Maximum number of weights that are kept for the next score of the same units (256 MB)."""
+
+_DRAWING = Lock()
 
 Seed = int | tuple[int, ...]
 """The seed of a run, or a tuple that starts with it, which yields independent random numbers.
@@ -75,12 +82,30 @@ def weight_blocks(
         >>> [block.shape for _, block in weight_blocks(4, n_bootstrap=3, seed=0, max_block=2)]
         [(2, 4), (1, 4)]
     """
-    weights = draw_weights(n_units, seed)
     # replicates are drawn in order, so the size of a block does not change them
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
+    drawn = draw_weights(n_units, seed)
+    kept = None
+    if n_units * n_bootstrap <= MAX_KEPT:
+        # All scores of a run resample the same images: one thread draws, the others wait for it.
+        with _DRAWING:
+            kept = _draw_counts(n_units, n_bootstrap, seed)
     for start in range(0, n_bootstrap, rows):
-        block = np.stack(list(islice(weights, min(rows, n_bootstrap - start))))
-        yield slice(start, start + len(block)), block
+        part = slice(start, min(start + rows, n_bootstrap))
+        if kept is None:
+            yield part, np.stack(list(islice(drawn, part.stop - start)))
+        else:
+            yield part, kept[part].astype(np.float64)
+
+
+@lru_cache(maxsize=2)
+def _draw_counts(n_units: int, n_bootstrap: int, seed: Seed) -> NDArray[np.uint8]:
+    """Return the weights of all replicates, (n_bootstrap, n_units), in an eighth of the memory."""
+    # One byte is enough: the probability of drawing a unit 256 times is below 1e-500.
+    counts = np.empty((n_bootstrap, n_units), dtype=np.uint8)
+    for row, weights in zip(counts, draw_weights(n_units, seed), strict=False):
+        row[:] = weights
+    return counts
 
 
 def resample_sums(values: FloatArray | csr_array, n_bootstrap: int, seed: Seed) -> FloatArray:

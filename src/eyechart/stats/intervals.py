@@ -4,6 +4,7 @@ These functions take and return plain numbers.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -66,6 +67,8 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
     return float(low), float(high)
 
 
+# Scores of the same images ask for the same factor.
+@lru_cache(maxsize=1024)
 def small_sample_factor(n_units: int | None, level: float = CONFIDENCE) -> float:
     """Return the factor by which a percentile interval from few units must be widened.
 
