@@ -7,19 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from PIL import Image
+from torch import Tensor
 
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
+    DECODING,
     Window,
     decode_image,
     eight_bit,
     find_image_files,
     image_size,
-    read_image,
+    n_pixels,
 )
+from eyechart.images.stimulus import Stimulus
 from eyechart.labels.categories import CATEGORIES
 
 Content = Callable[[], bytes | Image.Image]
@@ -57,22 +60,37 @@ class ListedImage:
         The digest of an encoded image, in a file or elsewhere, is the SHA-256 of its bytes. For
         any other image, it is computed by `pixel_digest`.
         """
-        if self.content is None:
-            return read_image(self.path, window), file_digest(self.path)
-        loaded = self.content()
+        loaded = self._load()
+        return self._decode(loaded, window), _digest_of(loaded)
+
+    def stimulus(self, how: Stimulus) -> tuple[Tensor, str, tuple[int, int]]:
+        """Return the stimulus, uint8 (3, H, W), the digest, and the width and height of the image.
+
+        Threads that decode large images wait for each other, so that memory use is bounded.
+        """
+        loaded = self._load()
+        with DECODING.hold(_n_pixels(loaded)):
+            decoded = self._decode(loaded, how.window)
+            return how(decoded), _digest_of(loaded), decoded.size
+
+    def _load(self) -> bytes | Image.Image:
+        if self.content is not None:
+            return self.content()
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"Cannot read {self.path}: {error.strerror}.") from None
+
+    def _decode(self, loaded: bytes | Image.Image, window: Window | None) -> Image.Image:
         if isinstance(loaded, bytes):
-            digest = hashlib.sha256(loaded).hexdigest()
-            return decode_image(io.BytesIO(loaded), self.path, window), digest
-        return eight_bit(loaded, self.path, window), pixel_digest(loaded)
+            return decode_image(io.BytesIO(loaded), self.path, window)
+        return eight_bit(loaded, self.path, window)
 
     def digest(self) -> str:
         """Return the digest alone; nothing is decoded."""
         if self.content is None:
             return file_digest(self.path)
-        loaded = self.content()
-        if isinstance(loaded, bytes):
-            return hashlib.sha256(loaded).hexdigest()
-        return pixel_digest(loaded)
+        return _digest_of(self.content())
 
     def size(self) -> tuple[int, int] | None:
         """Return height and width in px, or None if the image cannot be read."""
@@ -85,6 +103,19 @@ class ListedImage:
         if isinstance(loaded, bytes):
             return image_size(io.BytesIO(loaded))
         return loaded.height, loaded.width
+
+
+def _digest_of(loaded: bytes | Image.Image) -> str:
+    if isinstance(loaded, bytes):
+        return hashlib.sha256(loaded).hexdigest()
+    return pixel_digest(loaded)
+
+
+def _n_pixels(loaded: bytes | Image.Image) -> int:
+    """Return the number of pixels that decoding gives, 0 if the image cannot be read."""
+    if isinstance(loaded, bytes):
+        return n_pixels(io.BytesIO(loaded))
+    return loaded.width * loaded.height
 
 
 @dataclass(frozen=True)
