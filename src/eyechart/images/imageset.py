@@ -69,6 +69,8 @@ class ImageSet:
         has_clean: Whether there are clean images.
         notes: Sentences for the reader of the results.
         class_names: The classes in the order of their numbers, if the dataset declares it.
+        index: File from which digests and sizes were read (`image_index`); None if the images were
+            decoded to find them.
 
     Example:
         >>> import tempfile
@@ -95,6 +97,7 @@ class ImageSet:
     has_clean: bool = True
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] | None = None
+    index: Path | None = None
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -158,7 +161,8 @@ class ImageSet:
         stimulus, digest, _ = image.stimulus(self.stimulus)
         # Samples are keyed by digest, so a changed file would silently yield a different image.
         if digest != self.digests[index]:
-            raise UsageError(f"{image.path} changed while it was in use: start again.")
+            first = "" if self.index is None else f"delete {self.index} and "
+            raise UsageError(f"{image.where} changed while it was in use: {first}start again.")
         return stimulus
 
 
@@ -258,7 +262,7 @@ def load_listed(
             stimulus, digest, size = image.stimulus(how)
             height, width = stimulus.shape[1:]
             if min(height, width) < SMALLEST_SIDE:
-                raise UsageError(f"{image.path} is smaller than {SMALLEST_SIDE} px.")
+                raise UsageError(f"{image.where} is smaller than {SMALLEST_SIDE} px.")
             enlarged = is_much_smaller(size, (width, height))
             if stimulus.numel() > LARGEST_KEPT:
                 # Only its shape is used, and results of other threads wait for this one.

@@ -1,0 +1,163 @@
+"""Files at URLs such as s3://bucket/val.tar, read through fsspec without storing them locally.
+
+The package for a kind of URL (s3fs, gcsfs) is imported by fsspec when such a URL is used.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from eyechart.core.errors import UsageError
+
+# two letters or more: "C:/" is a path on Windows
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
+
+Untyped = Any
+"""Type of fsspec's file systems, which declare no types."""
+
+
+def is_url(source: object) -> bool:
+    """Return whether this is a URL of a file or folder.
+
+    Example:
+        >>> is_url("s3://bucket/val"), is_url("hf:NAME"), is_url("photos/cats")
+        (True, False, False)
+    """
+    return isinstance(source, str) and re.match(f"{_URL.pattern[:-1]}/", source) is not None
+
+
+def as_shown(path: object) -> str:
+    """Return a path for messages; a URL gets back the second slash, which paths do not keep.
+
+    Example:
+        >>> as_shown(Path("s3://bucket/cat.jpg"))
+        's3://bucket/cat.jpg'
+    """
+    return _URL.sub(r"\1://", str(path), count=1) if _URL.match(str(path)) else str(path)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file at a URL, with those methods of a path that readers of datasets need."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+        return PurePosixPath(self.url).name
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the name, with the dot."""
+        return PurePosixPath(self.url).suffix
+
+    @property
+    def parent(self) -> str:
+        """The URL of the folder."""
+        return self.url.rpartition("/")[0]
+
+    @cached_property
+    def _place(self) -> tuple[Untyped, str]:
+        return file_system(self.url)
+
+    def open(self) -> BinaryIO:
+        """Return the file, open for reading; only the parts that are read are downloaded."""
+        system, path = self._place
+        with reading(self.url):
+            file: BinaryIO = system.open(path, "rb")
+            return file
+
+    def read(self, start: int | None = None, stop: int | None = None) -> bytes:
+        """Return the bytes of the file, or those from `start` to before `stop`."""
+        system, path = self._place
+        with reading(self.url):
+            content: bytes = system.cat_file(path, start=start, end=stop)
+            return content
+
+    def __getstate__(self) -> dict[str, str]:
+        # A connection cannot be sent to another process.
+        return {"url": self.url}
+
+
+DataFile = Path | RemoteFile
+"""A file that is read in pieces: on disk, or at a URL."""
+
+
+def open_file(file: DataFile) -> BinaryIO:
+    """Return a file, open for reading."""
+    return file.open("rb") if isinstance(file, Path) else file.open()
+
+
+def read_piece(file: DataFile, start: int, size: int) -> bytes:
+    """Return `size` bytes of a file from `start`; fewer at its end."""
+    if isinstance(file, RemoteFile):
+        return file.read(start, start + size)
+    with file.open("rb") as opened:
+        opened.seek(start)
+        return opened.read(size)
+
+
+def remote_files(folder: str, suffixes: tuple[str, ...]) -> list[tuple[RemoteFile, PurePosixPath]]:
+    """Return the files below a URL with these suffixes, sorted, and their paths relative to it.
+
+    Hidden files are left out.
+    """
+    system, root = file_system(folder)
+    with reading(folder):
+        system.invalidate_cache()
+        paths = sorted(system.find(root))
+        base = PurePosixPath(system._strip_protocol(root))
+        relative = [PurePosixPath(path).relative_to(base) for path in paths]
+    return [
+        (RemoteFile(f"{folder.rstrip('/')}/{path}"), path)
+        for path in relative
+        if path.name.lower().endswith(suffixes) and not path.name.startswith(".")
+    ]
+
+
+def is_remote_file(url: str) -> bool:
+    """Return whether there is a file, not a folder, at a URL."""
+    system, path = file_system(url)
+    with reading(url):
+        return bool(system.isfile(path))
+
+
+def file_system(url: str) -> tuple[Untyped, str]:
+    """Return fsspec's file system for a URL, and the path in it.
+
+    Raises:
+        UsageError: The kind of URL is unknown, or its package is missing.
+    """
+    try:
+        from fsspec.core import url_to_fs
+
+        with reading(url):
+            system, path = url_to_fs(url)
+    except ImportError as error:
+        raise UsageError(
+            f'{url} needs another package ({error}): run  pip install "eyechart[cloud]"  first.'
+        ) from None
+    return system, str(path)
+
+
+@contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Turn the errors of a file system into a UsageError that names the URL."""
+    try:
+        yield
+    except (UsageError, ImportError):
+        raise
+    except FileNotFoundError:
+        raise UsageError(f"No such file or folder: {url}.") from None
+    # each kind of file system raises errors of its own packages
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise UsageError(f"Cannot read {url}: {reason}.") from error
