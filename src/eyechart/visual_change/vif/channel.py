@@ -5,7 +5,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.vif.filters import window_means
+from eyechart.visual_change.vif.filters import strips, window_means
 
 ROUNDING = 1e-13
 """Variances below this fraction of the squared mean are rounding errors, as on a constant slope."""
@@ -17,9 +17,8 @@ def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
     A variance that may be nothing but rounding error is set to zero.
     """
     # E[x²] − E[x]² cancels in flat regions, for which float32 is not precise enough
-    exact = bands.to(torch.float64)
-    mean = _averaged(exact, window)
-    variance = _averaged(exact * exact, window) - mean * mean
+    mean = _averaged(bands, None, window)
+    variance = _averaged(bands, bands, window) - mean * mean
     return mean, torch.where(variance > ROUNDING * mean * mean, variance, 0.0)
 
 
@@ -27,8 +26,7 @@ def window_covariance(
     one: Tensor, one_mean: Tensor, two: Tensor, two_mean: Tensor, window: int
 ) -> Tensor:
     """Return the covariance of two images' bands over the same windows."""
-    products = one.to(torch.float64) * two.to(torch.float64)
-    return _averaged(products, window) - one_mean * two_mean
+    return _averaged(one, two, window) - one_mean * two_mean
 
 
 def gain_and_noise(
@@ -56,10 +54,19 @@ def gain_and_noise(
     return gain, noise.clamp_min(min_noise)
 
 
-def _averaged(bands: Tensor, window: int) -> Tensor:
+def _averaged(bands: Tensor, other: Tensor | None, window: int) -> Tensor:
+    """Return the means of bands, or of their products with other bands, in float64."""
     rows, columns = (_means(side, window, bands.device) for side in bands.shape[-2:])
+
+    def across(part: slice) -> Tensor:
+        values = bands[..., part, :].to(torch.float64)
+        if other is not None:
+            values = values * other[..., part, :].to(torch.float64)
+        return values @ columns.T
+
     # in this order, the larger product is a single product of two matrices instead of many
-    return rows @ (bands @ columns.T)
+    parts = [across(part) for part in strips(*bands.shape[-2:])]
+    return rows @ (parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2))
 
 
 @lru_cache(maxsize=64)
