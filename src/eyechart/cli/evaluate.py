@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,14 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_folder import OutputFolder, output_folder
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from eyechart.pipeline.evaluate import Finished
     from eyechart.results.schema import Results
 
 
@@ -49,18 +51,25 @@ def run_evaluate(
     from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
-    out = Path(settings.out)
-    with ProgressBars() as bars:
-        try:
-            finished = run_evaluation(settings, bars)
-        except PlanOnly:
-            return
-        except KeyboardInterrupt:
-            raise stopped(out, "finished work") from None
+    with output_folder(settings.out) as out:
+        with ProgressBars() as bars:
+            try:
+                finished = run_evaluation(replace(settings, out=out.path), bars)
+            except PlanOnly:
+                return
+            except KeyboardInterrupt:
+                raise stopped(Path(settings.out), "finished work") from None
+        _finish(finished, out, typed, loggers)
+
+
+def _finish(
+    finished: "Finished", out: OutputFolder, typed: Sequence[str], loggers: Sequence[str]
+) -> None:
+    """Print, write and log the results."""
     # stored as typed, so that it can be run again
     command = shlex.join(["eyechart", *typed])
     results = finished.results.with_command(command)
-    _report(results, out, settings)
+    _report(results, out)
     not_logged = log_to(results, loggers)
     if finished.comparison is not None and finished.comparison.passed:
         print(finished.comparison.sentence())
@@ -72,7 +81,7 @@ def run_evaluate(
         raise Stop(" ".join(failed), FAILED)
 
 
-def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> None:
+def _report(evaluation: "Results", out: OutputFolder) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.series.break_points import break_sentences
@@ -93,12 +102,12 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
     for warning in evaluation.warnings:
         print(f"Note: {warning}")
     # before the ranking, which reads these files
-    written = write_results(evaluation, out)
+    written = write_results(evaluation, out.path)
     if len(evaluation.models) > 1:
-        _rank(console, out)
+        _rank(console, out.path)
     print("Written:")
-    for path in (*draw_curves(evaluation, out), *written):
-        print(f"  {path}")
+    for path in (*draw_curves(evaluation, out.path), *written):
+        print(f"  {out.show(path)}")
 
 
 def _rank(console: "Console", out: Path) -> None:

@@ -13,6 +13,7 @@ from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.registry import unknown_name
+from eyechart.core.remote_files import RemoteFile, as_shown, is_url, remote_files
 from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
     DECODING,
@@ -24,7 +25,6 @@ from eyechart.images.image_files import (
     image_size,
     n_pixels,
 )
-from eyechart.images.remote_files import RemoteFile, as_shown, is_url, remote_files
 from eyechart.images.stimulus import Stimulus
 from eyechart.labels.categories import CATEGORIES
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from eyechart.core.arguments import as_path, brief
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_files import RemoteFile, as_shown, is_remote_file, is_url, remote_files
 from eyechart.images.array_images import ARRAYS, list_array_file, list_arrays
 from eyechart.images.hf_images import HUB, is_hf, is_saved_dataset, list_hf, list_hub, list_saved
 from eyechart.images.image_files import images_in, unread_notes
@@ -23,7 +24,6 @@ from eyechart.images.image_list import (
 )
 from eyechart.images.map_style import is_arrays, is_map_style, list_map_style
 from eyechart.images.parquet_images import PARQUET, image_column, list_parquet
-from eyechart.images.remote_files import RemoteFile, as_shown, is_remote_file, is_url, remote_files
 from eyechart.images.tar_shards import TAR, expand_braces, find_shards, list_shards
 
 EXPECTED = "the path of a folder or a list"

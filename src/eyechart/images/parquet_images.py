@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_files import DataFile, as_shown
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
     LABEL_COLUMNS,
@@ -24,7 +25,6 @@ from eyechart.images.image_list import (
     first_of,
 )
 from eyechart.images.label_values import dataset_classes, label_texts
-from eyechart.images.remote_files import DataFile, as_shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

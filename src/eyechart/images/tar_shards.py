@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_files import DataFile, open_file, read_piece
 from eyechart.images.image_files import IMAGE_SUFFIXES
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
@@ -20,7 +21,6 @@ from eyechart.images.image_list import (
     printable,
 )
 from eyechart.images.label_values import label_texts
-from eyechart.images.remote_files import DataFile, open_file, read_piece
 
 TAR = ".tar"
 BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")

@@ -14,6 +14,7 @@ from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
+from eyechart.core.remote_folder import output_folder
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
 from eyechart.models.defenses.defended import apply_defenses
@@ -110,7 +111,14 @@ def evaluate(settings: EvaluateSettings) -> Results:
     """
     if settings.dry_run:
         raise UsageError("dry_run prints a plan: use eyechart evaluate --dry-run.")
-    finished = run_evaluation(settings)
+    if settings.out is None:
+        finished = run_evaluation(settings)
+    else:
+        with output_folder(settings.out) as out:
+            finished = run_evaluation(replace(settings, out=out.path))
+        if out.temporary is not None:
+            # Results of a folder at a URL refer to its local copy.
+            finished = replace(finished, results=finished.results.with_temporary(out.temporary))
     failed = finished.failed_checks()
     if failed:
         raise CheckFailed(" ".join(failed), finished.results)

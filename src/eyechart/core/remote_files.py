@@ -1,11 +1,11 @@
-"""Files at URLs such as s3://bucket/val.tar, read through fsspec without storing them locally.
+"""Files at URLs such as s3://bucket/val.tar, read and written through fsspec.
 
 The package for a kind of URL (s3fs, gcsfs) is imported by fsspec when such a URL is used.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -161,3 +161,68 @@ def reading(url: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise UsageError(f"Cannot read {url}: {reason}.") from error
+
+
+MIRROR, UPLOADS = ".mirror", ".uploads"
+"""Files in the local copy of a folder at a URL: its URL, and a list of the uploaded files."""
+
+FileState = tuple[int, int]
+"""Size in bytes and time of the last change of a file."""
+
+
+def state_of(path: Path) -> FileState:
+    """Return what tells whether a file has changed."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def upload_written(path: Path) -> None:
+    """Upload a file that was just written, if it is in the local copy of a folder at a URL."""
+    folder = next((parent for parent in path.parents if (parent / MIRROR).is_file()), None)
+    if folder is None:
+        return
+    name = path.relative_to(folder).as_posix()
+    size, changed = state_of(path)
+    put_file(path, f"{(folder / MIRROR).read_text(encoding='utf-8')}/{name}")
+    # one short line in one write, so that several processes can share the list
+    with (folder / UPLOADS).open("a", encoding="utf-8") as file:
+        file.write(f"{size} {changed} {name}\n")
+
+
+def read_uploads(folder: Path) -> dict[str, FileState]:
+    """Return the files that `upload_written` has uploaded, with their state at that time."""
+    uploads = folder / UPLOADS
+    lines = uploads.read_text(encoding="utf-8").splitlines() if uploads.exists() else []
+    entries = (line.split(" ", 2) for line in lines)
+    return {name: (int(size), int(changed)) for size, changed, name in entries}
+
+
+def put_file(path: Path, url: str) -> None:
+    """Write a local file to a URL, in one put.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    system, target = file_system(url)
+    with _writing(url):
+        system.put_file(str(path), target)
+
+
+def delete_file(url: str) -> None:
+    """Delete the file at a URL; it may be missing."""
+    system, target = file_system(url)
+    with _writing(url), suppress(FileNotFoundError):
+        system.rm_file(target)
+
+
+@contextmanager
+def _writing(url: str) -> Iterator[None]:
+    try:
+        yield
+    # each kind of file system raises errors of its own packages
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise UsageError(
+            f"Cannot write {url}: {reason}; finished work is kept: run the same command again to"
+            " resume."
+        ) from error
