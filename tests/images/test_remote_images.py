@@ -96,5 +96,5 @@ def test_a_run_from_urls_to_an_object_store_equals_a_local_run(folder, system, t
         again = ec.evaluate(Colors(), "memory://remote/photos", out=url, **SMALL)
         assert again.models == results.models
         assert not any("predictions" in name for name in store.puts)
-        rows = Parts(store.root / "run" / "predictions").read("gaussian_noise")
-    assert rows.equals(Parts(tmp_path / "local" / "predictions").read("gaussian_noise"))
+        rows = Parts(store.root / "run" / "predictions").read("vcr/gaussian_noise")
+    assert rows.equals(Parts(tmp_path / "local" / "predictions").read("vcr/gaussian_noise"))
