@@ -5,7 +5,6 @@ import pickle
 import subprocess
 import sys
 import tarfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,10 +15,11 @@ import torch
 from PIL import Image
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import no_advance
 from eyechart.core.shards import shards_of
 from eyechart.images import image_list
 from eyechart.images.image_files import PixelRoom
-from eyechart.images.image_index import INDEX, load_indexed
+from eyechart.images.image_index import load_indexed
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import load_images
 from eyechart.images.parquet_images import RowReader, list_parquet
@@ -119,7 +119,7 @@ def test_an_index_replaces_decoding(tmp_path, monkeypatch):
     for place, content in many.items():
         (folder / f"{place:03}.png").write_bytes(content)
     listing = find_listing(folder)
-    first = load_indexed(listing, "native", tmp_path / INDEX)
+    first = load_indexed(listing, "native", tmp_path / "images.parquet", no_advance)
     decoded = []
     plain = image_list.decode_image
     monkeypatch.setattr(
@@ -127,7 +127,7 @@ def test_an_index_replaces_decoding(tmp_path, monkeypatch):
         "decode_image",
         lambda file, name, window=None: decoded.append(name) or plain(file, name, window),
     )
-    again = load_indexed(listing, "native", tmp_path / INDEX)
+    again = load_indexed(listing, "native", tmp_path / "images.parquet", no_advance)
     assert not decoded
     for name in ("digests", "sizes", "damaged", "notes", "labels", "fingerprint", "stimulus"):
         assert getattr(again, name) == getattr(first, name)
@@ -137,41 +137,6 @@ def test_an_index_replaces_decoding(tmp_path, monkeypatch):
     own = [place for place, digest in enumerate(again.digests) if shard.has(digest)]
     batch = again.batch(own)
     assert torch.equal(batch, first.batch(own)) and len(decoded) == len(own) < len(again) / 2
-
-
-def test_an_index_of_other_images_or_of_another_stimulus_is_replaced(tmp_path):
-    folder = save_images(tmp_path / "photos", each=2)
-    index = tmp_path / "new" / INDEX
-    first = load_indexed(find_listing(folder), "native", index)
-    assert load_indexed(find_listing(folder), "32", index).sizes[0] == (32, 32)
-    (folder / "more.png").write_bytes(encoded(5))
-    assert len(load_indexed(find_listing(folder), "native", index)) == len(first) + 1
-    index.write_bytes(index.read_bytes()[:-9])
-    assert len(load_indexed(find_listing(folder), "native", index)) == len(first) + 1
-
-
-def test_a_changed_image_is_noticed_when_it_is_read(tmp_path):
-    folder = save_images(tmp_path / "photos", each=2)
-    listing = find_listing(folder)
-    load_indexed(listing, "native", tmp_path / INDEX)
-    listing.images[1].path.write_bytes(encoded(3))
-    again = load_indexed(listing, "native", tmp_path / INDEX)
-    with pytest.raises(UsageError, match=r"changed while it was in use: delete .*images.parquet"):
-        again.batch([1])
-
-
-def test_processes_that_start_together_write_one_index(tmp_path, monkeypatch):
-    folder = save_images(tmp_path / "photos", each=2)
-    listing = find_listing(folder)
-    loads = []
-    plain = sys.modules["eyechart.images.image_index"].load_listing
-    monkeypatch.setattr(
-        "eyechart.images.image_index.load_listing",
-        lambda *given: loads.append(threading.get_ident()) or plain(*given),
-    )
-    with ThreadPoolExecutor(4) as pool:
-        sets = list(pool.map(lambda _: load_indexed(listing, "native", tmp_path / INDEX), range(4)))
-    assert len(loads) == 1 and len({images.fingerprint for images in sets}) == 1
 
 
 def test_room_for_pixels_is_never_exceeded():

@@ -12,7 +12,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.remote_folder import OutputFolder, output_folder
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
@@ -20,6 +20,7 @@ from eyechart.pipeline.settings import EvaluateSettings
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from eyechart.core.progress import Progress
     from eyechart.pipeline.evaluate import Finished
     from eyechart.results.schema import Results
 
@@ -52,22 +53,38 @@ def run_evaluate(
 
     assert settings.out is not None, "the command has a folder for its results"
     with output_folder(settings.out) as out:
+        local = replace(settings, out=out.path)
         with ProgressBars() as bars:
             try:
-                finished = run_evaluation(replace(settings, out=out.path), bars)
+                if settings.shard is not None:
+                    _predict_shard(local, out, bars)
+                    return
+                finished = run_evaluation(local, bars)
             except PlanOnly:
                 return
             except KeyboardInterrupt:
-                raise stopped(Path(settings.out), "finished work") from None
-        _finish(finished, out, typed, loggers)
+                raise stopped(out.path, "finished work", out.shown) from None
+        # stored as typed, so that it can be run again
+        show_finished(finished, out, shlex.join(["eyechart", *typed]), loggers)
 
 
-def _finish(
-    finished: "Finished", out: OutputFolder, typed: Sequence[str], loggers: Sequence[str]
+def _predict_shard(settings: EvaluateSettings, out: OutputFolder, progress: "Progress") -> None:
+    from eyechart.pipeline.evaluate import run_shard
+
+    try:
+        record = run_shard(settings, progress)
+    except CheckFailed as failure:
+        raise Stop(str(failure), FAILED) from None
+    print(
+        f"Shard {record.shard} is finished ({record.n_samples:,} samples). When all shards are:"
+        f" eyechart merge {out.shown}"
+    )
+
+
+def show_finished(
+    finished: "Finished", out: OutputFolder, command: str, loggers: Sequence[str] = ()
 ) -> None:
-    """Print, write and log the results."""
-    # stored as typed, so that it can be run again
-    command = shlex.join(["eyechart", *typed])
+    """Print the results of a run, write them with the command line, and log them."""
     results = finished.results.with_command(command)
     _report(results, out)
     not_logged = log_to(results, loggers)

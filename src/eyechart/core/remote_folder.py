@@ -4,13 +4,12 @@ Object stores have neither renames nor locks. Files are therefore written to a l
 uploaded as soon as they are complete, one put for each file; one process writes a folder at a time.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from eyechart.core.arguments import FilePath
+from eyechart.core.arguments import FilePath, as_path
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.remote_files import (
     MIRROR,
@@ -58,10 +57,11 @@ def output_folder(out: FilePath) -> Iterator[OutputFolder]:
     Raises:
         UsageError: The URL cannot be read or written.
     """
-    shown = as_shown(out).rstrip("/")
+    shown = as_shown(as_path(out, "out", "the path of a folder"))
     if not is_url(shown):
-        yield OutputFolder(Path(out), os.fspath(out))
+        yield OutputFolder(Path(out), shown)
         return
+    shown = shown.rstrip("/")
     temporary = TemporaryFolder()
     remote = _RemoteFolder(shown, temporary.path)
     remote.download()

@@ -1,126 +1,98 @@
-"""The index of an image set: the digests and sizes of its images, so that they are decoded once.
+"""The index of a dataset: digest and size of every image, stored so that it is decoded only once.
 
-Processes that share a run need all digests, but decode only the images of their own shards.
+Processes that share a run read the index and then only the images that they need.
 """
 
-import time
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from eyechart.core.locks import try_lock
-from eyechart.core.progress import Advance, no_advance
-from eyechart.core.records import Record
+import pyarrow as pa
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import read_header, read_parquet, write_parquet
+from eyechart.core.progress import Advance
 from eyechart.images.image_list import ImageListing, ListedImage
 from eyechart.images.imageset import Damaged, ImageSet, load_listing
-from eyechart.images.stimulus import find_stimulus
+from eyechart.images.stimulus import AUTO, find_stimulus, resolve_auto, split_window
 
-INDEX = "images.parquet"
-"""Name of the index in an output folder."""
+HEADER = "eyechart"
 
-HEADER = "eyechart images"
-"""Metadata key of the header."""
-
-WAIT = 0.5
-"""Seconds between two looks whether another process has written the index."""
-
-
-class IndexHeader(Record):
-    """What an index was made from, and what it says about the set as a whole.
-
-    Attributes:
-        source: The source of the images.
-        requested: The stimulus as requested, such as "auto".
-        stimulus: The stimulus that was used.
-        notes: Sentences for the reader of the results.
-    """
-
-    source: str
-    requested: str
-    stimulus: str
-    notes: tuple[str, ...] = ()
-
-
-def load_indexed(
-    listing: ImageListing, stimulus: str, index: Path, advance: Advance = no_advance
-) -> ImageSet:
-    """Return the images of a listing; they are decoded only if there is no index of them yet.
-
-    With an index, images are decoded when a batch needs them, and their digests are compared then.
-    Of several processes that start together, one writes the index and the others wait for it.
-
-    Args:
-        listing: The images.
-        stimulus: As for `load_images`.
-        index: The file of the index, which is written if it is missing or of other images.
-        advance: Called after every image.
-    """
-    while True:
-        indexed = _read_index(listing, stimulus, index)
-        if indexed is not None:
-            advance(len(listing.images), "")
-            return indexed
-        index.parent.mkdir(parents=True, exist_ok=True)
-        with try_lock(index) as is_free:
-            # The process that held the lock before may have written the index.
-            if is_free and _read_index(listing, stimulus, index) is None:
-                images = load_listing(listing, stimulus, advance)
-                _write_index(images, listing, stimulus, index)
-                return images
-        if not is_free:
-            time.sleep(WAIT)
-
-
-def _write_index(images: ImageSet, listing: ImageListing, stimulus: str, index: Path) -> None:
-    import pyarrow as pa
-
-    from eyechart.core.parts import write_parquet
-
-    reasons = {damaged.name: damaged.why for damaged in images.damaged}
-    header = IndexHeader(
-        source=listing.source,
-        requested=stimulus,
-        stimulus=images.stimulus.name,
-        notes=images.notes,
-    )
-    found = iter(zip(images.digests, images.sizes, strict=True))
-    rows = []
-    for image in listing.images:
-        why = reasons.get(image.name)
-        digest, (height, width) = ("", (0, 0)) if why is not None else next(found)
-        rows.append((image.name, digest, height, width, why))
-    columns = zip(*rows, strict=True)
-    table = pa.table(
-        dict(zip(("name", "digest", "height", "width", "damage"), map(list, columns), strict=True))
-    )
-    write_parquet(table.replace_schema_metadata({HEADER: header.model_dump_json()}), index)
-
-
-def _read_index(listing: ImageListing, stimulus: str, index: Path) -> ImageSet | None:
-    """Return the image set that an index describes; None if it is missing or of other images."""
-    from eyechart.core.parts import read_header, read_parquet
-
-    if not index.is_file():
-        return None
-    try:
-        header = IndexHeader.model_validate_json(read_header(index).get(HEADER, ""))
-    except ValueError:  # of another version; it is written again
-        return None
-    if (header.source, header.requested) != (listing.source, stimulus):
-        return None
-    rows = read_parquet(index).to_pylist()
-    if [row["name"] for row in rows] != [image.name for image in listing.images]:
-        return None
-    good: Sequence[tuple[ListedImage, dict[str, object]]] = [
-        (image, row) for image, row in zip(listing.images, rows, strict=True) if not row["damage"]
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("digest", pa.string()),
+        ("height", pa.int32()),
+        ("width", pa.int32()),
+        ("why", pa.string()),
     ]
+)
+"""One row per listed image; `why` is "" for a usable image, otherwise the reason against it."""
+
+
+def load_indexed(listing: ImageListing, stimulus: str, index: Path, advance: Advance) -> ImageSet:
+    """Return the images of a listing, as `load_listing` does; write their index if it is missing.
+
+    With an index, no image is decoded before it is used. An image whose content has changed since
+    then is rejected when it is read.
+
+    Raises:
+        UsageError: If the index belongs to other images.
+    """
+    if not index.is_file():
+        images = load_listing(listing, stimulus, advance)
+        _write(images, listing.images, index)
+        return images
+    images = _read(listing, stimulus, index)
+    advance(len(listing.images), "")
+    return images
+
+
+def _write(images: ImageSet, listed: Sequence[ListedImage], index: Path) -> None:
+    usable = {
+        image.name: (digest, *size)
+        for image, digest, size in zip(images.listed, images.digests, images.sizes, strict=True)
+    }
+    damaged = {image.name: image.why for image in images.damaged}
+    rows = []
+    for image in listed:
+        digest, height, width = usable.get(image.name, ("", 0, 0))
+        why = "" if digest else damaged[image.name]
+        rows.append(dict(zip(SCHEMA.names, (image.name, digest, height, width, why), strict=True)))
+    header = {"stimulus": images.stimulus.name, "notes": images.notes}
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    table = table.replace_schema_metadata({HEADER: json.dumps(header)})
+    index.parent.mkdir(parents=True, exist_ok=True)
+    write_parquet(table, index)
+
+
+def _read(listing: ImageListing, stimulus: str, index: Path) -> ImageSet:
+    table = read_parquet(index, SCHEMA.names)
+    rows = table.to_pylist()
+    if [row["name"] for row in rows] != [image.name for image in listing.images]:
+        raise UsageError(
+            f"{listing.source} has changed since {index.parent} was created: choose another --out."
+        )
+    header = json.loads(read_header(index)[HEADER])
+    wanted = resolve_auto(stimulus)
+    if split_window(stimulus)[0] != AUTO and wanted.name != header["stimulus"]:
+        raise UsageError(
+            f"{index.parent} was created with --stimulus {header['stimulus']}, not {wanted.name}:"
+            " choose another --out."
+        )
+    usable = [
+        (image, row["digest"], (row["height"], row["width"]))
+        for image, row in zip(listing.images, rows, strict=True)
+        if not row["why"]
+    ]
+    images, digests, sizes = zip(*usable, strict=True)
     return ImageSet(
         listing.source,
-        find_stimulus(header.stimulus),
-        tuple(image for image, _ in good),
-        tuple(str(row["digest"]) for _, row in good),
-        tuple((int(str(row["height"])), int(str(row["width"]))) for _, row in good),
-        tuple(Damaged(row["name"], row["damage"]) for row in rows if row["damage"]),
-        notes=header.notes,
+        find_stimulus(header["stimulus"]),
+        images,
+        digests,
+        sizes,
+        tuple(Damaged(row["name"], row["why"]) for row in rows if row["why"]),
+        notes=tuple(header["notes"]),
         class_names=listing.class_names,
-        index=index,
     )

@@ -69,8 +69,6 @@ class ImageSet:
         has_clean: Whether there are clean images.
         notes: Sentences for the reader of the results.
         class_names: The classes in the order of their numbers, if the dataset declares it.
-        index: File from which digests and sizes were read (`image_index`); None if the images were
-            decoded to find them.
 
     Example:
         >>> import tempfile
@@ -97,7 +95,6 @@ class ImageSet:
     has_clean: bool = True
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] | None = None
-    index: Path | None = None
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -161,8 +158,7 @@ class ImageSet:
         stimulus, digest, _ = image.stimulus(self.stimulus)
         # Samples are keyed by digest, so a changed file would silently yield a different image.
         if digest != self.digests[index]:
-            first = "" if self.index is None else f"delete {self.index} and "
-            raise UsageError(f"{image.where} changed while it was in use: {first}start again.")
+            raise UsageError(f"{image.where} changed while it was in use: start again.")
         return stimulus
 
 

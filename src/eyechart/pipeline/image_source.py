@@ -70,8 +70,8 @@ class ImageSource:
     def load(self, plan: Plan, progress: Progress, index: Path | None = None) -> ImageSet:
         """Return the images that a plan uses.
 
-        `index`: the file with their digests (see `load_indexed`), which shards of a run share, so
-        that each decodes only its own images; None decodes all images.
+        `index`: a file with the digests and sizes of the images, from which they are read if it
+        exists; otherwise it is written.
         """
         if self.published is not None:
             begin = partial(progress.begin, "clean images")

@@ -1,0 +1,37 @@
+"""`eyechart merge`: score a run that was split into shards."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.evaluate import show_finished
+from eyechart.cli.shared.help import examples
+from eyechart.cli.shared.paths import folder
+from eyechart.cli.shared.stop import stopped
+from eyechart.core.remote_folder import output_folder
+
+
+@examples(
+    "eyechart merge results",
+    "eyechart evaluate resnet50.pt --images val --n 2000 --shard 1/2 --out results",
+)
+def merge(
+    context: typer.Context,
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", parser=folder, help="The --out folder of all shards."),
+    ],
+) -> None:
+    """Score a run whose shards are finished (evaluate --shard)."""
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.pipeline.merge import merge_shards
+
+    with output_folder(out) as opened:
+        with ProgressBars() as bars:
+            try:
+                finished = merge_shards(opened.path, bars)
+            except KeyboardInterrupt:
+                raise stopped(opened.path, "the shards", opened.shown) from None
+        show_finished(finished, opened, shlex.join(["eyechart", *(context.obj or ())]))
