@@ -13,10 +13,8 @@ import torch
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 
-MAX_BLOCK, MAX_KEPT = 2**27, 2**30
-"""Maximum size in bytes of a freed block that is kept, and of all free memory that is kept. Larger
-blocks, as of images of many megapixels, are returned, since they would leave large gaps.
-"""
+MAX_KEPT = 2**30
+"""Maximum size in bytes of a freed block of memory that is kept."""
 
 
 AUTO, MPS = "auto", "mps"
@@ -77,8 +75,8 @@ def keep_freed_memory() -> None:
     try:
         # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h; other C libraries have no mallopt
         library = CDLL(None)
-        for parameter, n_bytes in ((-3, MAX_BLOCK), (-1, MAX_KEPT)):
-            library.mallopt(parameter, n_bytes)
+        for parameter in (-3, -1):
+            library.mallopt(parameter, MAX_KEPT)
     except (AttributeError, OSError, TypeError):
         return
 

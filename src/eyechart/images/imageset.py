@@ -113,6 +113,11 @@ class ImageSet:
         return tuple(image.category for image in self.listed)
 
     @property
+    def has_large(self) -> bool:
+        """Whether some stimuli have more than a megapixel."""
+        return any(3 * height * width > LARGEST_KEPT for height, width in self.sizes)
+
+    @property
     def digest(self) -> str:
         """16 hexadecimal digits that identify the set of images regardless of their order."""
         return f"{hash64(*sorted(self.digests)):016x}"

@@ -200,7 +200,6 @@ def _load(
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=stimulus_of(settings))
     device = find_device(settings.device, can_be_mps=True)
-    keep_freed_memory()
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 
@@ -214,6 +213,9 @@ def _load(
     settings = replace(settings, baseline=baseline)
     index = None if settings.part is None else Path(settings.out or "") / INDEX_FILE
     images = source.load(settings.plan, progress, index)
+    if not images.has_large:
+        # Kept blocks of large images would leave gaps as large as the images.
+        keep_freed_memory()
     return settings, EvaluationInputs(models, images, image_device(device)), defenses
 
 

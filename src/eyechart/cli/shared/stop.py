@@ -39,7 +39,8 @@ def stopped(where: Path, result: str, shown: str = "") -> Stop:
     # a folder that contains only this command's lock is removed with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():
-        sentence = f"Stopped: {result} is in {shown or where}; run the same command again to resume."
+        place = shown or where
+        sentence = f"Stopped: {result} is in {place}; run the same command again to resume."
     else:
         sentence = "Stopped before anything was written; run the same command again to start over."
     return Stop(sentence)
