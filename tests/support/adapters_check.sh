@@ -11,7 +11,7 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | datasets) echo "test" ;;
+    albumentations | cloud | datasets) echo "test" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -19,6 +19,7 @@ tests_of() {
 files_of() {
     case $1 in
     albumentations) echo tests/integrations/test_transform_albumentations.py ;;
+    cloud) echo tests/images/test_cloud.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
@@ -30,6 +31,7 @@ files_of() {
 # Packages that a test compares with, which eyechart itself does not need.
 peers_of() {
     case $1 in
+    cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
     esac
 }
@@ -37,7 +39,7 @@ peers_of() {
 # MLflow needs an older cachetools than the one that is pinned for the experiment.
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
-extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard"
+extras="timm torchvision hf clip robustbench albumentations cloud datasets mlflow wandb tensorboard"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
