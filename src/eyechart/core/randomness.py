@@ -309,7 +309,7 @@ def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.floa
     return positions.sub_(row.mul_(thresholds.shape[1]))
 
 
-POISSON_AT_ONCE = 1 << 22
+POISSON_AT_ONCE = 1 << 20
 """Number of values whose Poisson counts are found at once on a CPU."""
 
 GUIDE_BITS = 10
