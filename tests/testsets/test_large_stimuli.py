@@ -14,7 +14,7 @@ from eyechart.core import devices, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.images import identity
 from eyechart.predictions.destroyed import destroyed_images
-from eyechart.visual_change.vif import filters, mixture
+from eyechart.visual_change.vif import channel, filters, mixture
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
 
@@ -31,6 +31,7 @@ def test_vif_in_strips_is_vif_of_the_whole(monkeypatch, ruler):
     monkeypatch.setattr(filters, "LARGE", 1000)
     monkeypatch.setattr(filters, "STRIP", 800)
     monkeypatch.setattr(mixture, "STRIP", 800)
+    monkeypatch.setattr(channel, "ROWS_AT_ONCE", 10)
     assert len(filters.strips(150, 131)) > 10
     torch.testing.assert_close(ec.vif(clean, corrupted, ruler=ruler), whole, rtol=1e-12, atol=0)
 

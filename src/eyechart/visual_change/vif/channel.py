@@ -10,6 +10,9 @@ from eyechart.visual_change.vif.filters import strips, window_means
 ROUNDING = 1e-13
 """Variances below this fraction of the squared mean are rounding errors, as on a constant slope."""
 
+ROWS_AT_ONCE = 128
+"""Number of windows of a large image whose means are computed at once."""
+
 
 def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
     """Return mean and variance (B, 2, n, m) over the windows of the inner blocks, in float64.
@@ -62,11 +65,27 @@ def _averaged(bands: Tensor, other: Tensor | None, window: int) -> Tensor:
         values = bands[..., part, :].to(torch.float64)
         if other is not None:
             values = values * other[..., part, :].to(torch.float64)
-        return values @ columns.T
+        return values @ columns.T if is_small else _times_banded(columns, values.mT).mT
 
     # in this order, the larger product is a single product of two matrices instead of many
-    parts = [across(part) for part in strips(*bands.shape[-2:])]
-    return rows @ (parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2))
+    parts = strips(*bands.shape[-2:])
+    is_small = len(parts) == 1
+    if is_small:
+        return rows @ across(parts[0])
+    return _times_banded(rows, torch.cat([across(part) for part in parts], dim=-2))
+
+
+def _times_banded(means: Tensor, values: Tensor) -> Tensor:
+    """Return means @ values for a matrix whose rows have few entries, which are neighbors.
+
+    The product of the whole matrices would take time in proportion to the cube of a side.
+    """
+    parts = []
+    for some in means.split(ROWS_AT_ONCE):
+        used = some.any(dim=0).nonzero().flatten()
+        first, last = int(used[0]), int(used[-1]) + 1
+        parts.append(some[:, first:last] @ values[..., first:last, :])
+    return torch.cat(parts, dim=-2)
 
 
 @lru_cache(maxsize=64)
