@@ -81,7 +81,8 @@ def _times_banded(means: Tensor, values: Tensor) -> Tensor:
     The product of the whole matrices would take time in proportion to the cube of a side.
     """
     parts = []
-    for some in means.split(ROWS_AT_ONCE):
+    for start in range(0, len(means), ROWS_AT_ONCE):
+        some = means[start : start + ROWS_AT_ONCE]
         used = some.any(dim=0).nonzero().flatten()
         first, last = int(used[0]), int(used[-1]) + 1
         parts.append(some[:, first:last] @ values[..., first:last, :])
