@@ -15,7 +15,7 @@ from eyechart.core.remote_folder import output_folder
 
 @examples(
     "eyechart merge results",
-    "eyechart evaluate resnet50.pt --images val --n 2000 --shard 1/2 --out results",
+    "eyechart merge /scratch/results",
 )
 def merge(
     context: typer.Context,
