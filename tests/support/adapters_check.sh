@@ -11,7 +11,7 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | datasets) echo "test" ;;
+    albumentations | cloud | datasets) echo "test" ;;
     energy) echo "test_nvml" ;;
     *) echo "test_$1" ;;
     esac
@@ -20,6 +20,7 @@ tests_of() {
 files_of() {
     case $1 in
     albumentations) echo tests/integrations/test_transform_albumentations.py ;;
+    cloud) echo tests/images/test_cloud.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     energy) echo tests/core/test_energy.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
@@ -32,6 +33,7 @@ files_of() {
 # Packages that a test compares with, which eyechart itself does not need.
 peers_of() {
     case $1 in
+    cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
     esac
 }
@@ -39,7 +41,7 @@ peers_of() {
 # MLflow needs an older cachetools than the one that is pinned for the experiment.
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
-extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard
+extras="timm torchvision hf clip robustbench albumentations cloud datasets mlflow wandb tensorboard
 energy"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"

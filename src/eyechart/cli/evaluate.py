@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import CheckFailed, UsageError
+from eyechart.core.remote_folder import OutputFolder, output_folder
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 
@@ -51,22 +52,23 @@ def run_evaluate(
     from eyechart.pipeline.evaluate import PlanOnly, run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
-    out = Path(settings.out)
-    with ProgressBars() as bars:
-        try:
-            if settings.shard is not None:
-                _predict_shard(settings, bars)
+    with output_folder(settings.out) as out:
+        local = replace(settings, out=out.path)
+        with ProgressBars() as bars:
+            try:
+                if settings.shard is not None:
+                    _predict_shard(local, out, bars)
+                    return
+                finished = run_evaluation(local, bars)
+            except PlanOnly:
                 return
-            finished = run_evaluation(settings, bars)
-        except PlanOnly:
-            return
-        except KeyboardInterrupt:
-            raise stopped(out, "finished work") from None
-    # stored as typed, so that it can be run again
-    show_finished(finished, out, shlex.join(["eyechart", *typed]), loggers)
+            except KeyboardInterrupt:
+                raise stopped(out.path, "finished work", out.shown) from None
+        # stored as typed, so that it can be run again
+        show_finished(finished, out, shlex.join(["eyechart", *typed]), loggers)
 
 
-def _predict_shard(settings: EvaluateSettings, progress: "Progress") -> None:
+def _predict_shard(settings: EvaluateSettings, out: OutputFolder, progress: "Progress") -> None:
     from eyechart.pipeline.evaluate import run_shard
 
     try:
@@ -75,12 +77,12 @@ def _predict_shard(settings: EvaluateSettings, progress: "Progress") -> None:
         raise Stop(str(failure), FAILED) from None
     print(
         f"Shard {record.shard} is finished ({record.n_samples:,} samples). When all shards are:"
-        f" eyechart merge {settings.out}"
+        f" eyechart merge {out.shown}"
     )
 
 
 def show_finished(
-    finished: "Finished", out: Path, command: str, loggers: Sequence[str] = ()
+    finished: "Finished", out: OutputFolder, command: str, loggers: Sequence[str] = ()
 ) -> None:
     """Print the results of a run, write them with the command line, and log them."""
     results = finished.results.with_command(command)
@@ -96,7 +98,7 @@ def show_finished(
         raise Stop(" ".join(failed), FAILED)
 
 
-def _report(evaluation: "Results", out: Path) -> None:
+def _report(evaluation: "Results", out: OutputFolder) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.series.break_points import break_sentences
@@ -118,13 +120,13 @@ def _report(evaluation: "Results", out: Path) -> None:
     for warning in evaluation.warnings:
         print(f"Note: {warning}")
     # before the ranking, which reads these files
-    written = write_results(evaluation, out)
+    written = write_results(evaluation, out.path)
     if len(evaluation.models) > 1:
-        _rank(console, out)
+        _rank(console, out.path)
     print(cost_line(evaluation.run))
     print("Written:")
-    for path in (*draw_curves(evaluation, out), *written):
-        print(f"  {path}")
+    for path in (*draw_curves(evaluation, out.path), *written):
+        print(f"  {out.show(path)}")
 
 
 def _rank(console: "Console", out: Path) -> None:

@@ -11,6 +11,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.merging import merge_other
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.cli.shared.stop import stopped
+from eyechart.core.remote_folder import output_folder
 
 
 @examples(
@@ -34,9 +35,10 @@ def merge(
     if sentence is not None:
         print(sentence)
         return
-    with ProgressBars() as bars:
-        try:
-            finished = merge_shards(Path(out), bars)
-        except KeyboardInterrupt:
-            raise stopped(Path(out), "the shards") from None
-    show_finished(finished, Path(out), shlex.join(["eyechart", *(context.obj or ())]))
+    with output_folder(out) as opened:
+        with ProgressBars() as bars:
+            try:
+                finished = merge_shards(opened.path, bars)
+            except KeyboardInterrupt:
+                raise stopped(opened.path, "the shards", opened.shown) from None
+        show_finished(finished, opened, shlex.join(["eyechart", *(context.obj or ())]))

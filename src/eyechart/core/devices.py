@@ -1,9 +1,12 @@
 """Devices: find a device by name, get its free memory, and check for Triton."""
 
 import os
+from contextlib import suppress
 from ctypes import CDLL
 from functools import cache
 from importlib.util import find_spec
+from math import inf
+from pathlib import Path
 
 import torch
 
@@ -85,10 +88,46 @@ def keep_freed_memory() -> None:
 
 
 def free_memory(device: torch.device) -> float:
-    """Return the free memory in bytes; 4 GB if it cannot be determined."""
+    """Return the free memory in bytes; 4 GB if it cannot be determined.
+
+    Containers and batch systems limit the memory of a job (by a control group of Linux) to less
+    than what is free in the machine.
+    """
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        free = float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
-        return 4e9
+        free = 4e9
+    return min(free, _memory_limit(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")))
+
+
+def _memory_limit(record: Path, root: Path) -> float:
+    """Return the memory in bytes that the control groups of this process allow, or infinity.
+
+    Args:
+        record: the file that names the groups, /proc/self/cgroup.
+        root: the folder of the groups, /sys/fs/cgroup.
+    """
+    limits = [inf]
+    try:
+        lines = record.read_text().splitlines()
+    except OSError:  # not on Linux
+        lines = []
+    for line in lines:
+        # "0::/job" (version 2) or "4:memory:/job" (version 1)
+        _, controllers, name = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        base, file = root, "memory.max"
+        if controllers:
+            base, file = root / "memory", "memory.limit_in_bytes"
+        group = base / name.strip("/")
+        # the limit of a group also holds for the groups in it
+        for folder in (group, *group.parents):
+            # in a container the groups above are not visible; "max" stands for no limit
+            with suppress(OSError, ValueError):
+                limits.append(float(int((folder / file).read_text())))
+            if folder == base:
+                break
+    return min(limits)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_files import upload_written
 
 MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 """Identifies this machine in the names of temporary files."""
@@ -50,6 +51,8 @@ class WriteError(UsageError, OSError):
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; the file written there replaces `path` at the end.
 
+    In the local copy of a folder at a URL, the file is then uploaded.
+
     Raises:
         WriteError: the file cannot be written.
     """
@@ -57,6 +60,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, path)
+        upload_written(path)
     except OSError as error:
         # errors of other files, such as one that is read meanwhile, have their own file name
         if error.filename is None or str(error.filename) == str(temporary):

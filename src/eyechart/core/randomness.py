@@ -317,12 +317,15 @@ class ImageRandom:
         uniform = self.halves(stream, levels[0].numel()).reshape(levels.shape)
         if levels.device.type != "cpu":
             return _poisson_by_search(levels, uniform, photons)
-        return torch.cat(
-            [
-                _poisson_by_guide(level, u, float(count))[None]
-                for level, u, count in zip(levels, uniform, photons, strict=True)
-            ]
-        )
+        counts = torch.empty(levels.shape, dtype=torch.int32)
+        for level, u, count, out in zip(levels, uniform, photons, counts, strict=True):
+            flat = level.flatten(), u.flatten(), out.view(-1)
+            # each value has its own count, so pieces limit the memory for large images
+            for some_levels, some_u, some_out in zip(
+                *(values.split(POISSON_AT_ONCE) for values in flat), strict=True
+            ):
+                some_out[:] = _poisson_by_guide(some_levels, some_u, float(count))
+        return counts
 
 
 def _poisson_thresholds(photons: Tensor) -> Tensor:
@@ -360,6 +363,9 @@ def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.floa
     )
     return positions.sub_(row.mul_(thresholds.shape[1]))
 
+
+POISSON_AT_ONCE = 1 << 20
+"""Number of values whose Poisson counts are found at once on a CPU."""
 
 GUIDE_BITS = 10
 """Bits of the uniform number that index the guide table."""

@@ -58,31 +58,42 @@ def content_keys(levels: Tensor) -> Tensor:
     2⁻⁶⁴.
     """
     flat = levels.reshape(levels.shape[0], -1)
+    # int64 arithmetic wraps around modulo 2⁶⁴ on every device, so the sum is exact and order-free.
+    # In pieces, so that a large image needs little memory.
+    starts = range(0, flat.shape[1], 8 * LANES)
+    sums = [_mixed_sum(flat[:, start : start + 8 * LANES], start // 8) for start in starts]
+    # The shape is part of the key: the same bytes may be an image of another height and width.
+    # Halved, because hash64 is unsigned and the sum is a signed 64-bit number.
+    total = torch.stack(sums).sum(dim=0) + (hash64("shape", *levels.shape[1:]) >> 1)
+    total = (total ^ (total >> 31)) * MIX[1]
+    return total ^ ((total >> 29) & 0x7FFFFFFFF)  # >> is arithmetic: mask the copied sign bits
+
+
+def _mixed_sum(flat: Tensor, first: int) -> Tensor:
+    """Return the sum (B,) of mixed groups of eight bytes; `first` is the position of the first."""
     # Zeros fill up the last group of eight bytes; the shape in the key tells them from pixels.
     spare = -flat.shape[1] % 8
     if spare:
         flat = torch.nn.functional.pad(flat, (0, spare))
     # The copy guarantees the 8-byte alignment that viewing bytes as int64 requires.
     lanes = flat.clone(memory_format=torch.contiguous_format).view(torch.int64)
-    # int64 arithmetic wraps around modulo 2⁶⁴ on every device, so the sum is exact and order-free.
-    mixed = torch.bitwise_xor(lanes, _secrets(lanes.shape[1], levels.device)).mul_(MIX[0])
+    mixed = torch.bitwise_xor(lanes, _secrets(first, lanes.shape[1], flat.device)).mul_(MIX[0])
     mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
     mixed.bitwise_xor_(mixed >> 32)
-    # The shape is part of the key: the same bytes may be an image of another height and width.
-    # Halved, because hash64 is unsigned and the sum is a signed 64-bit number.
-    total = mixed.sum(dim=1) + (hash64("shape", *levels.shape[1:]) >> 1)
-    total = (total ^ (total >> 31)) * MIX[1]
-    return total ^ ((total >> 29) & 0x7FFFFFFFF)  # >> is arithmetic: mask the copied sign bits
+    return mixed.sum(dim=1)
 
+
+LANES = 1 << 20
+"""Number of groups of eight bytes that are hashed at once."""
 
 MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)
 """Multipliers below 2⁶³, which are odd so that multiplication modulo 2⁶⁴ is invertible."""
 
 
 @lru_cache(maxsize=16)
-def _secrets(count: int, device: torch.device) -> Tensor:
-    """Return a fixed sequence of `count` pseudorandom 64-bit numbers."""
-    position = torch.arange(count, device=device)
+def _secrets(first: int, count: int, device: torch.device) -> Tensor:
+    """Return `count` pseudorandom 64-bit numbers of a fixed sequence, from `first` on."""
+    position = torch.arange(first, first + count, device=device)
     zero = torch.zeros(1, dtype=torch.int64, device=device)
     # Counter-based, so the sequence is the same on every device.
     high, low, _, _ = philox4x32((position, zero, zero, zero), (zero, zero))

@@ -6,8 +6,10 @@ Resizing and cropping are defined in `stimulus`.
 import logging
 import os
 import struct
+import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,6 +26,9 @@ Window = tuple[float, float]
 
 READERS = 8
 """Number of threads that read and decode files."""
+
+DECODED_PIXELS = 48_000_000
+"""Number of pixels that are decoded at once: large images wait for each other (`PixelRoom`)."""
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 UNREAD = (
@@ -144,6 +149,40 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
     return sorted(paths)
 
 
+class PixelRoom:
+    """Room for a number of pixels, which threads share: it bounds the memory for large images.
+
+    Example:
+        >>> room = PixelRoom(100)
+        >>> with room.hold(60), room.hold(40):
+        ...     room.n_held
+        100
+    """
+
+    def __init__(self, n_pixels: int) -> None:
+        self.n_pixels = n_pixels
+        self.n_held = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def hold(self, n_pixels: int) -> Iterator[None]:
+        """Wait until there is room for `n_pixels`; an image that never fits waits to be alone."""
+        n_pixels = min(n_pixels, self.n_pixels)
+        with self._changed:
+            self._changed.wait_for(lambda: self.n_held + n_pixels <= self.n_pixels)
+            self.n_held += n_pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.n_held -= n_pixels
+                self._changed.notify_all()
+
+
+DECODING = PixelRoom(DECODED_PIXELS)
+"""Room for the images that are being decoded and resized in this process."""
+
+
 class WindowError(UsageError):
     """An image has more than 8 bits and no window, or a window is stated for an 8-bit image.
 
@@ -170,10 +209,12 @@ def decode_image(file: Path | BinaryIO, name: object, window: Window | None = No
     """Return the image in an open file or at a path; messages call it `name`."""
     try:
         with Image.open(file) as image:
-            # Decode everything here: a truncated file is only noticed while decoding.
+            # Decode everything here: a truncated file is only noticed while decoding. The decoded
+            # pixels outlive the file handle.
             image.load()
-            # `exif_transpose` returns a copy, so the image outlives its file handle.
-            return eight_bit(ImageOps.exif_transpose(image), name, window)
+            # In place, because a copy would double the memory of a large image.
+            ImageOps.exif_transpose(image, in_place=True)
+            return eight_bit(image, name, window)
     except UnidentifiedImageError:
         raise UsageError(f"{name} is not an image in a known format.") from None
     except (PermissionError, FileNotFoundError, IsADirectoryError) as error:
@@ -198,6 +239,12 @@ def image_size(file: Path | BinaryIO) -> tuple[int, int] | None:
             return image.height, image.width
     except UNREADABLE:
         return None
+
+
+def n_pixels(file: Path | BinaryIO) -> int:
+    """Return the number of pixels of an image file, or 0 if it cannot be read."""
+    size = image_size(file)
+    return 0 if size is None else size[0] * size[1]
 
 
 def eight_bit(image: Image.Image, name: object, window: Window | None = None) -> Image.Image:

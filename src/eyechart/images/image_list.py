@@ -3,23 +3,29 @@
 import hashlib
 import io
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 
 from PIL import Image
+from torch import Tensor
 
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
+from eyechart.core.files import TemporaryFolder
 from eyechart.core.registry import unknown_name
+from eyechart.core.remote_files import RemoteFile, as_shown, is_url, remote_files
 from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
+    DECODING,
+    IMAGE_SUFFIXES,
     Window,
     decode_image,
     eight_bit,
     find_image_files,
     image_size,
-    read_image,
+    n_pixels,
 )
+from eyechart.images.stimulus import Stimulus
 from eyechart.labels.categories import CATEGORIES
 
 Content = Callable[[], bytes | Image.Image]
@@ -51,28 +57,48 @@ class ListedImage:
     subclass: str | None = None
     content: Content | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def where(self) -> str:
+        """Path or URL of the image, for messages."""
+        return as_shown(self.path)
+
     def read(self, window: Window | None = None) -> tuple[Image.Image, str]:
         """Return the decoded image, in mode L or RGB, and its digest.
 
         The digest of an encoded image, in a file or elsewhere, is the SHA-256 of its bytes. For
         any other image, it is computed by `pixel_digest`.
         """
-        if self.content is None:
-            return read_image(self.path, window), file_digest(self.path)
-        loaded = self.content()
+        loaded = self._load()
+        return self._decode(loaded, window), _digest_of(loaded)
+
+    def stimulus(self, how: Stimulus) -> tuple[Tensor, str, tuple[int, int]]:
+        """Return the stimulus, uint8 (3, H, W), the digest, and the width and height of the image.
+
+        Threads that decode large images wait for each other, so that memory use is bounded.
+        """
+        loaded = self._load()
+        with DECODING.hold(_n_pixels(loaded)):
+            decoded = self._decode(loaded, how.window)
+            return how(decoded), _digest_of(loaded), decoded.size
+
+    def _load(self) -> bytes | Image.Image:
+        if self.content is not None:
+            return self.content()
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"Cannot read {self.path}: {error.strerror}.") from None
+
+    def _decode(self, loaded: bytes | Image.Image, window: Window | None) -> Image.Image:
         if isinstance(loaded, bytes):
-            digest = hashlib.sha256(loaded).hexdigest()
-            return decode_image(io.BytesIO(loaded), self.path, window), digest
-        return eight_bit(loaded, self.path, window), pixel_digest(loaded)
+            return decode_image(io.BytesIO(loaded), self.where, window)
+        return eight_bit(loaded, self.where, window)
 
     def digest(self) -> str:
         """Return the digest alone; nothing is decoded."""
         if self.content is None:
             return file_digest(self.path)
-        loaded = self.content()
-        if isinstance(loaded, bytes):
-            return hashlib.sha256(loaded).hexdigest()
-        return pixel_digest(loaded)
+        return _digest_of(self.content())
 
     def size(self) -> tuple[int, int] | None:
         """Return height and width in px, or None if the image cannot be read."""
@@ -85,6 +111,19 @@ class ListedImage:
         if isinstance(loaded, bytes):
             return image_size(io.BytesIO(loaded))
         return loaded.height, loaded.width
+
+
+def _digest_of(loaded: bytes | Image.Image) -> str:
+    if isinstance(loaded, bytes):
+        return hashlib.sha256(loaded).hexdigest()
+    return pixel_digest(loaded)
+
+
+def _n_pixels(loaded: bytes | Image.Image) -> int:
+    """Return the number of pixels that decoding gives, 0 if the image cannot be read."""
+    if isinstance(loaded, bytes):
+        return n_pixels(io.BytesIO(loaded))
+    return loaded.width * loaded.height
 
 
 @dataclass(frozen=True)
@@ -115,12 +154,38 @@ def list_folder(source: Path, leave_out: Path | None = None) -> list[ListedImage
     The name of a first-level subfolder is the label of its images, and the name of a second-level
     subfolder is their subclass. Images directly in the folder have no label.
     """
+    return [_in_folder(file.path, file.relative) for file in find_image_files([source], leave_out)]
+
+
+def list_remote_folder(url: str) -> list[ListedImage]:
+    """Return the images below a URL, labeled as those in a folder; the list may be empty."""
+    return [
+        _in_folder(Path(file.url), relative, file.read)
+        for file, relative in remote_files(url, IMAGE_SUFFIXES)
+    ]
+
+
+def _in_folder(path: Path, relative: PurePath, content: Content | None = None) -> ListedImage:
+    # The two Nones pad the path, so that images in shallow folders get no label or subclass.
+    label, subclass, *_ = (*map(printable, relative.parts[:-1]), None, None)
+    name = printable(relative.as_posix())
+    return ListedImage(path, name, label, subclass=subclass, content=content)
+
+
+def list_remote_manifest(file: RemoteFile) -> list[ListedImage]:
+    """Return the images that a CSV or Parquet file at a URL lists; their paths are relative to it.
+
+    Only the list itself is downloaded now.
+    """
+    folder = TemporaryFolder()
+    local = folder.path / file.name
+    local.write_bytes(file.read())
     images = []
-    for file in find_image_files([source], leave_out):
-        # The two Nones pad the path, so that images in shallow folders get no label or subclass.
-        label, subclass, *_ = (*map(printable, file.relative.parts[:-1]), None, None)
-        name = printable(file.relative.as_posix())
-        images.append(ListedImage(file.path, name, label, subclass=subclass))
+    for image in list_manifest(local):
+        # a path in the list may itself be a URL
+        url = image.name if is_url(image.name) else f"{file.parent}/{image.name}"
+        images.append(replace(image, path=Path(url), content=RemoteFile(url).read))
+    folder.delete()
     return images
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from eyechart.core.arguments import as_path, brief
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_files import RemoteFile, as_shown, is_remote_file, is_url, remote_files
 from eyechart.images.array_images import ARRAYS, list_array_file, list_arrays
 from eyechart.images.hf_images import HUB, is_hf, is_saved_dataset, list_hf, list_hub, list_saved
 from eyechart.images.image_files import images_in, unread_notes
@@ -18,9 +19,12 @@ from eyechart.images.image_list import (
     ListedImage,
     list_folder,
     list_manifest,
+    list_remote_folder,
+    list_remote_manifest,
 )
 from eyechart.images.map_style import is_arrays, is_map_style, list_map_style
-from eyechart.images.tar_shards import TAR, find_shards, list_shards
+from eyechart.images.parquet_images import PARQUET, image_column, list_parquet
+from eyechart.images.tar_shards import TAR, expand_braces, find_shards, list_shards
 
 EXPECTED = "the path of a folder or a list"
 
@@ -84,7 +88,9 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[ListedImage
 
 
 def _of_path(source: Path, leave_out: Path | None, download: bool) -> ImageListing:
-    name = str(source)
+    name = as_shown(source)
+    if is_url(name) and not source.exists():
+        return _of_url(name)
     if name.startswith(HUB):
         return list_hub(name, download=download)
     suffix = source.suffix.lower()
@@ -93,6 +99,8 @@ def _of_path(source: Path, leave_out: Path | None, download: bool) -> ImageListi
     if source.is_file():
         if suffix in ARRAYS:
             return list_array_file(source)
+        if suffix == PARQUET and image_column(source) is not None:
+            return list_parquet([source], name)
         if suffix in MANIFESTS:
             return ImageListing(name, list_manifest(source))
         raise UsageError(
@@ -102,8 +110,34 @@ def _of_path(source: Path, leave_out: Path | None, download: bool) -> ImageListi
     if is_saved_dataset(source):
         return list_saved(source)
     shards = sorted(source.glob(f"*{TAR}")) if source.is_dir() else []
+    tables = sorted(source.glob(f"*{PARQUET}")) if source.is_dir() else []
     # An archive beside class folders is their original rather than more images.
-    if shards and not images_in(source, leave_out):
-        return list_shards(shards, name)
+    if (shards or tables) and not images_in(source, leave_out):
+        return list_shards(shards, name) if shards else list_parquet(tables, name)
     notes = unread_notes(source, leave_out)
     return ImageListing(name, list_folder(source, leave_out), notes=notes)
+
+
+def _of_url(url: str) -> ImageListing:
+    """Return the images at a URL: tar shards, Parquet files, a list of images, or a folder."""
+    files = [RemoteFile(name) for name in expand_braces(url)]
+    suffix = files[0].suffix.lower()
+    if suffix == TAR:
+        return list_shards(files, url)
+    if suffix == PARQUET and image_column(files[0]) is not None:
+        return list_parquet(files, url)
+    if is_remote_file(url):
+        if suffix in MANIFESTS:
+            return ImageListing(url, list_remote_manifest(files[0]))
+        raise UsageError(
+            f"{url} is not a list of images: give a folder, a .csv or .parquet file with the"
+            " columns path and label, or a .tar file."
+        )
+    images = list_remote_folder(url)
+    if images:
+        return ImageListing(url, images)
+    shards = [file for file, _ in remote_files(url, (TAR,))]
+    tables = [file for file, _ in remote_files(url, (PARQUET,))]
+    if not shards and not tables:
+        raise UsageError(f"No images in {url}: give a folder of images, {TAR} or {PARQUET} files.")
+    return list_shards(shards, url) if shards else list_parquet(tables, url)

@@ -37,6 +37,11 @@ MOST_DAMAGED = 0.01
 KEPT_SHARE = 0.25
 """Fraction of the currently free memory that decoded images may occupy."""
 
+LARGEST_KEPT = 3 << 20
+"""Number of values of the largest stimuli that are kept in memory: one megapixel in color. Decoding
+larger ones again costs little compared with corrupting and measuring them.
+"""
+
 
 @dataclass(frozen=True)
 class Damaged:
@@ -108,6 +113,11 @@ class ImageSet:
         return tuple(image.category for image in self.listed)
 
     @property
+    def has_large(self) -> bool:
+        """Whether some stimuli have more than a megapixel."""
+        return any(3 * height * width > LARGEST_KEPT for height, width in self.sizes)
+
+    @property
     def digest(self) -> str:
         """16 hexadecimal digits that identify the set of images regardless of their order."""
         return f"{hash64(*sorted(self.digests)):016x}"
@@ -150,11 +160,11 @@ class ImageSet:
 
     def _read_again(self, index: int) -> Tensor:
         image = self.listed[index]
-        decoded, digest = image.read(self.stimulus.window)
+        stimulus, digest, _ = image.stimulus(self.stimulus)
         # Samples are keyed by digest, so a changed file would silently yield a different image.
         if digest != self.digests[index]:
-            raise UsageError(f"{image.path} changed while it was in use: start again.")
-        return self.stimulus(decoded)
+            raise UsageError(f"{image.where} changed while it was in use: start again.")
+        return stimulus
 
 
 def load_images(
@@ -250,12 +260,14 @@ def load_listed(
 
     def read(image: ListedImage) -> tuple[ListedImage, str, Tensor | str, bool]:
         try:
-            decoded, digest = image.read(how.window)
-            stimulus = how(decoded)
+            stimulus, digest, size = image.stimulus(how)
             height, width = stimulus.shape[1:]
             if min(height, width) < SMALLEST_SIDE:
-                raise UsageError(f"{image.path} is smaller than {SMALLEST_SIDE} px.")
-            enlarged = is_much_smaller(decoded.size, (width, height))
+                raise UsageError(f"{image.where} is smaller than {SMALLEST_SIDE} px.")
+            enlarged = is_much_smaller(size, (width, height))
+            if stimulus.numel() > LARGEST_KEPT:
+                # Only its shape is used, and results of other threads wait for this one.
+                stimulus = stimulus.to("meta")
             return image, digest, stimulus, enlarged
         except WindowError:
             raise
@@ -279,10 +291,11 @@ def load_listed(
                             " them."
                         )
                 else:
-                    # A uint8 tensor takes one byte per element.
-                    room -= outcome.numel()
-                    if room > 0:
-                        kept[len(good)] = outcome
+                    if not outcome.is_meta:
+                        # A uint8 tensor takes one byte per element.
+                        room -= outcome.numel()
+                        if room > 0:
+                            kept[len(good)] = outcome
                     height, width = outcome.shape[1:]
                     good.append((image, digest, (height, width)))
                 advance(1, "")

@@ -34,7 +34,8 @@ class Stimulus:
 
     def __call__(self, image: Image.Image) -> Tensor:
         """Return the image as uint8 (3, H, W)."""
-        color = image.convert("RGB")
+        # `convert` copies the image even if it is in this mode already.
+        color = image if image.mode == "RGB" else image.convert("RGB")
         if self.size is not None:
             color = color.resize(self.size, Image.Resampling.BILINEAR)
         elif self.resize is not None:

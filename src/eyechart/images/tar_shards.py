@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.remote_files import DataFile, open_file, read_piece
 from eyechart.images.image_files import IMAGE_SUFFIXES
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
@@ -30,7 +31,7 @@ CLS, JSON = "cls", "json"
 class Member:
     """A file inside a tar file, with its name, and its offset and size in bytes."""
 
-    shard: Path
+    shard: DataFile
     name: str
     offset: int
     size: int
@@ -38,9 +39,7 @@ class Member:
     def read(self) -> bytes:
         """Return the member's bytes."""
         try:
-            with self.shard.open("rb") as file:
-                file.seek(self.offset)
-                return file.read(self.size)
+            return read_piece(self.shard, self.offset, self.size)
         except OSError as error:
             raise UsageError(f"Cannot read {self.shard}: {error.strerror}.") from None
 
@@ -81,7 +80,7 @@ def find_shards(source: Path) -> list[Path]:
     return shards
 
 
-def list_shards(shards: Sequence[Path], source: str) -> ImageListing:
+def list_shards(shards: Sequence[DataFile], source: str) -> ImageListing:
     """Return the images in tar files.
 
     The label of an image is the content of the .cls file with the same key, or the field `label` of
@@ -136,12 +135,12 @@ def list_shards(shards: Sequence[Path], source: str) -> ImageListing:
     )
 
 
-def _samples(shard: Path) -> Mapping[str, Sample]:
+def _samples(shard: DataFile) -> Mapping[str, Sample]:
     """Return a tar file's samples by key, the path up to the first dot in the file name."""
     samples: dict[str, Sample] = {}
     try:
         # "r:" because a compressed file cannot be read in place.
-        with tarfile.open(shard, "r:") as tar:
+        with open_file(shard) as opened, tarfile.open(fileobj=opened, mode="r:") as tar:
             for info in tar:
                 folder, slash, file = info.name.rpartition("/")
                 stem, _, extension = file.partition(".")
@@ -156,7 +155,9 @@ def _samples(shard: Path) -> Mapping[str, Sample]:
                         raise UsageError(f"{shard} contains {member.name} twice: remove one.")
                     sample.images[extension] = member
                 elif extension in (CLS, JSON):
-                    sample.values.update(_values(member, extension))
+                    label_file = tar.extractfile(info)
+                    assert label_file is not None, "a regular file"
+                    sample.values.update(_values(label_file.read(), member, extension))
     except tarfile.TarError as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(
@@ -170,11 +171,11 @@ def _samples(shard: Path) -> Mapping[str, Sample]:
     return samples
 
 
-def _values(member: Member, extension: str) -> Mapping[str, object]:
+def _values(content: bytes, member: Member, extension: str) -> Mapping[str, object]:
     """Return the label in a .cls file, or the fields of a .json file."""
     where = f"{member.shard}/{member.name}"
     try:
-        text = member.read().decode("utf-8").strip()
+        text = content.decode("utf-8").strip()
         if extension == CLS:
             # WebDataset writes class numbers as text.
             is_number = text.isascii() and text.removeprefix("-").isdecimal()

@@ -15,6 +15,7 @@ from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
+from eyechart.core.remote_folder import output_folder
 from eyechart.core.sessions import Session, kept_cost
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
@@ -124,7 +125,14 @@ def evaluate(settings: EvaluateSettings) -> Results:
         raise UsageError("dry_run prints a plan: use eyechart evaluate --dry-run.")
     if settings.shard is not None:
         raise UsageError("shard computes a part of a run: use eyechart evaluate --shard.")
-    finished = run_evaluation(settings)
+    if settings.out is None:
+        finished = run_evaluation(settings)
+    else:
+        with output_folder(settings.out) as out:
+            finished = run_evaluation(replace(settings, out=out.path))
+        if out.temporary is not None:
+            # Results of a folder at a URL refer to its local copy.
+            finished = replace(finished, results=finished.results.with_temporary(out.temporary))
     failed = finished.failed_checks()
     if failed:
         raise CheckFailed(" ".join(failed), finished.results)
@@ -205,7 +213,6 @@ def _load(
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=stimulus_of(settings))
     device = find_device(settings.device, can_be_mps=True)
-    keep_freed_memory()
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 
@@ -222,6 +229,9 @@ def _load(
         settings = replace(settings, baseline=baseline)
         index = None if settings.part is None else Path(settings.out or "") / INDEX_FILE
         images = source.load(settings.plan, progress, index)
+    if not images.has_large:
+        # Kept blocks of large images would leave gaps as large as the images.
+        keep_freed_memory()
     return settings, EvaluationInputs(models, images, image_device(device)), defenses
 
 

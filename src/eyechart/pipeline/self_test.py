@@ -19,6 +19,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
 from eyechart.models.probabilities import are_probabilities, log_probabilities
 from eyechart.predictions.destroyed import COUNT, destroyed_images
+from eyechart.testsets.stimuli import images_at_once
 
 SECONDS = 1.0
 """Maximum time in seconds to test a model; slow models get fewer images, but at least two."""
@@ -96,7 +97,7 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     Without clean images, destroyed images without labels are used.
     """
     if not images.has_clean:
-        return destroyed_images(*images.sizes[0])[:: COUNT // N_IMAGES], []
+        return destroyed_images(*images.sizes[0], range(0, COUNT, COUNT // N_IMAGES)), []
     by_label: dict[str | None, list[int]] = {}
     for index, label in enumerate(images.labels):
         if images.sizes[index] == images.sizes[0]:
@@ -107,7 +108,9 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
         for indices in by_label.values()
         for rank, index in enumerate(indices[:N_IMAGES])
     )
-    chosen = [index for _, index in ranked[:N_IMAGES]]
+    # Large images need much memory; two show whether scores depend on the batch.
+    n_images = max(2, images_at_once(N_IMAGES, images.sizes[0], torch.device("cpu")))
+    chosen = [index for _, index in ranked[:n_images]]
     return images.batch(chosen), [images.labels[index] for index in chosen]
 
 
@@ -229,7 +232,7 @@ def _bad_probabilities(model: Model, batch: Tensor, scores: Tensor) -> str:
 
 def _is_certain_of_nothing(model: Model, batch: Tensor) -> bool:
     height, width = batch.shape[2:]
-    destroyed = destroyed_images(height, width)[:: COUNT // N_DESTROYED]
+    destroyed = destroyed_images(height, width, range(0, COUNT, COUNT // N_DESTROYED))
     return bool((log_probabilities(_scores(model, destroyed)).amax(dim=1) == 0).all())
 
 

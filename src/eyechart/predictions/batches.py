@@ -13,6 +13,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.models.model import Model, is_out_of_memory
+from eyechart.testsets.stimuli import images_at_once
 
 Kept = TypeVar("Kept")
 Known = TypeVar("Known")
@@ -72,14 +73,13 @@ def predict_batches(
     """
     start = 0
     while start < stimuli.n_images:
+        most = images_at_once(batch_size.n_images, stimuli.size, models[0].device)
         # Batches of nearly equal size, rather than a small one at the end.
         n_left = stimuli.n_images - start
-        stop = start + -(-n_left // -(-n_left // batch_size.n_images))
+        stop = start + -(-n_left // -(-n_left // most))
         try:
             images, known = stimuli.make(start, stop)
-            records = tuple(
-                keep(model, _scores(model, images, batch_size), known) for model in models
-            )
+            records = tuple(keep(model, _scores(model, images, most), known) for model in models)
         # The CPU allocator and TorchScript raise a plain RuntimeError when memory runs out.
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -101,9 +101,9 @@ def predict_batches(
         start = stop
 
 
-def _scores(model: Model, images: Tensor, batch_size: BatchSize) -> Tensor:
+def _scores(model: Model, images: Tensor, batch_size: int) -> Tensor:
     height, width = images.shape[2:]
-    size = model.network_batch(batch_size.n_images, height * width)
+    size = model.network_batch(batch_size, height * width)
     parts = [images[start : start + size] for start in range(0, len(images), size)]
     return torch.cat([model(part, wait=False, padded_to=size) for part in parts])
 

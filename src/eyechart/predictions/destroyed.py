@@ -21,23 +21,35 @@ DESTROYED_ROWS = -1 - np.arange(COUNT)
 """Row numbers of images without content; no sample of a test set has them."""
 
 
-def destroyed_images(height: int, width: int) -> Tensor:
-    """Return 16 images without content, uint8 (16, 3, H, W): eight uniform gray, eight noise."""
+def destroyed_images(height: int, width: int, places: Sequence[int] = range(COUNT)) -> Tensor:
+    """Return images without content, uint8 (B, 3, H, W): of 16, eight uniform gray, eight noise.
+
+    `places`: which of the 16; all by default.
+    """
     half = COUNT // 2
     # From dark to bright gray, without pure black and white.
     levels = torch.linspace(16, 239, half).round().to(torch.uint8)
-    gray = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
-    # Fixed keys: every model of every run gets the same noise.
-    random = ImageRandom(torch.arange(half), [hash64(DESTROYED)] * half, torch.device("cpu"))
-    noise = random.integers("pixels", (3, height, width), 256).to(torch.uint8)
-    return torch.cat([gray, noise])
+    images = torch.empty((len(places), 3, height, width), dtype=torch.uint8)
+    # One at a time, because the random numbers take eight times the memory of an image.
+    for image, place in zip(images, places, strict=True):
+        if place < half:
+            image[:] = levels[place]
+            continue
+        # Fixed keys: every model of every run gets the same noise.
+        random = ImageRandom(torch.tensor([place - half]), [hash64(DESTROYED)], torch.device("cpu"))
+        image[:] = random.integers("pixels", (3, height, width), 256)[0]
+    return images
 
 
 def predict_destroyed(
     images: ImageSet, plan: Plan, models: Sequence[Model], device: torch.device
 ) -> pa.Table:
     """Return every model's predictions for images without content, sized like the first image."""
-    destroyed = destroyed_images(*images.sizes[0]).to(device)
+    size = images.sizes[0]
+
+    def make(start: int, stop: int) -> tuple[Tensor, None]:
+        return destroyed_images(*size, range(start, stop)).to(device), None
+
     known = {
         "row": pa.array(DESTROYED_ROWS),
         "image": pa.array([f"{'gray' if i < COUNT // 2 else 'noise'} {i}" for i in range(COUNT)]),
@@ -49,9 +61,7 @@ def predict_destroyed(
     )
     tables = []
     for model in models:
-        stimuli = StimulusSource(
-            COUNT, images.sizes[0], lambda start, stop: (destroyed[start:stop], None)
-        )
+        stimuli = StimulusSource(COUNT, size, make)
         batches = predict_batches(stimuli, [model], _all_scores, BatchSize(COUNT))
         scores = torch.cat([batch.records[0] for batch in batches])
         if not bool(scores.isfinite().all()):

@@ -15,9 +15,17 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
-from eyechart.images.image_files import is_damaged, read_image, read_note, write_image
+from eyechart.images.image_files import (
+    DECODED_PIXELS,
+    DECODING,
+    is_damaged,
+    n_pixels,
+    read_image,
+    read_note,
+    write_image,
+)
 from eyechart.images.image_types import to_batch
-from eyechart.images.stimulus import find_stimulus
+from eyechart.images.stimulus import STIMULI, find_stimulus
 from eyechart.suites.apply import corrupt
 from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 
@@ -25,6 +33,9 @@ READ_AT_ONCE = 8
 HELD_IMAGES = 32
 HELD_PIXELS = 32 * 512 * 512
 """Maximum number of decoded images in memory, and maximum total number of their pixels."""
+
+LARGEST_CACHED = 1 << 22
+"""Number of pixels of the largest images that `Sources` keeps: 64 larger ones would fill memory."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +67,17 @@ class Sources:
     def __init__(self, stimulus: str | None = None, kept: int = 2 * HELD_IMAGES) -> None:
         self._how = None if stimulus is None else find_stimulus(stimulus)
         self.digest = lru_cache(kept)(file_digest)
-        self.levels = lru_cache(kept)(self._levels)
+        self._cached = lru_cache(kept)(self._levels)
+
+    def levels(self, path: Path) -> Tensor:
+        """Return the image as uint8 (C, H, W); raise an error if it cannot be corrupted."""
+        is_large = self._how in (None, STIMULI["native"]) and n_pixels(path) > LARGEST_CACHED
+        return self._levels(path) if is_large else self._cached(path)
 
     def _levels(self, path: Path) -> Tensor:
-        """Return the image as uint8 (C, H, W); raise an error if it cannot be corrupted."""
-        image = read_image(path, None if self._how is None else self._how.window)
-        levels = _to_tensor(image) if self._how is None else self._how(image)
+        with DECODING.hold(n_pixels(path)):
+            image = read_image(path, None if self._how is None else self._how.window)
+            levels = _to_tensor(image) if self._how is None else self._how(image)
         # the same validation as in `corrupt`, but for this image alone
         to_batch(levels)
         return levels
@@ -111,8 +127,8 @@ def corrupt_files(
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         held: list[_LoadedImage] = []
         # a few files at a time, because pool.map submits its whole input at once
-        for start in range(0, len(jobs), READ_AT_ONCE):
-            for prepared in pool.map(prepare, jobs[start : start + READ_AT_ONCE]):
+        for some_jobs in _few_at_a_time(jobs):
+            for prepared in pool.map(prepare, some_jobs):
                 if isinstance(prepared, FileOutcome):
                     if prepared.state == "kept":
                         done.append(prepared.job)
@@ -126,6 +142,21 @@ def corrupt_files(
                 held = []
         if held:
             yield from _finish(held, settings, pool, done)
+
+
+def _few_at_a_time(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Yield the jobs in lists of at most `READ_AT_ONCE` files, fewer if the images are large."""
+    some: list[Job] = []
+    n_read = 0
+    for job in jobs:
+        n_more = n_pixels(job.source)
+        if some and (len(some) == READ_AT_ONCE or n_read + n_more > DECODED_PIXELS):
+            yield some
+            some, n_read = [], 0
+        some.append(job)
+        n_read += n_more
+    if some:
+        yield some
 
 
 def _prepare(

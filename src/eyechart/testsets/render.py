@@ -61,7 +61,7 @@ def render_each(
     left = [samples for samples in groups if len(samples)]
     for clean_images in iterate_clean_images(images, left, testset.plan, device) if left else ():
         for samples, _ in samples_of(left, clean_images.places):
-            for part in split_into_batches(samples, device):
+            for part in split_into_batches(samples, clean_images):
                 corrupted = clean_images.make(part)
                 pixels = corrupted.pixels.cpu().numpy().view(np.uint64)
                 rendered = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()

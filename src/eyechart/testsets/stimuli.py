@@ -38,6 +38,9 @@ AHEAD = {"cpu": 64, "cuda": 1024}
 
 BATCH = {"cpu": 32, "cuda": 256}
 
+BATCH_PIXELS = {"cpu": 32 * 512 * 512, "cuda": 512 * 512 * 512}
+"""Maximum number of pixels of a batch by device type, so that large images need little memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class CorruptedImages:
@@ -227,9 +230,25 @@ def iterate_samples(
             yield coming.result()
 
 
-def split_into_batches(samples: Samples, device: torch.device) -> Iterator[Samples]:
+def images_at_once(most: int, size: tuple[int, int], device: torch.device) -> int:
+    """Return the size of a batch of images of this height and width: `most`, or fewer large ones.
+
+    Example:
+        >>> images_at_once(32, (224, 224), torch.device("cpu"))
+        32
+        >>> images_at_once(32, (4000, 6000), torch.device("cpu"))
+        1
+    """
+    fitting = BATCH_PIXELS.get(device.type, BATCH_PIXELS["cpu"]) // (size[0] * size[1])
+    return min(most, max(1, fitting))
+
+
+def split_into_batches(samples: Samples, clean_images: CleanImages) -> Iterator[Samples]:
     """Yield the samples in batches that are corrupted together."""
-    size = BATCH.get(device.type, BATCH["cpu"])
+    assert clean_images.clean is not None, "nothing to corrupt"
+    height, width = clean_images.clean.shape[-2:]
+    device = clean_images.device
+    size = images_at_once(BATCH.get(device.type, BATCH["cpu"]), (height, width), device)
     for start in range(0, len(samples), size):
         yield samples.take(np.arange(start, min(start + size, len(samples))))
 

@@ -365,7 +365,7 @@ def measure_testset(
                 part_reach = reach[samples.name].take(samples.row - first[samples.name])
                 samples = find_values(images, clean_images, samples, part_reach, plan)
                 step(len(samples), "")
-            for part in split_into_batches(samples, device):
+            for part in split_into_batches(samples, clean_images):
                 corrupted = clean_images.make(part)
                 measured = Measured(
                     corrupted.delta_v.cpu().numpy(),

@@ -287,5 +287,5 @@ def measure_at(
 
 def measure(clean_images: CleanImages, samples: Samples) -> FloatArray:
     """Return Δv of these samples, computed in batches."""
-    parts = split_into_batches(samples, clean_images.device)
+    parts = split_into_batches(samples, clean_images)
     return np.concatenate([clean_images.make(part).delta_v.cpu().numpy() for part in parts])

@@ -207,7 +207,7 @@ def _checkpoint_at(spec: str) -> Checkpoint | None:
 
 def reject_softmax(model: Model, images: ImageSet) -> None:
     """Raise a UsageError if a model returns probabilities, since the loss needs logits."""
-    destroyed = destroyed_images(*images.sizes[0])[:2].to(model.device)
+    destroyed = destroyed_images(*images.sizes[0], range(2)).to(model.device)
     with torch.inference_mode():
         reject_probabilities(trainable(model)(model.preprocessing(destroyed)), model.name)
 

@@ -29,12 +29,19 @@ class Stop(Exception):
         self.status = status
 
 
-def stopped(where: Path, result: str) -> Stop:
-    """Return the exception that ends a command after Ctrl-C; `result` names its output so far."""
+def stopped(where: Path, result: str, shown: str = "") -> Stop:
+    """Return the exception that ends a command after Ctrl-C.
+
+    Args:
+        where: the folder or file that the command writes.
+        result: a name of its output so far.
+        shown: the folder as the user gave it, if that is a URL.
+    """
     # a folder that contains only this command's lock is removed with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():
-        sentence = f"Stopped: {result} is in {where}; run the same command again to resume."
+        place = shown or where
+        sentence = f"Stopped: {result} is in {place}; run the same command again to resume."
     else:
         sentence = "Stopped before anything was written; run the same command again to start over."
     return Stop(sentence)

@@ -5,10 +5,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.vif.filters import window_means
+from eyechart.visual_change.vif.filters import strips, window_means
 
 ROUNDING = 1e-13
 """Variances below this fraction of the squared mean are rounding errors, as on a constant slope."""
+
+ROWS_AT_ONCE = 128
+"""Number of windows of a large image whose means are computed at once."""
 
 
 def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
@@ -17,9 +20,8 @@ def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
     A variance that may be nothing but rounding error is set to zero.
     """
     # E[x²] − E[x]² cancels in flat regions, for which float32 is not precise enough
-    exact = bands.to(torch.float64)
-    mean = _averaged(exact, window)
-    variance = _averaged(exact * exact, window) - mean * mean
+    mean = _averaged(bands, None, window)
+    variance = _averaged(bands, bands, window) - mean * mean
     return mean, torch.where(variance > ROUNDING * mean * mean, variance, 0.0)
 
 
@@ -27,8 +29,7 @@ def window_covariance(
     one: Tensor, one_mean: Tensor, two: Tensor, two_mean: Tensor, window: int
 ) -> Tensor:
     """Return the covariance of two images' bands over the same windows."""
-    products = one.to(torch.float64) * two.to(torch.float64)
-    return _averaged(products, window) - one_mean * two_mean
+    return _averaged(one, two, window) - one_mean * two_mean
 
 
 def gain_and_noise(
@@ -56,10 +57,36 @@ def gain_and_noise(
     return gain, noise.clamp_min(min_noise)
 
 
-def _averaged(bands: Tensor, window: int) -> Tensor:
+def _averaged(bands: Tensor, other: Tensor | None, window: int) -> Tensor:
+    """Return the means of bands, or of their products with other bands, in float64."""
     rows, columns = (_means(side, window, bands.device) for side in bands.shape[-2:])
+
+    def across(part: slice) -> Tensor:
+        values = bands[..., part, :].to(torch.float64)
+        if other is not None:
+            values = values * other[..., part, :].to(torch.float64)
+        return values @ columns.T if is_small else _times_banded(columns, values.mT).mT
+
     # in this order, the larger product is a single product of two matrices instead of many
-    return rows @ (bands @ columns.T)
+    parts = strips(*bands.shape[-2:])
+    is_small = len(parts) == 1
+    if is_small:
+        return rows @ across(parts[0])
+    return _times_banded(rows, torch.cat([across(part) for part in parts], dim=-2))
+
+
+def _times_banded(means: Tensor, values: Tensor) -> Tensor:
+    """Return means @ values for a matrix whose rows have few entries, which are neighbors.
+
+    The product of the whole matrices would take time in proportion to the cube of a side.
+    """
+    parts = []
+    for start in range(0, len(means), ROWS_AT_ONCE):
+        some = means[start : start + ROWS_AT_ONCE]
+        used = some.any(dim=0).nonzero().flatten()
+        first, last = int(used[0]), int(used[-1]) + 1
+        parts.append(some[:, first:last] @ values[..., first:last, :])
+    return torch.cat(parts, dim=-2)
 
 
 @lru_cache(maxsize=64)

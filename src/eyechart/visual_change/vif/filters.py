@@ -8,6 +8,12 @@ from numpy.typing import NDArray
 
 Kernel = NDArray[np.float64]
 
+STRIP = 1 << 19
+"""Approximate number of coefficients of a large image processed at once, to limit memory use."""
+
+LARGE = 1 << 20
+"""Number of coefficients above which an image is large: one megapixel."""
+
 BLOCK = 3
 """Side of the blocks in which a subband is modeled: 3 × 3 coefficients."""
 
@@ -95,3 +101,20 @@ def window_means(side: int, window: int) -> Kernel:
     inside = (places >= starts[:, None]) & (places < starts[:, None] + window)
     # one axis of a separable box filter
     return inside / window
+
+
+def strips(height: int, width: int, coefficients: int = 1) -> list[slice]:
+    """Return the rows that are processed at once: all of them, or a few of a large image.
+
+    `coefficients`: the number of coefficients that are needed for each value.
+
+    Example:
+        >>> strips(224, 224)
+        [slice(0, 224, None)]
+        >>> len(strips(4000, 6000))
+        46
+    """
+    if height * width * coefficients <= LARGE:
+        return [slice(0, height)]
+    rows = max(1, STRIP // (width * coefficients))
+    return [slice(top, min(top + rows, height)) for top in range(0, height, rows)]

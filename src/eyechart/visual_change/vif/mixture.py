@@ -8,16 +8,13 @@ import torch
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.visual_change.vif.filters import BLOCK
+from eyechart.visual_change.vif.filters import BLOCK, STRIP, strips
 
 SMALLEST_EIGENVALUE = 1e-15
 NO_STRUCTURE = 1e-10
 """A subband whose variance (in squared gray levels) is below this everywhere has no structure."""
 
 COEFFICIENTS = BLOCK * BLOCK
-
-STRIP = 1 << 19
-"""Approximate number of coefficients of a large image multiplied at once, to limit memory use."""
 
 MATRICES = 1024
 """Number of matrices decomposed at once; cuSOLVER needs 0.6 MB for each of them."""
@@ -92,15 +89,26 @@ def multipliers(bands: Tensor, whitening: Tensor, dropped: int) -> Tensor:
     """
     height, width = bands.shape[-2:]
     edge = BLOCK * dropped
-    inner = bands[..., edge : height - edge, edge : width - edge].to(torch.float64)
+    inner = bands[..., edge : height - edge, edge : width - edge]
+    n_rows, n_columns = inner.shape[-2] // BLOCK, inner.shape[-1] // BLOCK
+    parts = [
+        _strength(inner[..., BLOCK * rows.start : BLOCK * rows.stop, :], whitening)
+        for rows in strips(n_rows, n_columns, COEFFICIENTS)
+    ]
+    return torch.cat(parts, dim=2).to(bands.dtype)
+
+
+def _strength(inner: Tensor, whitening: Tensor) -> Tensor:
+    """Return the multipliers of all blocks of a strip, in float64."""
+    exact = inner.to(torch.float64)
     blocks = torch.stack(
-        [inner[..., row::BLOCK, column::BLOCK] for row in range(BLOCK) for column in range(BLOCK)],
+        [exact[..., row::BLOCK, column::BLOCK] for row in range(BLOCK) for column in range(BLOCK)],
         dim=2,
     )
     white = whitening @ blocks.flatten(3)
     # yᵀ C⁻¹ y is the squared length of the whitened block
     strength = white.square().sum(dim=2) / COEFFICIENTS
-    return strength.reshape(*blocks.shape[:2], *blocks.shape[-2:]).to(bands.dtype)
+    return strength.reshape(*blocks.shape[:2], *blocks.shape[-2:])
 
 
 def log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
@@ -108,6 +116,14 @@ def log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
 
     `ratio` is (B, 2, n, m), `eigenvalues` (B, 2, 9).
     """
+    parts = [
+        _log_terms(ratio[:, :, rows], eigenvalues)
+        for rows in strips(ratio.shape[2], ratio.shape[3], COEFFICIENTS)
+    ]
+    return torch.cat(parts, dim=2)
+
+
+def _log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
     factors = torch.addcmul(
         ratio.new_ones((), dtype=torch.float64),
         ratio[:, :, None].to(torch.float64),

@@ -56,14 +56,13 @@ def subbands(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
 
 def _by_opencv(gray: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
     cv2 = opencv()
-    numbers = gray.to(torch.float64).numpy()
     sides = sides_of_bands(gray.shape[1], gray.shape[2], scales)
     results = [torch.empty((len(gray), 2, *side), dtype=dtype) for side in sides]
     bands = [result.numpy() for result in results]
     # mirrored without repeating the edge, as in the reference ("reflect1")
     border = cv2.BORDER_REFLECT_101
-    for image, plane in enumerate(numbers):
-        low = cv2.filter2D(plane, -1, FIRST_LOW, borderType=border)
+    for image, plane in enumerate(gray):
+        low = cv2.filter2D(plane.to(torch.float64).numpy(), -1, FIRST_LOW, borderType=border)
         for scale, (height, width) in enumerate(sides):
             for band, kernel in enumerate((ACROSS, DOWN)):
                 filtered = cv2.filter2D(low, -1, kernel, borderType=border)

@@ -125,6 +125,9 @@ class CleanStatistics:
 
     def select(self, indices: Tensor) -> "CleanStatistics":
         """Return the statistics of the images at these indices, which may repeat."""
+        if len(self) == len(indices) == 1:
+            # Without a copy: the statistics of a large image take several times its memory.
+            return self
         scales = tuple(
             Scale(*(getattr(scale, field.name)[indices] for field in fields(Scale)))
             for scale in self.scales

@@ -1,0 +1,228 @@
+"""Files at URLs such as s3://bucket/val.tar, read and written through fsspec.
+
+The package for a kind of URL (s3fs, gcsfs) is imported by fsspec when such a URL is used.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from eyechart.core.errors import UsageError
+
+# two letters or more: "C:/" is a path on Windows
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
+
+Untyped = Any
+"""Type of fsspec's file systems, which declare no types."""
+
+
+def is_url(source: object) -> bool:
+    """Return whether this is a URL of a file or folder.
+
+    Example:
+        >>> is_url("s3://bucket/val"), is_url("hf:NAME"), is_url("photos/cats")
+        (True, False, False)
+    """
+    return isinstance(source, str) and re.match(f"{_URL.pattern[:-1]}/", source) is not None
+
+
+def as_shown(path: object) -> str:
+    """Return a path for messages; a URL gets back the second slash, which paths do not keep.
+
+    Example:
+        >>> as_shown(Path("s3://bucket/cat.jpg"))
+        's3://bucket/cat.jpg'
+    """
+    return _URL.sub(r"\1://", str(path), count=1) if _URL.match(str(path)) else str(path)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file at a URL, with those methods of a path that readers of datasets need."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+        return PurePosixPath(self.url).name
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the name, with the dot."""
+        return PurePosixPath(self.url).suffix
+
+    @property
+    def parent(self) -> str:
+        """The URL of the folder."""
+        return self.url.rpartition("/")[0]
+
+    @cached_property
+    def _place(self) -> tuple[Untyped, str]:
+        return file_system(self.url)
+
+    def open(self) -> BinaryIO:
+        """Return the file, open for reading; only the parts that are read are downloaded."""
+        system, path = self._place
+        with reading(self.url):
+            file: BinaryIO = system.open(path, "rb")
+            return file
+
+    def read(self, start: int | None = None, stop: int | None = None) -> bytes:
+        """Return the bytes of the file, or those from `start` to before `stop`."""
+        system, path = self._place
+        with reading(self.url):
+            content: bytes = system.cat_file(path, start=start, end=stop)
+            return content
+
+    def __getstate__(self) -> dict[str, str]:
+        # A connection cannot be sent to another process.
+        return {"url": self.url}
+
+
+DataFile = Path | RemoteFile
+"""A file that is read in pieces: on disk, or at a URL."""
+
+
+def open_file(file: DataFile) -> BinaryIO:
+    """Return a file, open for reading."""
+    return file.open("rb") if isinstance(file, Path) else file.open()
+
+
+def read_piece(file: DataFile, start: int, size: int) -> bytes:
+    """Return `size` bytes of a file from `start`; fewer at its end."""
+    if isinstance(file, RemoteFile):
+        return file.read(start, start + size)
+    with file.open("rb") as opened:
+        opened.seek(start)
+        return opened.read(size)
+
+
+def remote_files(folder: str, suffixes: tuple[str, ...]) -> list[tuple[RemoteFile, PurePosixPath]]:
+    """Return the files below a URL with these suffixes, sorted, and their paths relative to it.
+
+    Hidden files are left out.
+    """
+    system, root = file_system(folder)
+    with reading(folder):
+        system.invalidate_cache()
+        paths = sorted(system.find(root))
+        base = PurePosixPath(system._strip_protocol(root))
+        relative = [PurePosixPath(path).relative_to(base) for path in paths]
+    return [
+        (RemoteFile(f"{folder.rstrip('/')}/{path}"), path)
+        for path in relative
+        if path.name.lower().endswith(suffixes) and not path.name.startswith(".")
+    ]
+
+
+def is_remote_file(url: str) -> bool:
+    """Return whether there is a file, not a folder, at a URL."""
+    system, path = file_system(url)
+    with reading(url):
+        return bool(system.isfile(path))
+
+
+def file_system(url: str) -> tuple[Untyped, str]:
+    """Return fsspec's file system for a URL, and the path in it.
+
+    Raises:
+        UsageError: The kind of URL is unknown, or its package is missing.
+    """
+    try:
+        from fsspec.core import url_to_fs
+
+        with reading(url):
+            system, path = url_to_fs(url)
+    except ImportError as error:
+        raise UsageError(
+            f'{url} needs another package ({error}): run  pip install "eyechart[cloud]"  first.'
+        ) from None
+    return system, str(path)
+
+
+@contextmanager
+def reading(url: str) -> Iterator[None]:
+    """Turn the errors of a file system into a UsageError that names the URL."""
+    try:
+        yield
+    except (UsageError, ImportError):
+        raise
+    except FileNotFoundError:
+        raise UsageError(f"No such file or folder: {url}.") from None
+    # each kind of file system raises errors of its own packages
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise UsageError(f"Cannot read {url}: {reason}.") from error
+
+
+MIRROR, UPLOADS = ".mirror", ".uploads"
+"""Files in the local copy of a folder at a URL: its URL, and a list of the uploaded files."""
+
+FileState = tuple[int, int]
+"""Size in bytes and time of the last change of a file."""
+
+
+def state_of(path: Path) -> FileState:
+    """Return what tells whether a file has changed."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def upload_written(path: Path) -> None:
+    """Upload a file that was just written, if it is in the local copy of a folder at a URL."""
+    folder = next((parent for parent in path.parents if (parent / MIRROR).is_file()), None)
+    if folder is None:
+        return
+    name = path.relative_to(folder).as_posix()
+    size, changed = state_of(path)
+    put_file(path, f"{(folder / MIRROR).read_text(encoding='utf-8')}/{name}")
+    # one short line in one write, so that several processes can share the list
+    with (folder / UPLOADS).open("a", encoding="utf-8") as file:
+        file.write(f"{size} {changed} {name}\n")
+
+
+def read_uploads(folder: Path) -> dict[str, FileState]:
+    """Return the files that `upload_written` has uploaded, with their state at that time."""
+    uploads = folder / UPLOADS
+    lines = uploads.read_text(encoding="utf-8").splitlines() if uploads.exists() else []
+    entries = (line.split(" ", 2) for line in lines)
+    return {name: (int(size), int(changed)) for size, changed, name in entries}
+
+
+def put_file(path: Path, url: str) -> None:
+    """Write a local file to a URL, in one put.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    system, target = file_system(url)
+    with _writing(url):
+        system.put_file(str(path), target)
+
+
+def delete_file(url: str) -> None:
+    """Delete the file at a URL; it may be missing."""
+    system, target = file_system(url)
+    with _writing(url), suppress(FileNotFoundError):
+        system.rm_file(target)
+
+
+@contextmanager
+def _writing(url: str) -> Iterator[None]:
+    try:
+        yield
+    # each kind of file system raises errors of its own packages
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise UsageError(
+            f"Cannot write {url}: {reason}; finished work is kept: run the same command again to"
+            " resume."
+        ) from error
