@@ -8,7 +8,7 @@ import eyechart as ec
 from eyechart.core.parts import Parts
 from eyechart.models.find import load_model
 from eyechart.predictions.engine import part_files, predict
-from eyechart.predictions.engines import ENGINES, IN_PROCESS
+from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, Resources
 from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
@@ -17,6 +17,7 @@ from other_engines import OTHERS
 from small_models import save_images
 
 CPU = torch.device("cpu")
+TWO = Resources(devices=("cpu", "cpu"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,10 +79,10 @@ def test_what_is_done_is_no_item(task):
     assert task.items(np.concatenate([done, rows])) == []
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", [*OTHERS, PROCESSES])
 def test_every_engine_writes_the_same_bytes(task, usual, tmp_path, name):
     told = []
-    predict(task, tmp_path, lambda count, message: told.append(count), name)
+    predict(task, tmp_path, lambda count, message: told.append(count), name, TWO)
     assert contents(tmp_path) == usual and len(usual) == 5
     assert sum(told) == task.n_samples
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,9 @@ from eyechart.labels.categories import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.prepare import open_run
-from eyechart.predictions.destroyed import DESTROYED, destroyed_images
+from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, destroyed_images
 from eyechart.predictions.engine import predict
-from eyechart.predictions.loop import PredictionTask
+from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
 from eyechart.predictions.record import SCHEMA, predictions_table, record_scores
@@ -170,8 +171,8 @@ def test_no_batch_is_larger_than_asked_for_and_all_are_of_nearly_one_size(images
         return small_models.colors(pixels)
 
     run(tmp_path / "run", images, spy, batch=5, corruptions=("gaussian_noise",))
-    # pictures of nothing come first; 8 clean and 12 noisy rows then make batches of 4
-    assert sizes[1:] == [4] * 5
+    # pictures of nothing come first; 8 clean and 12 noisy rows then make batches of 4, padded to 5
+    assert sizes[1:] == [5] * 5
 
 
 def test_images_of_several_sizes_are_all_answered(tmp_path):
@@ -346,12 +347,11 @@ def test_out_of_memory_halves_the_batch_and_all_rows_are_answered(images, tmp_pa
     small, said = Small(16, error), []
     own = job(images, Model("Colors", small, CPU), batch=60, n=50)
     predict(own, tmp_path, lambda count, message: said.append(message))
-    # 50 noisy pictures are too many, so are 25; 12 are not, then or later
+    # the 8 clean images are padded to 60, which are too many; batches of 4 are not, then or later
     assert [each for each in said if each.startswith("Out of memory")] == [
-        "Out of memory: continuing with batches of 25.",
-        "Out of memory: continuing with batches of 12.",
+        "Out of memory: continuing with batches of 4.",
     ]
-    assert [count for count in small.asked if count > 16] == [50, 25]
+    assert [count for count in small.asked if count > 16] == [60]
     same(predictions(tmp_path), run(tmp_path / "whole", images, small_models.colors, n=50))
 
 
@@ -360,6 +360,15 @@ def test_a_model_with_room_for_very_few_images_still_gets_through(images, tmp_pa
     own = job(images, Model("Colors", Small(most), CPU), batch=8, corruptions=("blur",))
     predict(own, tmp_path, silent)
     assert len(predictions(tmp_path)) == 8 + 12
+
+
+def test_a_single_image_is_tried_without_padding_when_memory_runs_out(images, tmp_path):
+    small, memory = Small(1), InMemory()
+    task = job(images, Model("Colors", small, CPU), batch=60, corruptions=("blur",))
+    # one clean image, and no images without content
+    single = replace(task, groups=[task.groups[0].take(np.arange(1))])
+    predict_items(single, single.items(DESTROYED_ROWS), memory, silent)
+    assert small.asked == [60, 1] and len(memory.tables["clean"][0]) == 1
 
 
 def test_an_image_that_is_too_much_alone_is_an_error_in_one_sentence(images, tmp_path):

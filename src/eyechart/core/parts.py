@@ -57,6 +57,10 @@ class Parts:
     def done(self) -> NDArray[np.int64]:
         """Return the distinct row numbers on disk; remove temporary files of killed runs."""
         remove_leftovers([self.folder])
+        return self.rows()
+
+    def rows(self) -> NDArray[np.int64]:
+        """Return the distinct row numbers on disk, while others may be writing."""
         numbers = [np.empty(0, dtype=np.int64)]
         for path, _, number in self._files():
             numbers.append(read_parquet(path, [ROW])[ROW].to_numpy())

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +34,17 @@ Forward = Callable[[Tensor], object]
 """A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
 
 
+@dataclass(frozen=True)
+class ModelOrigin:
+    """How a process loads a model that another process has loaded.
+
+    `load`: returns the model on a device. `identity`: its identity when it was loaded.
+    """
+
+    load: Callable[[torch.device], "Model"]
+    identity: str
+
+
 class Model:
     """An image classifier with its name and preprocessing.
 
@@ -42,7 +54,8 @@ class Model:
     `published_accuracy`: the published top-1 accuracy on ImageNet's validation set, 0…1.
     `class_names`: the classes of its outputs, None if they are ImageNet's. `fixed_side`: whether it
     only accepts the input size of its preprocessing. `trained_on`: names of the corruptions that it
-    is known to be trained on.
+    is known to be trained on. `origin`: how another process can load it, None if it can only be
+    copied.
     """
 
     def __init__(
@@ -68,6 +81,7 @@ class Model:
         self.fixed_side = fixed_side
         self.is_code = is_code
         self.trained_on: tuple[str, ...] = ()
+        self.origin: ModelOrigin | None = None
         self.label_map: LabelMap | None = None
         self._offered: tuple[LabelMap, ...] = ()
         self._outputs: int | None = None

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eyechart.core.devices import find_device, image_device, keep_freed_memory
+from eyechart.core.devices import find_devices, image_device, keep_freed_memory
 from eyechart.core.energy import find_meters
 from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
@@ -23,7 +23,7 @@ from eyechart.models.defenses.crops import crop_of_crop_note
 from eyechart.models.defenses.defended import apply_defenses
 from eyechart.models.defenses.defense import read_defenses
 from eyechart.models.find import load_model
-from eyechart.models.model import Model
+from eyechart.models.model import Model, ModelOrigin
 from eyechart.models.recorded import ModelRecord
 from eyechart.pipeline.baseline_choice import with_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
@@ -212,12 +212,14 @@ def _load(
     )
     settings = source.settings(settings).checked()
     source = replace(source, stimulus=stimulus_of(settings))
-    device = find_device(settings.device, can_be_mps=True)
+    # The first device also loads and checks the models here.
+    devices = find_devices(settings.device)
+    device = devices[0]
     settings = replace(settings, label_maps=settings.loaded_maps)
     defenses = read_defenses(settings.defenses)
 
     loaded = [model.device for model in settings.models if isinstance(model, Model)]
-    session.measure(find_meters([device, *loaded], settings.watts))
+    session.measure(find_meters([*devices, *loaded], settings.watts))
     load = partial(load_requested, settings=settings)
     with session.stage("loading"):
         # Defenses apply to the evaluated models only, not to a baseline.
@@ -248,13 +250,18 @@ def load_requested(model: "OneModel", settings: EvaluateSettings) -> Model:
     """Return the model; load it with these settings if it is not loaded yet."""
     if isinstance(model, Model):
         return model
-    return load_model(
+    load = partial(
+        load_model,
         model,
-        settings.device,
         trust=settings.trust,
         download=settings.download,
         label_maps=settings.loaded_maps,
     )
+    loaded = load(find_devices(settings.device)[0])
+    # Anything but a name may have been changed since it was made, so that it is copied.
+    if isinstance(model, str):
+        loaded.origin = ModelOrigin(load, loaded.identity)
+    return loaded
 
 
 def stimulus_of(settings: EvaluateSettings) -> str:
@@ -337,7 +344,7 @@ def _predict(
     with session.stage("predictions"):
         reject_changed(run.task, run.folder, uncertain)
         step = progress.begin("predictions", run.task.n_samples)
-        predict(run.task, run.folder, step, settings.engine)
+        predict(run.task, run.folder, step, settings.engine_name, settings.resources)
     return run, doubts
 
 

@@ -30,7 +30,7 @@ from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, PAPER_ESTIMATO
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
-from eyechart.predictions.engines import ENGINES, IN_PROCESS
+from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, RAY, Resources
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.testsets.testset_settings import (
     N_SAMPLES,
@@ -64,6 +64,9 @@ AUTO, STUDY, POINT = "auto", "study", "point"
 
 MAX_BATCH = 100_000
 """Maximum batch size."""
+
+MAX_WORKERS = 10_000
+"""Maximum number of workers."""
 
 
 def read_n(text: str) -> int | None:
@@ -243,15 +246,42 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         ),
     ] = None
     batch_size: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
-    device: Annotated[str, Option(help="Device: cpu, cuda, mps or auto.", group="Compute")] = "cpu"
-    engine: Annotated[
+    device: Annotated[
         str,
         Option(
-            help=f"Engine that computes predictions: {one_of(ENGINES)}.",
+            help="Device: cpu, cuda, cuda:all, mps or auto.",
+            group="Compute",
+            python="Also a list such as cuda:0,cuda:1; several devices work in parallel.",
+        ),
+    ] = "cpu"
+    engine: Annotated[
+        str | None,
+        Option(
+            help=f"Engine that computes predictions: {one_of(ENGINES)}; {PROCESSES} if there are"
+            f" several devices, otherwise {IN_PROCESS}.",
             group="Compute",
             is_advanced=True,
         ),
-    ] = IN_PROCESS
+    ] = None
+    workers: Annotated[
+        int | None,
+        Option(
+            help=f"Number of workers of the engines {PROCESSES} and {RAY}; one per device if"
+            f" omitted, and one per two cores for {RAY} on CPUs.",
+            group="Compute",
+            is_advanced=True,
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        Option(
+            help=f"Ray cluster of the engine {RAY}: auto or HOST:PORT; a new one on this machine"
+            " if omitted.",
+            group="Compute",
+            metavar="ADDRESS",
+            is_advanced=True,
+        ),
+    ] = None
     watts: Annotated[
         float | None,
         Option(
@@ -341,6 +371,21 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             typed=list[str],
         ),
     ] = ()
+
+    @property
+    def resources(self) -> Resources:
+        """What the engine may use."""
+        from eyechart.core.devices import split_devices
+
+        return Resources(
+            devices=split_devices(self.device), workers=self.workers, address=self.address
+        )
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that is used."""
+        has_several = len(self.resources.devices) > 1
+        return self.engine or (PROCESSES if has_several else IN_PROCESS)
 
     @property
     def is_n_fixed(self) -> bool:
@@ -462,8 +507,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             check_rule(as_text(self.clean_responses, "clean_responses"))
         if self.batch_size is not None:
             as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
-        if as_text(self.engine, "engine") not in ENGINES:
-            raise unknown_name("engine", self.engine, ENGINES)
+        self._check_engine()
         if self.preset is not None and as_text(self.preset, "preset") != STUDY:
             raise unknown_name("preset", self.preset, [STUDY])
         as_within(self.minutes, "minutes", 0.1, 1e6)
@@ -475,6 +519,31 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         settings._check_n()
         settings._check_shard()
         return settings
+
+    def _check_engine(self) -> None:
+        """Raise a UsageError if the engine cannot use what is given for it."""
+        if self.engine is not None and as_text(self.engine, "engine") not in ENGINES:
+            raise unknown_name("engine", self.engine, ENGINES)
+        if self.workers is not None:
+            as_whole(self.workers, "workers", 1, MAX_WORKERS)
+        if self.address is not None and as_text(self.address, "address") and self.engine != RAY:
+            raise UsageError(f"address is for --engine {RAY}, got --engine {self.engine_name}.")
+        n_devices = len(self.resources.devices)
+        if self.engine_name == IN_PROCESS and (self.workers or n_devices) > 1:
+            raise UsageError(
+                f"Engine {IN_PROCESS} has one worker, got {self.workers or n_devices}: use --engine"
+                f" {PROCESSES} or {RAY}."
+            )
+        if n_devices > 1 and self.engine == RAY:
+            raise UsageError(
+                f"Engine {RAY} selects devices itself, got '{self.device}': give --device cuda or"
+                " cpu."
+            )
+        if n_devices > 1 and self.workers not in (None, n_devices):
+            raise UsageError(
+                f"There is one worker per device, got {n_devices} devices and {self.workers}"
+                " workers: omit --workers."
+            )
 
     def _check_shard(self) -> None:
         """Raise a UsageError if this run cannot be split."""

@@ -84,14 +84,14 @@ def predict_batches(
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            # A batch of one cannot be halved.
-            if stop - start == 1:
+            # A batch of one cannot be halved, but the network may have got a padded one.
+            if stop - start == 1 and batch_size.n_images == 1:
                 height, width = stimuli.size
                 raise UsageError(
                     f"Out of memory on a single image of {width} × {height} px (width × height):"
                     " use smaller images, a smaller model or another device."
                 ) from None
-            batch_size.n_images = (stop - start) // 2
+            batch_size.n_images = max(1, (stop - start) // 2)
             advance(0, f"Out of memory: continuing with batches of {batch_size.n_images}.")
             # Return cached blocks to the device: the smaller batch may not fit into fragments that
             # the larger one left.

@@ -10,7 +10,7 @@ from typing import Protocol
 from eyechart.core.locks import lock_folder
 from eyechart.core.parts import Parts
 from eyechart.core.progress import Advance
-from eyechart.predictions.engines import ENGINES, IN_PROCESS
+from eyechart.predictions.engines import ENGINES, IN_PROCESS, Resources
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_many
 
@@ -23,7 +23,12 @@ class Engine(Protocol):
     """
 
     def run(
-        self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
+        self,
+        task: PredictionTask,
+        items: Sequence[WorkItem],
+        folder: Path,
+        advance: Advance,
+        resources: Resources,
     ) -> None:
         """Run the items; their predictions are in part files in `folder` when this returns.
 
@@ -33,6 +38,7 @@ class Engine(Protocol):
             folder: Folder for part files.
             advance: Called in the calling process with the number of samples newly written to disk,
                 and a message or "".
+            resources: The devices and machines that the engine may use.
         """
 
 
@@ -40,7 +46,12 @@ class InProcess:
     """Runs all items in this process, on the task's device."""
 
     def run(
-        self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
+        self,
+        task: PredictionTask,
+        items: Sequence[WorkItem],
+        folder: Path,
+        advance: Advance,
+        resources: Resources,
     ) -> None:
         """Run all items in one loop, so that images are read ahead across items."""
         predict_items(task, items, part_files(task, folder), advance)
@@ -49,7 +60,13 @@ class InProcess:
 IN_PROCESS_ENGINE = InProcess()
 
 
-def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
+def predict(
+    task: PredictionTask,
+    folder: Path,
+    advance: Advance,
+    engine: str = IN_PROCESS,
+    resources: Resources = Resources(),  # noqa: B008 (frozen)
+) -> None:
     """Predict every sample that is not in `folder` yet; `advance` receives each stored sample."""
     runner = ENGINES[engine]
     # Two runs in one folder would predict the same samples and merge each other's part files.
@@ -65,7 +82,7 @@ def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = 
         n_left = sum(int((item.rows >= 0).sum()) for item in items)
         advance(task.n_samples - n_left, "")
         if items:
-            runner.run(task, items, folder, advance)
+            runner.run(task, items, folder, advance, resources)
         # Counted over all writers of part files, because a loop counts only its own.
         reject_too_many(left_out(folder), task.images)
         parts.merge()

