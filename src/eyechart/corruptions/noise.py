@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import luma, to_levels
@@ -81,8 +82,8 @@ def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Ten
 def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
     """Replace values whose 16-bit `chance` is below `amount`, half by white and half by black."""
     # compared as integers, which is exact on every device
-    limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
-    hit = limits.reshape(-1, 1, 1, 1)
+    limits = torch.from_numpy(np.round(amount * 65_536).astype(np.int64))
+    hit = to_device(limits, images.device).reshape(-1, 1, 1, 1)
     white = 255 if images.dtype == torch.uint8 else 1
     kept = images * (chance >= hit).to(images.dtype)
     return kept.add_((chance < hit // 2).to(images.dtype).mul_(white))

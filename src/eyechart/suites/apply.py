@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Assets, Values
-from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_levels, to_unit
+from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_bytes, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.image_types import Batch, each_size, to_batch
 from eyechart.suites.assets import assets_of
@@ -151,7 +151,7 @@ def corrupt_batch(
         some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
         changed = entry.corruption(clean, random.part(start, stop), some_values, assets)
-        result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
+        _store(changed, entry.eight_bit, result[start:stop])
 
     # each image has separate random numbers, so the split does not change any pixel
     parts = _parts(batch)
@@ -209,13 +209,14 @@ def _as_needed(images: Tensor, takes: str) -> Tensor:
     return to_levels(images).to(torch.uint8) if takes == "levels" else images
 
 
-def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
+def _store(images: Tensor, eight_bit: str, target: Tensor) -> None:
+    """Store images in `target`; floats are clipped, or rounded to 8 bits as the entry declares."""
     if images.dtype == torch.uint8:
-        return images if dtype == torch.uint8 else to_unit(images)
-    if dtype != torch.uint8:
-        return images.clamp(0, 1)
-    # the cast truncates
-    return (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255).to(torch.uint8)
+        target.copy_(images if target.dtype == torch.uint8 else to_unit(images))
+    elif target.dtype != torch.uint8:
+        target.copy_(images.clamp(0, 1))
+    else:
+        to_bytes(images, EIGHT_BIT[eight_bit], target)
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:
