@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.arguments import brief
+from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64, philox4x32
 
@@ -64,15 +65,25 @@ def content_keys(levels: Tensor) -> Tensor:
         flat = torch.nn.functional.pad(flat, (0, spare))
     # The copy guarantees the 8-byte alignment that viewing bytes as int64 requires.
     lanes = flat.clone(memory_format=torch.contiguous_format).view(torch.int64)
-    # int64 arithmetic wraps around modulo 2⁶⁴ on every device, so the sum is exact and order-free.
-    mixed = torch.bitwise_xor(lanes, _secrets(lanes.shape[1], levels.device)).mul_(MIX[0])
-    mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
-    mixed.bitwise_xor_(mixed >> 32)
+    secrets = _secrets(lanes.shape[1], levels.device)
     # The shape is part of the key: the same bytes may be an image of another height and width.
     # Halved, because hash64 is unsigned and the sum is a signed 64-bit number.
-    total = mixed.sum(dim=1) + (hash64("shape", *levels.shape[1:]) >> 1)
+    total = _mixed_sums(lanes, secrets) + (hash64("shape", *levels.shape[1:]) >> 1)
     total = (total ^ (total >> 31)) * MIX[1]
     return total ^ ((total >> 29) & 0x7FFFFFFFF)  # >> is arithmetic: mask the copied sign bits
+
+
+def _mixed_sums(lanes: Tensor, secrets: Tensor) -> Tensor:
+    """Return the sum over each row of `lanes` (B, n), each number mixed with a secret one."""
+    if has_triton(lanes.device):
+        from eyechart.images.identity_triton import mix_in_triton
+
+        return mix_in_triton(lanes, secrets, MIX)
+    # int64 arithmetic wraps around modulo 2⁶⁴ on every device, so the sum is exact and order-free.
+    mixed = torch.bitwise_xor(lanes, secrets).mul_(MIX[0])
+    mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
+    mixed.bitwise_xor_(mixed >> 32)
+    return mixed.sum(dim=1)
 
 
 MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)

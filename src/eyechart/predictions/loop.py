@@ -248,8 +248,9 @@ class _Loop:
         samples = loaded.samples
 
         def make(start: int, stop: int) -> tuple[Tensor, _Measured]:
-            # At most one computed batch is waiting to be stored.
-            self._wait()
+            # On a GPU the next batch is prepared while earlier ones are computed and stored.
+            if self.beside is None:
+                self._wait()
             part = samples.take(np.arange(start, stop))
             read = None if loaded.from_files is None else loaded.from_files[start:stop]
             with torch.cuda.stream(self.beside):

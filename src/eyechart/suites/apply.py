@@ -33,7 +33,7 @@ EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 LARGEST_SHARED = 3 << 22
 """Images with more values than this are processed one at a time, to limit memory use."""
 
-CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
+CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 256 * 3 * 224 * 224}
 """Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from eyechart.core.devices import to_device
 from eyechart.corruptions.declaration import Values
 
-BLOCK = 512
+BLOCK = 256
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -36,47 +36,69 @@ def _pack(source, target, height, width, margin, quarter, BLOCK: tl.constexpr): 
 def _medians(  # type: ignore[no-untyped-def]
     words, target, sides, channels, height, width, margin, quarter, BLOCK: tl.constexpr
 ):
-    """Find medians bit by bit: set a bit if most pixels of the window reach the resulting level."""
+    """Find medians bit by bit: set a bit if most pixels of the window reach the resulting level.
+
+    Each lane computes two windows, one below the other, which share all but two rows.
+    """
     plane = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    # the last program computes the last pixel several times, so that loads need no mask
-    place = tl.minimum(place, height * quarter - 1)
-    row, column = place // quarter, place % quarter
+    # the last program computes the last pixels several times, so that loads need no mask
+    place = tl.minimum(place, (height + 1) // 2 * quarter - 1)
+    # if the height is odd, the last pair overlaps the one before it
+    row = tl.maximum(tl.minimum(place // quarter * 2, height - 2), 0)
+    column = place % quarter
     side = tl.load(sides + plane // channels)
     stride = quarter + 2 * margin
     corner = words + plane * (height + 2 * margin) * stride
     corner += (row + margin - side // 2) * stride + column + margin - side // 2
     most = (side * side // 2).to(tl.uint32)
-    low_bits = tl.full((BLOCK,), 0x7F7F7F7F, tl.uint32)
-    top_bits = tl.full((BLOCK,), 0x80808080, tl.uint32)
     pairs = tl.full((BLOCK,), 0x00FF00FF, tl.uint32)
     ones = tl.full((BLOCK,), 0x01010101, tl.uint32)
-    median = tl.zeros((BLOCK,), dtype=tl.uint32)
+    upper = tl.zeros((BLOCK,), dtype=tl.uint32)
+    lower = tl.zeros((BLOCK,), dtype=tl.uint32)
     for bit in range(8):
-        trial = median | (ones << (7 - bit))
-        low_trial = trial & low_bits
-        # 16 bits for each of the four counts: those of bytes 0 and 2, and those of bytes 1 and 3
-        even = tl.zeros((BLOCK,), dtype=tl.uint32)
-        odd = tl.zeros((BLOCK,), dtype=tl.uint32)
-        for down in range(side):
+        upper_trial, lower_trial = upper | (ones << (7 - bit)), lower | (ones << (7 - bit))
+        # the rows that only one of the two windows has; 16 bits for each of four counts: those of
+        # bytes 0 and 2, and those of bytes 1 and 3
+        counts = tl.zeros((BLOCK,), dtype=tl.uint32)
+        for across in tl.range(side, loop_unroll_factor=4):
+            counts += _reached(corner + across, upper_trial)
+        upper_even, upper_odd = counts & pairs, (counts >> 8) & pairs
+        counts = tl.zeros((BLOCK,), dtype=tl.uint32)
+        for across in tl.range(side, loop_unroll_factor=4):
+            counts += _reached(corner + side * stride + across, lower_trial)
+        lower_even, lower_odd = counts & pairs, (counts >> 8) & pairs
+        for down in range(1, side):
             line = corner + down * stride
-            counts = tl.zeros((BLOCK,), dtype=tl.uint32)
+            upper_counts = tl.zeros((BLOCK,), dtype=tl.uint32)
+            lower_counts = tl.zeros((BLOCK,), dtype=tl.uint32)
             for across in tl.range(side, loop_unroll_factor=4):
-                word = tl.load(line + across).to(tl.uint32, bitcast=True)
-                # per byte: the seven low bits are compared by a subtraction that cannot borrow,
-                # and the top bits decide if they differ
-                reached = (word | top_bits) - low_trial
-                reached = (word & ~trial) | (~(word ^ trial) & reached)
-                counts += (reached & top_bits) >> 7
-            even += counts & pairs
-            odd += (counts >> 8) & pairs
+                upper_counts += _reached(line + across, upper_trial)
+                lower_counts += _reached(line + across, lower_trial)
+            upper_even += upper_counts & pairs
+            upper_odd += (upper_counts >> 8) & pairs
+            lower_even += lower_counts & pairs
+            lower_odd += (lower_counts >> 8) & pairs
         # 1 in each byte whose count exceeds half of the window
-        above = _exceeds(even, most) | (_exceeds(odd, most) << 8)
-        median |= above << (7 - bit)
+        upper |= (_exceeds(upper_even, most) | (_exceeds(upper_odd, most) << 8)) << (7 - bit)
+        lower |= (_exceeds(lower_even, most) | (_exceeds(lower_odd, most) << 8)) << (7 - bit)
     for byte in tl.static_range(4):
         out = column + byte * quarter
-        level = ((median >> (8 * byte)) & 0xFF).to(tl.uint8)
-        tl.store(target + (plane * height + row) * width + out, level, mask=out < width)
+        pixel = target + (plane * height + row) * width + out
+        tl.store(pixel, ((upper >> (8 * byte)) & 0xFF).to(tl.uint8), mask=out < width)
+        below = (out < width) & (row + 1 < height)
+        tl.store(pixel + width, ((lower >> (8 * byte)) & 0xFF).to(tl.uint8), mask=below)
+
+
+@triton.jit
+def _reached(words, trial):  # type: ignore[no-untyped-def]
+    """Return 1 in each byte of a word that is at least as large as that of `trial`."""
+    word = tl.load(words).to(tl.uint32, bitcast=True)
+    # the seven low bits are compared by a subtraction that cannot borrow, and the top bits decide
+    # if they differ
+    reached = (word | 0x80808080) - (trial & 0x7F7F7F7F)
+    reached = (word & (trial ^ 0xFFFFFFFF)) | ((word ^ trial ^ 0xFFFFFFFF) & reached)
+    return (reached & 0x80808080) >> 7
 
 
 @triton.jit
@@ -94,12 +116,13 @@ def median_in_triton(levels: Tensor, kernel: Values) -> Tensor:
     margin, quarter = int(kernel.max()) // 2, -(-width // 4)
     sides = to_device(torch.from_numpy(kernel.astype("int32")), levels.device)
     planes = batch * channels
-    size = (height + 2 * margin) * (quarter + 2 * margin)
+    # one more row, which the second window of an image of one row reads
+    size = (height + 2 * margin + 1) * (quarter + 2 * margin)
     words = torch.empty(planes, size, dtype=torch.int32, device=levels.device)
     out = torch.empty_like(levels, memory_format=torch.contiguous_format)
     shape = (height, width, margin, quarter)
     _pack[planes, triton.cdiv(size, BLOCK)](levels.contiguous(), words, *shape, BLOCK=BLOCK)
-    _medians[planes, triton.cdiv(height * quarter, BLOCK)](
+    _medians[planes, triton.cdiv(-(-height // 2) * quarter, BLOCK)](
         words, out, sides, channels, *shape, BLOCK=BLOCK
     )
     return out
