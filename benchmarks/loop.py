@@ -15,6 +15,7 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
+from eyechart.labels.categories import CLASSES
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.predictions.engine import predict
@@ -121,7 +122,9 @@ def _resident(count: int) -> ImageSet:
     # Further images repeat these under other names, so they get other random numbers.
     kept = {place: different[place % DIFFERENT] for place in range(count)}
     names = [f"{place:06d}" for place in range(count)]
-    listed = tuple(ListedImage(Path(name), name, str(place)) for place, name in enumerate(names))
+    listed = tuple(
+        ListedImage(Path(name), name, str(place % CLASSES)) for place, name in enumerate(names)
+    )
     sizes = ((SIDE, SIDE),) * count
     return ImageSet("made", STIMULI["224"], listed, tuple(names), sizes, (), kept)
 
