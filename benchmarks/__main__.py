@@ -287,9 +287,10 @@ def loop(
     )
     if speed.whole is not None:
         print(
-            f"One run over all corruptions and clean images ({speed.whole.n_images:,} images, without"
-            f" decoding and scoring): {speed.whole.seconds:.1f} s, {speed.whole.rate:,.0f} images/s,"
-            f" {speed.whole.rate / speed.model:.2f} of the model's speed"
+            f"One run over all corruptions and clean images ({speed.whole.n_images:,} images,"
+            f" without decoding and scoring): {speed.whole.seconds:.1f} s,"
+            f" {speed.whole.rate:,.0f} images/s, {speed.whole.rate / speed.model:.2f} of the"
+            " model's speed"
         )
 
 

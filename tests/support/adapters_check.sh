@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs each extra's tests in a fresh virtual environment with that extra alone: the model zoos,
-# datasets, transforms, and the loggers of results.
+# datasets, transforms, and the loggers of results; and Triton's kernels in its interpreter.
 # tests/support/adapters_check.sh [EXTRA…]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -11,7 +11,7 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | datasets) echo "test" ;;
+    albumentations | datasets | triton) echo "test" ;;
     *) echo "test_$1" ;;
     esac
 }
@@ -20,6 +20,7 @@ files_of() {
     case $1 in
     albumentations) echo tests/integrations/test_transform_albumentations.py ;;
     datasets) echo tests/images/test_datasets.py ;;
+    triton) echo tests/corruptions/test_triton_kernels.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
     torchvision) echo tests/models/test_adapters.py tests/torchvision_check ;;
@@ -31,13 +32,14 @@ files_of() {
 peers_of() {
     case $1 in
     datasets) echo webdataset ;;
+    triton) echo triton ;;
     esac
 }
 
 # MLflow needs an older cachetools than the one that is pinned for the experiment.
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
-extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard"
+extras="timm torchvision hf clip robustbench albumentations datasets mlflow wandb tensorboard triton"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin

@@ -309,7 +309,7 @@ def _stream_beside(device: torch.device) -> torch.cuda.Stream | None:
     if device.type != "cuda":
         return None
     # A lower number is a higher priority: the next batch must be ready before this one is done.
-    beside = torch.cuda.Stream(device, priority=-1)
+    beside = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
     beside.wait_stream(torch.cuda.current_stream(device))
     return beside
 

@@ -25,9 +25,7 @@ def _weigh(  # type: ignore[no-untyped-def]
     tl.store(target + image * pixels + place, gray.to(tl.uint8), mask=inside)
 
 
-def weigh_in_triton(
-    levels: Tensor, weights: tuple[int, int, int], half: int, shift: int
-) -> Tensor:
+def weigh_in_triton(levels: Tensor, weights: tuple[int, int, int], half: int, shift: int) -> Tensor:
     """Return (Σ weight · channel + half) >> shift of uint8 images (B, 3, H, W), uint8 (B, H, W)."""
     batch, _, height, width = levels.shape
     gray = torch.empty((batch, height, width), dtype=torch.uint8, device=levels.device)

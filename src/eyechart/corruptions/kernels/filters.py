@@ -1,9 +1,10 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
-On the CPU, each plane is filtered separately with OpenCV. On a GPU, Triton filters tap by tap; where
+On the CPU, each plane is filtered separately with OpenCV. On a GPU, Triton filters tap by tap; if
 it is missing, a separable filter is a product with two banded matrices. Kernels with many taps, and
-separable ones along very long lines, use the FFT. All methods sum in float64 and round once to float32, so that the order of summation hardly matters:
-results differ by at most one unit in the last place, and not at all in 8 bits.
+separable ones along very long lines, use the FFT. All methods sum in float64 and round once to
+float32, so that the order of summation hardly matters: results differ by at most one unit in the
+last place, and not at all in 8 bits.
 """
 
 from functools import cache

@@ -15,7 +15,7 @@ from eyechart.corruptions.kernels.filters import Weights, fold
 BLOCK = 1024
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _folded(position, size, BORDER: tl.constexpr):  # type: ignore[no-untyped-def]
     """Map a position into 0 … size − 1; it is beyond the border by less than `size`."""
     if BORDER == "replicate":

@@ -155,9 +155,7 @@ def _widest_shift(reach: Values) -> Values:
     return np.asarray(1.2 * reach + 0.8 * np.minimum(reach, 1))
 
 
-def swap_by_sorting(
-    images: Tensor, halves: Tensor, limit: NDArray[np.int64], dim: int
-) -> Tensor:
+def swap_by_sorting(images: Tensor, halves: Tensor, limit: NDArray[np.int64], dim: int) -> Tensor:
     """Return the images with pixels moved along one axis, in the order of jittered positions.
 
     `halves` (B, pixels) are 16-bit random numbers; `limit` is the maximum shift of each image in

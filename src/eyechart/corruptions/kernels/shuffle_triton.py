@@ -50,9 +50,7 @@ def _swap(  # type: ignore[no-untyped-def]
         tl.store(target + plane + moved, tl.load(source + plane + place, mask=inside), mask=inside)
 
 
-def swap_in_triton(
-    images: Tensor, halves: Tensor, limits: NDArray[np.int64], down: bool
-) -> Tensor:
+def swap_in_triton(images: Tensor, halves: Tensor, limits: NDArray[np.int64], down: bool) -> Tensor:
     """Return images (B, C, H, W) with the pixels of each row, or column, moved at random.
 
     Args:

@@ -120,12 +120,10 @@ def _keep(  # type: ignore[no-untyped-def]
     plane = tl.program_id(1).to(tl.int64)
     block = tl.program_id(0) * LANES + tl.arange(0, LANES)
     inside = block < rows * columns
-    # beyond the last block, its values are read again, so that loads need no mask
-    block = tl.minimum(block, rows * columns - 1)
     out = plane * rows * columns + block
-    clean_mean = tl.load(mean + out)
-    clean_variance = tl.load(variance + out)
-    strength = tl.load(multiplier + out)
+    clean_mean = tl.load(mean + out, mask=inside, other=0.0)
+    clean_variance = tl.load(variance + out, mask=inside, other=0.0)
+    strength = tl.load(multiplier + out, mask=inside, other=0.0)
 
     middle = (3 * (block // columns + DROPPED) + 1) * width + 3 * (block % columns + DROPPED) + 1
     corner = plane * height * width + middle - (WINDOW // 2) * (width + 1)
@@ -133,12 +131,12 @@ def _keep(  # type: ignore[no-untyped-def]
     squares = tl.zeros((LANES,), dtype=tl.float64)
     products = tl.zeros((LANES,), dtype=tl.float64)
     for down in range(WINDOW):
-        for across in tl.static_range(WINDOW):
+        for across in range(WINDOW):
             offset = corner + down * width + across
-            value = tl.load(corrupted + offset).to(tl.float64)
+            value = tl.load(corrupted + offset, mask=inside, other=0.0).to(tl.float64)
             total += value
             squares += value * value
-            products += value * tl.load(clean + offset).to(tl.float64)
+            products += value * tl.load(clean + offset, mask=inside, other=0.0).to(tl.float64)
     share: tl.constexpr = 1.0 / (WINDOW * WINDOW)
     own_mean = total * share
     spread = squares * share - own_mean * own_mean
