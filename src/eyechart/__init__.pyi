@@ -16,6 +16,7 @@ from eyechart.overlap.matrix import overlap_matrix as overlap_matrix
 from eyechart.overlap.selection import Selection as Selection
 from eyechart.overlap.selection import select_non_overlapping as select_non_overlapping
 from eyechart.pipeline.evaluate import evaluate as evaluate
+from eyechart.pipeline.merge import merge as merge
 from eyechart.reports.figures.curve_plot import draw_curves as draw_curves
 from eyechart.results.published_results import PublishedTable as PublishedTable
 from eyechart.results.published_results import published_tables as published_tables

@@ -66,8 +66,10 @@ def test_black_images_fill_a_batch_and_their_scores_are_dropped(padded_to, got):
     assert sizes == [got]
 
 
-def test_only_a_gpu_pads_batches():
-    assert load_model(channel_means, CPU).padding(32) == 0
+def test_a_network_on_a_cpu_gets_small_batches():
+    model = load_model(channel_means, CPU)
+    assert [model.network_batch(count, 224 * 224) for count in (4, 8, 32)] == [4, 8, 8]
+    assert model.network_batch(32, 6000 * 4000) == 1
 
 
 def test_a_function_has_its_own_name_and_no_identity():

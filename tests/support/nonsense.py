@@ -16,6 +16,8 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
+from eyechart.pipeline.evaluate import run_shard
+from eyechart.pipeline.settings import EvaluateSettings
 
 PACKAGE = str(Path(ec.__file__).parent)
 SECONDS = 5
@@ -81,6 +83,8 @@ def good_calls(home: Path) -> dict[str, Call]:
     evaluation = ec.evaluate(**asked)
     evaluation.save(home / "saved")
     ec.write_results(evaluation, home / "run")
+    shard = {"images": small_models.save_images(home / "tints", 1), "out": home / "split"}
+    run_shard(EvaluateSettings(**{**asked, **shard, "shard": "1/1", "stimulus": "native"}))
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
     resampled = {"errors": {"fog": np.array([0.4, 0.5])}, "baseline": {"fog": 0.8}}
     (home / "rules.yaml").write_text("rules:\n- name: floor\n  corruptions: all\n  at_least: 0.1\n")
@@ -110,6 +114,7 @@ def good_calls(home: Path) -> dict[str, Call]:
         "mean_corruption_error_replicates": resampled,
         "measure_change": {"clean": levels, "corrupted": other},
         "measured_baseline": {"name": "mine", "errors": errors},
+        "merge": {"out": home / "split"},
         "mrsi": {"human_curve": curve, "model_curve": curve},
         "overlap_matrix": {"robustness": [[0.1, 0.2], [0.5, 0.3], [0.2, 0.6]]},
         "published_tables": {},

@@ -18,6 +18,7 @@ from eyechart.cli import (
     gallery,
     gate,
     listing,
+    merge,
     models,
     report,
     testset,
@@ -45,6 +46,7 @@ app = CommandLine(
 EVALUATION, CORRUPTIONS, INPUTS = "Evaluation", "Corruptions", "Test sets and models"
 HUMANS, STUDIES = "Human reference", "Training and studies"
 app.command("evaluate", rich_help_panel=EVALUATION)(evaluate.evaluate)
+app.command("merge", rich_help_panel=EVALUATION)(merge.merge)
 app.command("demo", rich_help_panel=EVALUATION)(demo.demo)
 app.command("compare", rich_help_panel=EVALUATION)(compare.compare)
 app.command("gate", rich_help_panel=EVALUATION)(gate.gate)

@@ -12,13 +12,15 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from eyechart.core.progress import Progress
+    from eyechart.pipeline.evaluate import Finished
     from eyechart.results.schema import Results
 
 
@@ -52,15 +54,37 @@ def run_evaluate(
     out = Path(settings.out)
     with ProgressBars() as bars:
         try:
+            if settings.shard is not None:
+                _predict_shard(settings, bars)
+                return
             finished = run_evaluation(settings, bars)
         except PlanOnly:
             return
         except KeyboardInterrupt:
             raise stopped(out, "finished work") from None
     # stored as typed, so that it can be run again
-    command = shlex.join(["eyechart", *typed])
+    show_finished(finished, out, shlex.join(["eyechart", *typed]), loggers)
+
+
+def _predict_shard(settings: EvaluateSettings, progress: "Progress") -> None:
+    from eyechart.pipeline.evaluate import run_shard
+
+    try:
+        record = run_shard(settings, progress)
+    except CheckFailed as failure:
+        raise Stop(str(failure), FAILED) from None
+    print(
+        f"Shard {record.shard} is finished ({record.n_samples:,} samples). When all shards are:"
+        f" eyechart merge {settings.out}"
+    )
+
+
+def show_finished(
+    finished: "Finished", out: Path, command: str, loggers: Sequence[str] = ()
+) -> None:
+    """Print the results of a run, write them with the command line, and log them."""
     results = finished.results.with_command(command)
-    _report(results, out, settings)
+    _report(results, out)
     not_logged = log_to(results, loggers)
     if finished.comparison is not None and finished.comparison.passed:
         print(finished.comparison.sentence())
@@ -72,7 +96,7 @@ def run_evaluate(
         raise Stop(" ".join(failed), FAILED)
 
 
-def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> None:
+def _report(evaluation: "Results", out: Path) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.series.break_points import break_sentences

@@ -56,6 +56,23 @@ def atomic_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def create_file(path: Path, text: str) -> bool:
+    """Write a file unless it exists; return whether this call wrote it.
+
+    Of several processes, even on several machines, only one writes the file.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        # unlike os.replace, a link fails if the file exists
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
 def write_torch(held: Mapping[str, object], path: Path) -> None:
     """Write plain values and tensors with torch.save, atomically."""
     import torch  # slow to import, and most users of this module do not need it

@@ -25,6 +25,7 @@ def open_run_folder(
     folders: Sequence[str] = (),
     files: Sequence[str] = (),
     growing: Settings | None = None,
+    is_shared: bool = False,
 ) -> None:
     """Create an output folder, or check that it belongs to the same task, which then resumes.
 
@@ -35,6 +36,8 @@ def open_run_folder(
         folders: the names of subfolders, which are created.
         files: the names of the other files that the task writes.
         growing: settings that are recorded but may differ from the values recorded before.
+        is_shared: whether other machines may be writing into the folder, so that temporary files
+            are not removed.
 
     Raises:
         UsageError: a setting differs (the first one is named), or a file is from a different task.
@@ -57,7 +60,8 @@ def open_run_folder(
         write_settings(record, {**settings, **(growing or {})})
         for name in folders:
             (out / name).mkdir(exist_ok=True)
-        remove_leftovers([out, *(path for name in folders for path in _folders(out / name))])
+        if not is_shared:
+            remove_leftovers([out, *(path for name in folders for path in _folders(out / name))])
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 
@@ -91,7 +95,12 @@ def read_settings(record: Path) -> Settings:
 def write_settings(record: Path, settings: Settings) -> None:
     """Write the settings atomically."""
     with atomic_file(record) as temporary:
-        temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(settings_text(settings), encoding="utf-8")
+
+
+def settings_text(settings: Settings) -> str:
+    """Return the settings as the text of a JSON file."""
+    return json.dumps(settings, indent=1) + "\n"
 
 
 def first_change(old: Settings, new: Settings) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from eyechart.core.arguments import as_list, as_text, as_texts, as_within, brief
+from eyechart.core.arguments import as_list, as_path, as_text, as_texts, as_within, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Record
 from eyechart.core.registry import one_of, unknown_name
@@ -109,13 +109,9 @@ def load_rules(rules: object) -> Rules:
         isinstance(rules, Sequence) and not isinstance(rules, str | bytes)
     ):
         return _Reader("", {}).rules(rules)
+    path = Path(as_path(rules, "rules", "the path of a file or a list of rules"))
     try:
-        path = Path(rules)  # type: ignore[arg-type]
         text = path.read_text(encoding="utf-8")
-    except TypeError:
-        raise UsageError(
-            f"rules must be the path of a file or a list of rules, got {brief(rules)}."
-        ) from None
     except OSError as error:
         raise UsageError(f"Cannot read {rules}: {error.strerror or error}.") from None
     except ValueError:

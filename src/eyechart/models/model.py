@@ -26,6 +26,9 @@ SIZE_SIGNS = (
 a network does not accept.
 """
 
+CPU_PIXELS = 8 * 224 * 224
+"""Number of pixels that a network gets at a time on a CPU, where larger batches are slower."""
+
 Forward = Callable[[Tensor], object]
 """A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
 
@@ -142,12 +145,16 @@ class Model:
                 raise self.reject()
             return scores
 
-    def padding(self, n_images: int) -> int:
-        """Return `padded_to` for batches of up to `n_images`: `n_images` on a GPU, otherwise 0.
+    def network_batch(self, n_images: int, n_pixels: int) -> int:
+        """Return how many images of `n_pixels` the network gets at a time, at most `n_images`.
 
-        A GPU may need several seconds for the first batch of each new size.
+        Batches are always filled up to this number. The scores of an image would otherwise depend
+        in the last bits on how many others are predicted with it, and a GPU may need several
+        seconds for the first batch of each new size.
         """
-        return n_images if self.device.type == "cuda" else 0
+        if self.device.type != "cpu":
+            return n_images
+        return min(n_images, max(1, CPU_PIXELS // n_pixels))
 
     def reject(self) -> UsageError:
         """Return the error for scores that are not finite."""

@@ -14,12 +14,14 @@ from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
+from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
 from eyechart.models.defenses.defended import apply_defenses
 from eyechart.models.defenses.defense import read_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
+from eyechart.models.recorded import ModelRecord
 from eyechart.pipeline.baseline_choice import with_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
@@ -28,8 +30,15 @@ from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
 from eyechart.pipeline.score import score_run
-from eyechart.pipeline.self_test import self_test
+from eyechart.pipeline.self_test import Doubt, self_test
 from eyechart.pipeline.settings import EvaluateSettings, Floor
+from eyechart.pipeline.shard_folder import (
+    INDEX_FILE,
+    ShardRecord,
+    part_of,
+    storable,
+    write_shard,
+)
 from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check, reject_changed
 from eyechart.results.schema import Results
@@ -38,6 +47,7 @@ from eyechart.testsets.testset import read_testset
 from eyechart.testsets.testset_settings import PAPER
 
 if TYPE_CHECKING:
+    from eyechart.models.defenses.defense import Defense
     from eyechart.pipeline.settings import OneModel
 
 
@@ -110,6 +120,8 @@ def evaluate(settings: EvaluateSettings) -> Results:
     """
     if settings.dry_run:
         raise UsageError("dry_run prints a plan: use eyechart evaluate --dry-run.")
+    if settings.shard is not None:
+        raise UsageError("shard computes a part of a run: use eyechart evaluate --shard.")
     finished = run_evaluation(settings)
     failed = finished.failed_checks()
     if failed:
@@ -119,6 +131,56 @@ def evaluate(settings: EvaluateSettings) -> Results:
 
 def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
     """Run an evaluation: load models and images, predict, score and check."""
+    settings, inputs, defenses = _load(settings, progress)
+    # Predictions always go through files: a call without `out` uses a temporary folder, which the
+    # results keep.
+    temporary = TemporaryFolder() if settings.out is None else None
+    out = Path(settings.out or "") if temporary is None else temporary.path
+    try:
+        results, run = _run(settings, inputs, out, progress)
+        comparison = check(run.task, run.folder) if settings.check else None
+    except BaseException:
+        # An interactive interpreter keeps the last error, and with it all that it refers to.
+        if temporary is not None:
+            temporary.delete()
+        raise
+    results = with_notes(results, settings, defenses, inputs.images)
+    if temporary is None:
+        kept = results.kept_in(out)
+    else:
+        # Results without a folder refer to no files.
+        kept = results.model_copy(update={"examples": ()}).with_temporary(temporary)
+    return Finished(kept, comparison, settings.floors)
+
+
+def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> ShardRecord:
+    """Predict one shard of an evaluation, and return its record, which `merge` reads."""
+    assert settings.part is not None and settings.out is not None, "a shard has a folder"
+    settings, inputs, defenses = _load(settings, progress)
+    run, doubts = _predict(settings, inputs, Path(settings.out or ""), progress)
+    if settings.check:
+        comparison = check(run.task, run.folder)
+        if not comparison.passed:
+            raise CheckFailed(comparison.sentence(), None)
+    record = ShardRecord(
+        shard=str(settings.part),
+        working_folder=str(Path.cwd()),
+        settings=storable(run.settings),
+        images=None if settings.images is None else str(settings.images),
+        baseline=run.settings.baseline_name,
+        defenses=tuple(map(str, defenses)),
+        models=tuple(map(ModelRecord.of, inputs.models)),
+        doubts=tuple(doubt.sentence for doubt in doubts),
+        n_samples=run.task.n_samples,
+    )
+    write_shard(run.folder.parent, record)
+    return record
+
+
+def _load(
+    settings: EvaluateSettings, progress: Progress
+) -> tuple[EvaluateSettings, EvaluationInputs, "Sequence[Defense]"]:
+    """Return the checked settings, the loaded models and images, and the defenses."""
     # Resolved before models are loaded: a wrong path should fail at once.
     source = find_source(
         settings.images,
@@ -128,7 +190,7 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
         download=settings.download,
     )
     settings = source.settings(settings).checked()
-    source = replace(source, stimulus=_stimulus(settings))
+    source = replace(source, stimulus=stimulus_of(settings))
     device = find_device(settings.device, can_be_mps=True)
     keep_freed_memory()
     settings = replace(settings, label_maps=settings.loaded_maps)
@@ -142,29 +204,18 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
         load,
     )
     settings = replace(settings, baseline=baseline)
-    images = source.load(settings.plan, progress)
-    # Predictions always go through files: a call without `out` uses a temporary folder, which the
-    # results keep.
-    temporary = TemporaryFolder() if settings.out is None else None
-    out = Path(settings.out or "") if temporary is None else temporary.path
-    try:
-        inputs = EvaluationInputs(models, images, image_device(device))
-        results, run = _run(settings, inputs, out, progress)
-        comparison = check(run.task, run.folder) if settings.check else None
-    except BaseException:
-        # An interactive interpreter keeps the last error, and with it all that it refers to.
-        if temporary is not None:
-            temporary.delete()
-        raise
+    index = None if settings.part is None else Path(settings.out or "") / INDEX_FILE
+    images = source.load(settings.plan, progress, index)
+    return settings, EvaluationInputs(models, images, image_device(device)), defenses
+
+
+def with_notes(
+    results: Results, settings: EvaluateSettings, defenses: "Sequence[Defense]", images: ImageSet
+) -> Results:
+    """Return the results with notes on corruptions that are left out, and on defenses."""
     notes = (*left_out_notes(settings.plan.left_out()), *results.warnings)
     more = crop_of_crop_note(defenses, images.sizes)
-    changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
-    if temporary is not None:
-        # Results without a folder refer to no files.
-        changes["examples"] = ()
-    results = results.model_copy(update=changes)
-    kept = results.kept_in(out) if temporary is None else results.with_temporary(temporary)
-    return Finished(kept, comparison, settings.floors)
+    return results.model_copy(update={"warnings": (*notes, more) if more else notes})
 
 
 def load_requested(model: "OneModel", settings: EvaluateSettings) -> Model:
@@ -180,7 +231,7 @@ def load_requested(model: "OneModel", settings: EvaluateSettings) -> Model:
     )
 
 
-def _stimulus(settings: EvaluateSettings) -> str:
+def stimulus_of(settings: EvaluateSettings) -> str:
     """Return the requested stimulus, or by default the stimulus of a given test set."""
     if settings.stimulus == AUTO and settings.testset is not None:
         recorded = read_testset(settings.testset).header.stimulus
@@ -202,6 +253,14 @@ def predict_and_score(
 def _run(
     settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> tuple[Results, EvaluationRun]:
+    run, doubts = _predict(settings, inputs, out, progress)
+    return score_predictions(run, [doubt.sentence for doubt in doubts], out, progress), run
+
+
+def _predict(
+    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
+) -> tuple[EvaluationRun, list[Doubt]]:
+    """Compute the predictions that `out` lacks; return the run, and what the self-test found."""
     # Doubtful models are reported before anything that takes long.
     check_names(inputs.models)
     doubts = self_test(inputs.models, inputs.images, progress, settings.strict)
@@ -214,6 +273,11 @@ def _run(
     _show_plan(run_plan, progress)
     if run_plan is not None:
         run = with_pilot(run, run_plan, out, progress)
+    if settings.part is not None:
+        run = replace(run, task=part_of(run.task, settings.part))
+        # Small datasets may have no image in a shard.
+        if not run.task.groups:
+            return run, doubts
     # An unstable model cannot be compared with its recorded predictions.
     unstable = {doubt.model for doubt in doubts if doubt.is_unstable}
     stable = [model for model in inputs.models if model.name not in unstable]
@@ -221,13 +285,19 @@ def _run(
     reject_changed(run.task, run.folder, uncertain)
     step = progress.begin("predictions", run.task.n_samples)
     predict(run.task, run.folder, step, settings.engine)
+    return run, doubts
+
+
+def score_predictions(
+    run: EvaluationRun, doubts: Sequence[str], out: Path, progress: Progress
+) -> Results:
+    """Return the results of a run whose predictions are complete; write example images to `out`."""
     scored = score_run(run, progress)
-    sentences = [doubt.sentence for doubt in doubts]
     changes = {
         "examples": keep_examples(run, out),
-        "warnings": (*sentences, *scored.warnings, *part_files(run.task, run.folder).notes()),
+        "warnings": (*doubts, *scored.warnings, *part_files(run.task, run.folder).notes()),
     }
-    return scored.model_copy(update=changes), run
+    return scored.model_copy(update=changes)
 
 
 def _show_plan(plan: RunPlan | None, progress: Progress) -> None:

@@ -9,6 +9,7 @@ from eyechart.core.arguments import FilePath, as_path
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.demo import SOURCE, demo_images
+from eyechart.images.image_index import load_indexed
 from eyechart.images.image_list import ImageListing
 from eyechart.images.image_sources import EXPECTED, ImageData, find_listing
 from eyechart.images.imageset import ImageSet, load_listing
@@ -66,8 +67,12 @@ class ImageSource:
             settings = replace(settings, sampling=PAPER)
         return settings.with_plan(self.published.plan(settings.plan))
 
-    def load(self, plan: Plan, progress: Progress) -> ImageSet:
-        """Return the images that a plan uses."""
+    def load(self, plan: Plan, progress: Progress, index: Path | None = None) -> ImageSet:
+        """Return the images that a plan uses.
+
+        `index`: a file with the digests and sizes of the images, from which they are read if it
+        exists; otherwise it is written.
+        """
         if self.published is not None:
             begin = partial(progress.begin, "clean images")
             return load_published(self.published, plan, self.clean, self.stimulus, begin)
@@ -79,7 +84,10 @@ class ImageSource:
             listing = find_listing(self.images, self.leave_out, download=self.download)
         chosen = [listing.images[index] for index in choose_images(listing.images, plan)]
         step = progress.begin("images", len(chosen))
-        return load_listing(replace(listing, images=chosen), self.stimulus, step)
+        listing = replace(listing, images=chosen)
+        if index is not None:
+            return load_indexed(listing, self.stimulus, index, step)
+        return load_listing(listing, self.stimulus, step)
 
 
 def find_source(

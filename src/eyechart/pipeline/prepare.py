@@ -21,12 +21,13 @@ from eyechart.pipeline.baseline_choice import HUMANS, choose_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings
+from eyechart.pipeline.shard_folder import SHARDS_FOLDER, open_shard
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.predictions.destroyed import destroyed_images
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import PREDICTIONS_FOLDER
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
+from eyechart.testsets.samples import Samples, counts_of, is_uniform, plan_samples
 from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
 
 CIFAR = (10, 100)
@@ -67,22 +68,41 @@ def prepare(
     reject_unused(settings.loaded_maps, models)
     # Called for its checks: an invalid reference should fail before anything is predicted.
     find_humans(settings)
-    testset = None if settings.testset is None else read_testset(settings.testset)
-    groups = None if testset is None else testset.samples(images)
-    if testset is not None:
-        _check_same(testset.plan, settings.plan)
-    plan = settings.plan if testset is None else replace(testset.plan, labels=settings.plan.labels)
+    task = plan_task(settings, inputs)
+    plan = task.plan
     check_labels(plan, models, images)
     _check_baseline(settings, plan, inputs)
-    digest = "" if testset is None else testset.digest
-    # The identity of the run does not need the samples, which are costly to draw.
-    task = PredictionTask(images, plan, groups or [], models, device, settings.batch_size, digest)
     # The folder is checked before the strengths are searched, which can take long.
-    folder = open_run(out, task.settings())
-    if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
-        groups = _uniform(plan, images, device, out, progress).samples(images)
-    task = replace(task, groups=groups or plan_samples(images, plan))
-    return EvaluationRun(settings, task, folder)
+    if settings.part is None:
+        folder = open_run(out, task.settings())
+    else:
+        folder = open_shard(out, task.settings(), settings.part, RUN_FILES)
+    if not task.groups and any(is_uniform(entry, plan) for entry in plan.entries()):
+        groups: Sequence[Samples] = _uniform(plan, images, device, out, progress).samples(images)
+        task = replace(task, groups=groups)
+    return EvaluationRun(settings, with_samples(task), folder)
+
+
+def plan_task(settings: EvaluateSettings, inputs: EvaluationInputs) -> PredictionTask:
+    """Return what to predict; without samples, unless a test set is given.
+
+    The identity of a run does not need the samples, which are costly to draw.
+    """
+    images, plan, digest = inputs.images, settings.plan, ""
+    groups: Sequence[Samples] = ()
+    if settings.testset is not None:
+        testset = read_testset(settings.testset)
+        groups, digest = testset.samples(images), testset.digest
+        _check_same(testset.plan, plan)
+        plan = replace(testset.plan, labels=plan.labels)
+    return PredictionTask(
+        images, plan, groups, inputs.models, inputs.device, settings.batch_size, digest
+    )
+
+
+def with_samples(task: PredictionTask) -> PredictionTask:
+    """Return the task with samples drawn from its plan, unless it has samples."""
+    return replace(task, groups=task.groups or plan_samples(task.images, task.plan))
 
 
 def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> None:
@@ -189,6 +209,11 @@ def _uniform(
 
 def open_run(out: Path, settings: Settings) -> Path:
     """Return the predictions folder in `out`, which must be new, empty, or from the same run."""
+    if (out / SHARDS_FOLDER).is_dir():
+        raise UsageError(
+            f"{out} contains shards: add --shard to compute one, or score all of them with eyechart"
+            f" merge {out}."
+        )
     record = out / RECORD
     if record.is_file():
         _check_models(out, read_settings(record), settings)

@@ -15,9 +15,10 @@ from pydantic import Field
 from scipy.special import ndtri
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import create_file
 from eyechart.core.progress import Progress, no_advance
 from eyechart.core.records import Record
-from eyechart.core.run_folder import RECORD, read_settings, write_settings
+from eyechart.core.run_folder import RECORD, read_settings, settings_text, write_settings
 from eyechart.curves.curve import fit_curve
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.prepare import EvaluationInputs
@@ -131,9 +132,14 @@ def plan_run(
     """
     if settings.testset is not None or inputs.images.files is not None:
         return settings, None
-    kept = _read_plan(out)
+    kept = read_plan(out)
     if kept is not None and settings.n in (None, kept.n):
         return replace(settings, n=kept.n), kept
+    if settings.part is not None and not settings.is_n_fixed:
+        raise UsageError(
+            "The automatic number of samples depends on the machine: in a run with --shard, give"
+            " --n NUMBER, or an --out folder that has a plan."
+        )
     if settings.n is None and (out / RECORD).is_file():
         # Stopped before its plan was written: the record has the number of samples as well.
         recorded = read_settings(out / RECORD).get("n")
@@ -144,7 +150,7 @@ def plan_run(
     costs = _probe(settings, plan, inputs)
     n: int | None = settings.n
     limit: Limit = "given"
-    if plan.is_at_levels or settings.is_demo or settings.preset:
+    if n is None and settings.is_n_fixed:
         n = plan.n
     elif n is None:
         n, limit = _choose_n(n_images, n_corruptions, costs, 60 * settings.minutes)
@@ -170,17 +176,26 @@ def with_pilot(run: EvaluationRun, plan: RunPlan, out: Path, progress: Progress)
         step = progress.begin("pilot", count)
         maps = measure_maps(task.images, task.plan, task.device, step)
         plan = plan.model_copy(update={"maps": maps})
-    _write_plan(plan, out)
+    plan = _write_plan(plan, out)
     groups = with_strengths(task.images, task.groups, task.plan, plan.maps)
     return replace(run, task=replace(task, groups=groups))
 
 
-def _write_plan(plan: RunPlan, out: Path) -> None:
+def _write_plan(plan: RunPlan, out: Path) -> RunPlan:
+    """Write the plan unless the folder has one; return the plan of the folder."""
+    path, plain = out / PLAN_FILE, plan.model_dump(mode="json")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_settings(out / PLAN_FILE, plan.model_dump(mode="json"))
+        if create_file(path, settings_text(plain)):
+            return plan
+        kept = read_plan(out)
+        # Another shard may have measured its maps on another type of device: the first plan counts.
+        if kept is not None and kept.n == plan.n and kept.maps.keys() == plan.maps.keys():
+            return kept
+        write_settings(path, plain)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+    return plan
 
 
 def half_width(n_images: int, n_samples: int) -> float:
@@ -281,7 +296,7 @@ def _fit_seconds(n_bootstrap: int, n_images: int) -> float:
     return min(times)
 
 
-def _read_plan(out: Path) -> RunPlan | None:
+def read_plan(out: Path) -> RunPlan | None:
     """Return the plan of the run in this folder; None if the folder contains no plan."""
     if not (out / PLAN_FILE).is_file():
         return None

@@ -254,4 +254,5 @@ def _differ(one: Tensor, two: Tensor, model: Model, all_scores: Tensor | None = 
 
 
 def _scores(model: Model, batch: Tensor) -> Tensor:
-    return model(batch, padded_to=model.padding(N_IMAGES))
+    height, width = batch.shape[2:]
+    return model(batch, padded_to=model.network_batch(N_IMAGES, height * width))

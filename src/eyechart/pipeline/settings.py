@@ -23,6 +23,7 @@ from eyechart.core.arguments import (
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
+from eyechart.core.shards import Shard, read_shard
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, PAPER_ESTIMATOR
 from eyechart.humans.human_settings import ComparisonSettings
@@ -250,6 +251,17 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             is_advanced=True,
         ),
     ] = IN_PROCESS
+    shard: Annotated[
+        str | None,
+        Option(
+            help="Predict one of several shards of the images, such as 2/7, into --out; eyechart"
+            " merge then scores all of them.",
+            group="Compute",
+            python="Only for the command line.",
+            metavar="NUMBER/COUNT",
+            is_advanced=True,
+        ),
+    ] = None
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(
@@ -312,9 +324,19 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     ] = ()
 
     @property
+    def is_n_fixed(self) -> bool:
+        """Whether the number of samples is given, and not chosen for the machine."""
+        return bool(self.n is not None or self.plan.is_at_levels or self.is_demo or self.preset)
+
+    @property
     def is_demo(self) -> bool:
         """Whether the demo images are used, because no others were given."""
         return self.images is None
+
+    @cached_property
+    def part(self) -> Shard | None:
+        """The shard to compute; None for the whole run."""
+        return None if self.shard is None else read_shard(as_text(self.shard, "shard"))
 
     @property
     def models(self) -> "list[OneModel]":
@@ -427,9 +449,22 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             raise unknown_name("preset", self.preset, [STUDY])
         as_within(self.minutes, "minutes", 0.1, 1e6)
         # Evaluated here so that invalid values raise before the run.
-        _ = settings.human_names, settings.similar_names, settings.floors
+        _ = settings.human_names, settings.similar_names, settings.floors, settings.part
         settings._check_n()
+        settings._check_shard()
         return settings
+
+    def _check_shard(self) -> None:
+        """Raise a UsageError if this run cannot be split."""
+        if self.shard is None:
+            return
+        if not (self.images is None or isinstance(self.images, str | os.PathLike)):
+            raise UsageError("A run with --shard needs images in files, which every process reads.")
+        if self.testset is None and self.plan.sampling == UNIFORM:
+            raise UsageError(
+                "--sampling uniform searches strengths for all images: in a run with --shard, write"
+                " the test set first (eyechart testset make), and give it as --testset."
+            )
 
     def _check_n(self) -> None:
         """Raise a UsageError if there are too few samples for any curve."""

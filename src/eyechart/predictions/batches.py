@@ -102,7 +102,10 @@ def predict_batches(
 
 
 def _scores(model: Model, images: Tensor, batch_size: BatchSize) -> Tensor:
-    return model(images, wait=False, padded_to=model.padding(batch_size.n_images))
+    height, width = images.shape[2:]
+    size = model.network_batch(batch_size.n_images, height * width)
+    parts = [images[start : start + size] for start in range(0, len(images), size)]
+    return torch.cat([model(part, wait=False, padded_to=size) for part in parts])
 
 
 def predict_classes(
