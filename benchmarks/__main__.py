@@ -303,6 +303,13 @@ def loop(
         f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} images/s,"
         f" {speed.ratio:.2f} of the model's speed"
     )
+    if speed.whole is not None:
+        print(
+            f"One run over all corruptions and clean images ({speed.whole.n_images:,} images,"
+            f" without decoding and scoring): {speed.whole.seconds:.1f} s,"
+            f" {speed.whole.rate:,.0f} images/s, {speed.whole.rate / speed.model:.2f} of the"
+            " model's speed"
+        )
 
 
 @app.command("transforms")

@@ -1,4 +1,7 @@
-"""Compare the speed of evaluation (corrupt, measure, predict, write) with the model alone."""
+"""Compare the speed of evaluation (corrupt, measure, predict, write) with the model alone.
+
+Images are already decoded. Scores are not computed: see the benchmark of curves.
+"""
 
 import tempfile
 import time
@@ -12,6 +15,7 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
+from eyechart.labels.categories import CLASSES
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.predictions.engine import predict
@@ -21,17 +25,21 @@ from eyechart.testsets.samples import plan_samples
 
 SIDE = 224
 
+DIFFERENT = 512
+"""Number of images that are made; more would take longer to make than to measure."""
+
 
 @dataclass(frozen=True)
 class LoopSpeed:
     """Images per second of the model alone, and of the evaluation loop for each corruption.
 
     `mean` is derived from the mean time per image over corruptions; `ratio` is `mean` relative to
-    the model's speed.
+    the model's speed. `whole`: one run over all corruptions and the clean images.
     """
 
     model: float
     loop: dict[str, float]
+    whole: "WholeRun | None" = None
 
     @property
     def mean(self) -> float:
@@ -42,6 +50,19 @@ class LoopSpeed:
     def ratio(self) -> float:
         """The loop's speed as a fraction of the model's speed."""
         return self.mean / self.model
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """The time of one run, from an empty folder to the merged predictions of all corruptions."""
+
+    seconds: float
+    n_images: int
+
+    @property
+    def rate(self) -> float:
+        """Images per second, clean images included."""
+        return self.n_images / self.seconds
 
 
 def measure_loop(device: torch.device, n: int, max_images: int, batch: int | None) -> LoopSpeed:
@@ -61,7 +82,9 @@ def measure_loop(device: torch.device, n: int, max_images: int, batch: int | Non
         rates[entry.name] = n / _seconds(
             PredictionTask(images, plan, groups, [model], device, size)
         )
-    return LoopSpeed(rate, rates)
+    plan = Plan(n=n)
+    whole = PredictionTask(images, plan, plan_samples(images, plan), [model], device, size)
+    return LoopSpeed(rate, rates, WholeRun(_seconds(whole), whole.n_samples))
 
 
 def _seconds(job: PredictionTask) -> float:
@@ -92,12 +115,16 @@ def _wait(device: torch.device) -> None:
 
 def _resident(count: int) -> ImageSet:
     """Return named images of smooth random colors, in the form of decoded image files."""
-    kept = {}
-    for place in range(count):
+    different = []
+    for place in range(min(count, DIFFERENT)):
         random = ImageRandom(torch.tensor([place]), [hash64("bench")], torch.device("cpu"))
-        kept[place] = _clouds(random)
+        different.append(_clouds(random))
+    # Further images repeat these under other names, so they get other random numbers.
+    kept = {place: different[place % DIFFERENT] for place in range(count)}
     names = [f"{place:06d}" for place in range(count)]
-    listed = tuple(ListedImage(Path(name), name, str(place)) for place, name in enumerate(names))
+    listed = tuple(
+        ListedImage(Path(name), name, str(place % CLASSES)) for place, name in enumerate(names)
+    )
     sizes = ((SIDE, SIDE),) * count
     return ImageSet("made", STIMULI["224"], listed, tuple(names), sizes, (), kept)
 

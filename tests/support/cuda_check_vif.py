@@ -16,7 +16,8 @@ from real_images import real_images
 
 LARGEST_GAP = {
     ("float64", "real_images"): 1e-9,
-    ("float64", "hard"): 1e-8,
+    # on one linear gradient, which is all rounding error, two CPU methods differ by 1.4e-8
+    ("float64", "hard"): 2e-8,
     ("float32", "real_images"): 1e-6,
     ("float32", "hard"): 2e-4,
 }

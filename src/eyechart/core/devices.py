@@ -96,6 +96,14 @@ def image_device(device: torch.device) -> torch.device:
     return torch.device("cpu") if device.type == MPS else device
 
 
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return the tensor on a device, without waiting for a GPU to finish its work."""
+    if device.type != "cuda" or tensor.is_cuda:
+        return tensor.to(device)
+    # only copies from pinned memory are asynchronous
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 # cached, because find_spec searches the import path and every draw of random numbers calls this
 @cache
 def has_triton(device: torch.device) -> bool:

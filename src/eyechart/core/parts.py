@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.parallel import on_all_cores
 
 ROW = "row"
 """The column with the row numbers."""
@@ -125,20 +126,20 @@ class Parts:
         """
         stem = file_name(name)
         merged = self.folder / f"{stem}.parquet"
-        tables = [read_parquet(merged, columns)] if merged.exists() else []
-        # a run killed during `merge` leaves rows in the merged file and in parts: keep one
-        known = tables[0][ROW].to_numpy() if tables else np.empty(0, dtype=np.int64)
-        for path in self._parts(name):
-            part = read_parquet(path, columns)
-            numbers = part[ROW].to_numpy()
-            new = ~np.isin(numbers, known)
-            tables.append(part if new.all() else part.filter(pa.array(new)))
-            known = np.union1d(known, numbers)
-        if not tables:
+        paths = [*([merged] if merged.exists() else []), *self._parts(name)]
+        if not paths:
             raise UsageError(f"{self.folder} has no rows of {name}.")
+        tables = [read_parquet(path, columns) for path in paths]
+        table = pa.concat_tables(tables)
+        # a run killed during `merge` leaves rows in the merged file and in parts: keep the first
+        file = np.repeat(np.arange(len(tables)), [len(part) for part in tables])
+        _, first, row = np.unique(table[ROW].to_numpy(), return_index=True, return_inverse=True)
+        is_first = file == file[first][row]
+        if not is_first.all():
+            table = table.filter(pa.array(is_first))
         if only is not None:
-            tables = [table.filter(pc.equal(table[only[0]], only[1])) for table in tables]
-        return pa.concat_tables(tables).sort_by(ROW)
+            table = table.filter(pc.equal(table[only[0]], only[1]))
+        return table.sort_by(ROW)
 
     def is_merged(self, name: str) -> bool:
         """Return whether all parts of a table are merged into one file."""
@@ -151,13 +152,15 @@ class Parts:
 
     def merge(self) -> None:
         """Merge the parts of each table into one file."""
-        for name in self.names():
-            parts = self._parts(name)
-            if parts:
-                write_parquet(self.read(name), self.folder / f"{name}.parquet")
-                # only now: if the run is killed before, the parts are still complete
-                for path in parts:
-                    path.unlink()
+        on_all_cores(self._merge, self.names())
+
+    def _merge(self, name: str) -> None:
+        parts = self._parts(name)
+        if parts:
+            write_parquet(self.read(name), self.folder / f"{name}.parquet")
+            # only now: if the run is killed before, the parts are still complete
+            for path in parts:
+                path.unlink()
 
 
 def file_name(name: str) -> str:
@@ -168,7 +171,8 @@ def file_name(name: str) -> str:
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Return a table read from a Parquet file; raise a UsageError if it cannot be read."""
     try:
-        with pq.ParquetFile(path) as file:
+        # an open file, since resolving a path's file system takes longer than reading a small part
+        with pa.OSFile(os.fspath(path)) as source, pq.ParquetFile(source) as file:
             missing = set(columns or ()) - set(file.schema_arrow.names)
             if missing:
                 raise UsageError(f"{path} has no column {missing.pop()}: it is a different table.")

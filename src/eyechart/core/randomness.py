@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from eyechart.core.arguments import brief
-from eyechart.core.devices import has_triton
+from eyechart.core.devices import has_triton, to_device
 from eyechart.core.errors import UsageError
 
 # The constants of Philox 4×32 from the paper, checked against its published test vectors.
@@ -204,12 +204,12 @@ class ImageRandom:
             salts: 64 bits per image, which identify the corruption and the draw.
             device: where the numbers are computed.
         """
-        self.keys = keys.to(device)
+        self.keys = to_device(keys, device)
         self.salts = list(salts)
         self.device = device
         # torch has no arithmetic on uint64
         signed = np.array(self.salts, dtype=np.uint64).view(np.int64)
-        self._salts = torch.from_numpy(signed).to(device)
+        self._salts = to_device(torch.from_numpy(signed), device)
 
     def __len__(self) -> int:
         return len(self.salts)
@@ -328,14 +328,15 @@ class ImageRandom:
         return counts
 
 
-def _poisson_thresholds(photons: Tensor) -> Tensor:
+def _poisson_thresholds(photons: Tensor, top: float) -> Tensor:
     """Return Poisson distribution functions in units of 2⁻¹⁶, as int64 (len(photons), 256, K).
+
+    `top`: the maximum of `photons`, which may be on a GPU.
 
     They rise along K. The count for a 16-bit uniform number is the number of thresholds in its row
     that do not exceed it.
     """
     rates = photons[:, None] * (torch.arange(256, dtype=torch.float64, device=photons.device) / 255)
-    top = float(photons.max())
     # up to mean + 6 σ: beyond, the distribution function rounds to 1
     steps = torch.arange(
         int(np.ceil(top + 6 * np.sqrt(top) + 8)), dtype=torch.float64, device=photons.device
@@ -350,13 +351,22 @@ def _poisson_thresholds(photons: Tensor) -> Tensor:
 def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.float64]) -> Tensor:
     """Find the counts by binary search in one sorted sequence that contains the CDFs of all rows.
 
-    The row number is in the high bits of each element, and the CDF in the low bits.
+    The row number is in the high bits of each element, and the CDF in the low bits. With Triton,
+    each row is searched on its own.
     """
     distinct, inverse = np.unique(photons, return_inverse=True)
-    thresholds = _poisson_thresholds(torch.from_numpy(distinct).to(levels.device)).flatten(0, 1)
+    top = float(distinct[-1])
+    means = to_device(torch.from_numpy(distinct), levels.device)
+    image = to_device(torch.from_numpy(inverse), levels.device)
+    thresholds = _poisson_thresholds(means, top)
+    if has_triton(levels.device):
+        from eyechart.core.poisson_triton import count_in_triton
+
+        return count_in_triton(levels, uniform, thresholds, image)
+    thresholds = thresholds.flatten(0, 1)
     # 17 bits, since a threshold can be 65,536 itself
     rows = torch.arange(thresholds.shape[0], device=levels.device)[:, None] << 17
-    image = torch.from_numpy(inverse).to(levels.device).reshape(-1, *[1] * (levels.ndim - 1))
+    image = image.reshape(-1, *[1] * (levels.ndim - 1))
     row = image * 256 + levels.to(torch.int64)
     positions = torch.searchsorted(
         (thresholds + rows).flatten(), (row << 17).add_(uniform), right=True
@@ -382,7 +392,7 @@ def _poisson_guide(photons: float) -> tuple[NDArray[np.int64], Tensor]:
     An element of the table holds the count at the start of the cell, in its high bits, and the next
     threshold, or 0 if the cell contains more than one threshold.
     """
-    thresholds = _poisson_thresholds(torch.tensor([photons], dtype=torch.float64))[0]
+    thresholds = _poisson_thresholds(torch.tensor([photons], dtype=torch.float64), photons)[0]
     width = 1 << (16 - GUIDE_BITS)
     starts = (torch.arange(1 << GUIDE_BITS) * width).expand(256, -1).contiguous()
     counts = torch.searchsorted(thresholds, starts, right=True)

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import UNIT, Rounding, to_unit, truncate_levels
@@ -105,7 +106,7 @@ def defocus_blur(
     for target, kernel in zip(stack, kernels, strict=True):
         edge = (widest - kernel.shape[0]) // 2
         target[edge : widest - edge, edge : widest - edge] = kernel
-    filters = torch.from_numpy(stack).to(images.device)
+    filters = to_device(torch.from_numpy(stack), images.device)
     if images.dtype != torch.uint8:
         return correlate(images, filters, finish=finish)
     is_fast = images.device.type == "cpu" and opencv() is not None
@@ -177,7 +178,7 @@ def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tens
     size = 2 * reach + 1
     axis = (torch.arange(size * FINE, device=device, dtype=torch.float64) + 0.5) / FINE
     axis = axis - size / 2
-    bound = torch.from_numpy(radius**2).to(device).reshape(-1, 1, 1)
+    bound = to_device(torch.from_numpy(radius**2), device).reshape(-1, 1, 1)
     inside = (axis[:, None] ** 2 + axis**2 <= bound).to(torch.float64)
     disks: Tensor = inside.reshape(-1, size, FINE, size, FINE).sum(dim=(2, 4))
     # a disk that covers no sample point becomes the identity kernel
@@ -185,7 +186,7 @@ def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tens
     disks /= disks.sum(dim=(1, 2), keepdim=True)
     if soft.shape[1] == 1:
         return disks
-    taps = torch.from_numpy(soft).to(device)
+    taps = to_device(torch.from_numpy(soft), device)
     return _soften(_soften(disks, taps), taps)
 
 
@@ -238,10 +239,10 @@ def trail(
     down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5)
     reach = (int(np.abs(down).max()), int(np.abs(across).max()))
     place_down, place_across, point_weights = (
-        torch.from_numpy(array).to(images.device) for array in (down, across, weights)
+        to_device(torch.from_numpy(array), images.device) for array in (down, across, weights)
     )
     kernels = _drawn(place_down, place_across, point_weights, reach)
-    return correlate(images, kernels, border="replicate", finish=finish)
+    return correlate(images, kernels, border="replicate", finish=finish, most_taps=len(step))
 
 
 def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:
@@ -265,7 +266,10 @@ def vcr_motion_blur(
     images: Tensor, random: ImageRandom, *, kernel: Values, angle: Values
 ) -> Tensor:
     """Smear each pixel along a straight streak centered on it."""
-    return correlate(images, streak_kernels(kernel, angle, images.device))
+    # a streak of length n crosses at most about n rows and columns, and is two or three px wide
+    return correlate(
+        images, streak_kernels(kernel, angle, images.device), most_taps=4 * int(kernel.max())
+    )
 
 
 STREAK_SAMPLES = 257
@@ -281,8 +285,8 @@ def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tenso
     radians = np.deg2rad(angle)
     ends = np.stack((np.sin(radians), np.cos(radians))) * (length - 1) / 2
     # a fixed number of samples, independent of the other images in the batch
-    samples = torch.linspace(-1, 1, STREAK_SAMPLES, dtype=torch.float64).to(device)
-    row, column = torch.from_numpy(ends).to(device)[..., None] * samples
+    samples = to_device(torch.linspace(-1, 1, STREAK_SAMPLES, dtype=torch.float64), device)
+    row, column = to_device(torch.from_numpy(ends), device)[..., None] * samples
     # each sample point is shared between its four nearest pixels
     top, left = torch.floor(row), torch.floor(column)
     below, right = row - top, column - left

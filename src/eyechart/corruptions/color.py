@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import (
@@ -125,6 +126,10 @@ def hue_saturation_value(
     bright = per_image(value / 255, images)
     if images.shape[1] == 1:
         return (images + bright).clamp_(0, 1)
+    if has_triton(images.device):
+        from eyechart.corruptions.kernels.color_triton import shift_hsv_in_triton
+
+        return shift_hsv_in_triton(images, hue / 180, saturation / 255, value / 255)
     own_hue, own_saturation, own_value = rgb_to_hsv(images)
     return hsv_to_rgb(
         own_hue + per_image(hue / 180, images)[:, 0],
@@ -162,6 +167,11 @@ def color_jitter(
 ) -> Tensor:
     """Change brightness, contrast, saturation and hue one after the other in random order."""
     steps = np.array(_ORDERS)[order.astype(int)]
+    if has_triton(images.device) and images.shape[1] == 3:
+        from eyechart.corruptions.kernels.color_triton import jitter_in_triton
+
+        amounts = np.stack((brightness, contrast, saturation, hue), axis=1)
+        return jitter_in_triton(images, steps, np.take_along_axis(amounts, steps, axis=1))
     turning = np.argmax(steps == HUE, axis=1)
     other_steps = steps[steps != HUE].reshape(-1, 3).T
     factors = np.stack((brightness, contrast, saturation))[other_steps, np.arange(len(order))]

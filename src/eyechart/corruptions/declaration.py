@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import to_device
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import Registry
@@ -251,4 +252,5 @@ def corruption(
 
 def per_image(values: Values, like: Tensor) -> Tensor:
     """Return `values` as float32 (B, 1, 1, 1) on the device of `like`."""
-    return torch.from_numpy(values.astype(np.float32)).to(like.device).reshape(-1, 1, 1, 1)
+    numbers = torch.from_numpy(values.astype(np.float32))
+    return to_device(numbers, like.device).reshape(-1, 1, 1, 1)

@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.kernels.arithmetic import luma, to_levels, to_unit
@@ -87,7 +88,7 @@ def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
     white = 255 if images.dtype == torch.uint8 else 1
     if images.device.type == "cpu":
         return _black_and_white_in_numpy(images, chance, limits, white)
-    hit = torch.from_numpy(limits).to(images.device).reshape(-1, 1, 1, 1)
+    hit = to_device(torch.from_numpy(limits), images.device).reshape(-1, 1, 1, 1)
     kept = images * (chance >= hit).to(images.dtype)
     return kept.add_((chance < hit // 2).to(images.dtype).mul_(white))
 

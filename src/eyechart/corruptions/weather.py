@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import to_device
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.blur import trail
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
@@ -187,7 +188,7 @@ def _fitted(
     """Return the selected textures, each resized to the image."""
     if height * width <= LARGEST_PANE:
         stack = _fitted_panes(textures, height, width, device)
-        return stack[torch.tensor(indices, device=device)]
+        return stack[to_device(torch.tensor(indices), device)]
     resized = {
         index: _resize(textures[index], height, width, "bicubic").to(device) for index in {*indices}
     }

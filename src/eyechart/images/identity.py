@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.arguments import brief
+from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64, philox4x32
 
@@ -77,7 +78,12 @@ def _mixed_sum(flat: Tensor, first: int) -> Tensor:
         flat = torch.nn.functional.pad(flat, (0, spare))
     # The copy guarantees the 8-byte alignment that viewing bytes as int64 requires.
     lanes = flat.clone(memory_format=torch.contiguous_format).view(torch.int64)
-    mixed = torch.bitwise_xor(lanes, _secrets(first, lanes.shape[1], flat.device)).mul_(MIX[0])
+    secrets = _secrets(first, lanes.shape[1], flat.device)
+    if has_triton(lanes.device):
+        from eyechart.images.identity_triton import mix_in_triton
+
+        return mix_in_triton(lanes, secrets, MIX)
+    mixed = torch.bitwise_xor(lanes, secrets).mul_(MIX[0])
     mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
     mixed.bitwise_xor_(mixed >> 32)
     return mixed.sum(dim=1)

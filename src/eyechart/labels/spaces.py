@@ -48,7 +48,7 @@ def native_labels(
         table = _named_table(names, class_names)
     unknown = [name for name in names if name not in table]
     if unknown:
-        count = sum(label in unknown for label in labels)
+        count = sum(label is not None and label not in table for label in labels)
         images = "1 image has a label" if count == 1 else f"{count} images have labels"
         must = (
             f"all be ImageNet's WordNet ids, all be output numbers 0 to {classes - 1}, or be"

@@ -4,7 +4,7 @@ A work item selects samples. Results are written to part files or stay in memory
 determines which process runs which item.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -219,19 +219,25 @@ class _Loop:
         self.batch_size = BatchSize(task.batch_size or BATCH.get(task.device.type, BATCH["cpu"]))
         self.left_out = LeftOut(task.images)
         self.labels: dict[str, Tensor] = {}
+        self.beside = _stream_beside(task.device)
         self.computed: _ComputedBatch | None = None
         self.written: Future[tuple[int, str]] | None = None
 
     def run(self, items: Sequence[Sequence[Samples]]) -> None:
         task = self.task
+        coming = iterate_samples(task.images, items, task.plan, task.device)
         try:
-            for loaded in iterate_samples(task.images, items, task.plan, task.device):
+            while (loaded := self._next(coming)) is not None:
                 self._leave_out(loaded)
                 self._predict(loaded)
         finally:
             # Everything that was computed is stored, even after an interrupt.
             self._write()
             self._wait()
+
+    def _next(self, coming: Iterator[LoadedSamples]) -> LoadedSamples | None:
+        with torch.cuda.stream(self.beside):
+            return next(coming, None)
 
     def _leave_out(self, loaded: LoadedSamples) -> None:
         n_unreadable = len(loaded.unreadable)
@@ -244,11 +250,14 @@ class _Loop:
         samples = loaded.samples
 
         def make(start: int, stop: int) -> tuple[Tensor, _Measured]:
-            # At most one computed batch is waiting to be stored.
-            self._wait()
+            # On a GPU the next batch is prepared while earlier ones are computed and stored.
+            if self.beside is None:
+                self._wait()
             part = samples.take(np.arange(start, stop))
             read = None if loaded.from_files is None else loaded.from_files[start:stop]
-            corrupted = loaded.clean_images.make(part, read)
+            with torch.cuda.stream(self.beside):
+                corrupted = loaded.clean_images.make(part, read)
+            _hand_over(self.beside, (corrupted.images, corrupted.delta_v, corrupted.pixels))
             return corrupted.images, (part, corrupted)
 
         size = self.task.images.sizes[int(loaded.clean_images.places[0])]
@@ -291,6 +300,31 @@ class _Loop:
         """Store a batch; return its number of samples, and a message or ""."""
         self.destination.write(computed.samples.name, _table_of(self.task, computed))
         return len(computed.samples), _first_figures(self.task, computed)
+
+
+def _stream_beside(device: torch.device) -> torch.cuda.Stream | None:
+    """Return a CUDA stream for everything but the models; None, which means no stream, on a CPU.
+
+    The device corrupts and measures the next batch while models run on this one. The host has to
+    wait for some of these steps; it does not wait for the models then.
+    """
+    if device.type != "cuda":
+        return None
+    # A lower number is a higher priority: the next batch must be ready before this one is done.
+    beside = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+    beside.wait_stream(torch.cuda.current_stream(device))
+    return beside
+
+
+def _hand_over(stream: torch.cuda.Stream | None, tensors: Sequence[Tensor]) -> None:
+    """Let the current stream use tensors of another one, once they are complete."""
+    if stream is None:
+        return
+    current = torch.cuda.current_stream(stream.device)
+    current.wait_stream(stream)
+    for tensor in tensors:
+        # Otherwise its memory is reused as soon as the stream it belongs to is done with it.
+        tensor.record_stream(current)
 
 
 def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:

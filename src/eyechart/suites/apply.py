@@ -15,7 +15,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Assets, Values
-from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_levels, to_unit
+from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_bytes, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.image_types import Batch, each_size, to_batch
 from eyechart.suites.assets import assets_of
@@ -35,7 +35,7 @@ EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 LARGEST_SHARED = 3 << 22
 """Images with more values than this are processed one at a time, to limit memory use."""
 
-CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
+CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 256 * 3 * 224 * 224}
 """Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
 
 
@@ -151,15 +151,16 @@ def corrupt_batch(
     """
     values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
-    # a blur need not be more exact than its rounding
-    finish = partial(_eight_bit, mode=entry.eight_bit) if batch.dtype == torch.uint8 else None
+    # on a CPU, a blur need not be more exact than its rounding
+    is_rounded = batch.dtype == torch.uint8 and batch.device.type == "cpu"
+    finish = partial(_eight_bit, mode=entry.eight_bit) if is_rounded else None
 
     def work(part: tuple[int, int]) -> None:
         start, stop = part
         some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
         changed = entry.corruption(clean, random.part(start, stop), some_values, assets, finish)
-        _store(changed, result[start:stop], entry.eight_bit)
+        _store(changed, entry.eight_bit, result[start:stop])
 
     # each image has separate random numbers, so the split does not change any pixel
     parts = _parts(batch)
@@ -218,24 +219,21 @@ def _as_needed(images: Tensor, takes: str) -> Tensor:
     return to_levels(images).to(torch.uint8) if takes == "levels" else images
 
 
-def _store(images: Tensor, target: Tensor, eight_bit: str) -> None:
-    """Write the corrupted images to `target`, in its dtype."""
-    if target.dtype != torch.uint8:
-        target.copy_(to_unit(images) if images.dtype == torch.uint8 else images.clamp(0, 1))
-        return
+def _store(images: Tensor, eight_bit: str, target: Tensor) -> None:
+    """Store images in `target`; floats are clipped, or rounded to 8 bits as the entry declares."""
     if images.dtype == torch.uint8:
-        target.copy_(images)
-        return
-    target.copy_(_eight_bit(images, eight_bit))
+        target.copy_(images if target.dtype == torch.uint8 else to_unit(images))
+    elif target.dtype != torch.uint8:
+        target.copy_(images.clamp(0, 1))
+    else:
+        to_bytes(images, EIGHT_BIT[eight_bit], target)
 
 
 def _eight_bit(images: Tensor, mode: str) -> Tensor:
     """Return float images as uint8 gray levels, truncated or rounded by the entry's `mode`."""
-    levels = (images * 255).add_(EIGHT_BIT[mode]).clamp_(0, 255)
-    if levels.device.type == "cpu":
-        # the cast truncates; NumPy's is faster than torch's
-        return torch.from_numpy(levels.numpy().astype(np.uint8))
-    return levels.to(torch.uint8)
+    levels = torch.empty(images.shape, dtype=torch.uint8, device=images.device)
+    to_bytes(images, EIGHT_BIT[mode], levels)
+    return levels
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:

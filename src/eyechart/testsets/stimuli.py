@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.arrays import IntArray
+from eyechart.core.devices import to_device
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
@@ -81,7 +82,7 @@ class CleanImages:
         """
         # `places` is sorted, so a binary search gives each sample's position in the block.
         local = torch.from_numpy(np.searchsorted(self.places, samples.image))
-        on_device = local.to(self.device)
+        on_device = to_device(local, self.device)
         if read is not None:
             return self._measured(read.to(self.device, non_blocking=True), on_device)
         assert self.clean is not None, "nothing to corrupt"
@@ -153,9 +154,7 @@ def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) 
     """Start copying clean images to the device and return them; None if there are none."""
     if not images.has_clean:
         return None
-    batch = images.batch(places.tolist())
-    # Only pinned memory can be copied to the GPU asynchronously.
-    return batch if device.type == "cpu" else batch.pin_memory().to(device, non_blocking=True)
+    return to_device(images.batch(places.tolist()), device)
 
 
 def describe_clean_images(
@@ -293,13 +292,20 @@ def _iterate_blocks(
     images: ImageSet, blocks: Sequence[IntArray], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
     ruler = find_ruler(plan.ruler)
+    # Copies must be in the same stream as the work that uses them; a new thread has its own.
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+    def read(places: IntArray) -> Tensor | None:
+        with torch.cuda.stream(stream):
+            return read_clean_images(images, places, device)
+
     # The next block is read while the device works on this one.
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
-        coming = reader.submit(read_clean_images, images, blocks[0], device)
+        coming = reader.submit(read, blocks[0])
         for number, places in enumerate(blocks):
             pixels = coming.result()
             if number + 1 < len(blocks):
-                coming = reader.submit(read_clean_images, images, blocks[number + 1], device)
+                coming = reader.submit(read, blocks[number + 1])
             yield describe_clean_images(
                 images, places, pixels, device,
                 ruler=ruler, seed=plan.seed, jpeg=plan.jpeg,

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.kernels.arithmetic import to_levels
 
@@ -20,6 +21,10 @@ def to_gray(batch: Tensor) -> Tensor:
     levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
     if levels.shape[1] == 1:
         return levels[:, 0]
+    if has_triton(levels.device):
+        from eyechart.visual_change.gray_triton import weigh_in_triton
+
+        return weigh_in_triton(levels, WEIGHTS, HALF, SHIFT)
     if levels.device.type != "cpu":
         return _weighted(levels)
     # one image at a time stays within a CPU's cache

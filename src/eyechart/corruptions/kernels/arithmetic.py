@@ -7,9 +7,11 @@ from integers, and float64 sums are rounded once, to a grid that is far coarser 
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.corruptions.kernels.opencv import opencv
 
 Rounding = Callable[[Tensor], Tensor]
@@ -30,9 +32,27 @@ JUST_BELOW = 2.0**-10
 
 def to_unit(levels: Tensor) -> Tensor:
     """Return gray levels 0 … 255 as float32 in [0, 1]."""
+    if has_triton(levels.device) and levels.dtype == torch.uint8:
+        from eyechart.corruptions.kernels.arithmetic_triton import to_unit_in_triton
+
+        return to_unit_in_triton(levels, UNIT)
     if levels.dtype == torch.float32:
         return levels * UNIT
     return levels.to(torch.float32).mul_(UNIT)
+
+
+def to_bytes(images: Tensor, amount: float, target: Tensor) -> None:
+    """Store images in [0, 1] as 8-bit levels in `target`: 255 · image + amount, truncated."""
+    if has_triton(images.device) and images.dtype == torch.float32 and target.is_contiguous():
+        from eyechart.corruptions.kernels.arithmetic_triton import to_bytes_in_triton
+
+        to_bytes_in_triton(images, target, amount)
+        return
+    levels = (images * 255).add_(amount).clamp_(0, 255)
+    if levels.device.type == "cpu" and target.dtype == torch.uint8:
+        # the cast truncates; NumPy's is faster than torch's
+        levels = torch.from_numpy(levels.numpy().astype(np.uint8))
+    target.copy_(levels)
 
 
 def look_up(levels: Tensor, table: Tensor) -> Tensor:

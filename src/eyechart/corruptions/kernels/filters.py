@@ -1,9 +1,10 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
-On the CPU, each plane is filtered separately with OpenCV. On a GPU, a separable filter is a product
-with two banded matrices; other kernels, and separable ones along very long lines, use the FFT. All
-methods sum in float64 and round once to float32, so that the order of summation hardly matters:
-results differ by at most one unit in the last place, and not at all in 8 bits.
+On the CPU, each plane is filtered separately with OpenCV. On a GPU, Triton filters tap by tap; if
+it is missing, a separable filter is a product with two banded matrices. Kernels with many taps, and
+separable ones along very long lines, use the FFT. All methods sum in float64 and round once to
+float32, so that the order of summation hardly matters: results differ by at most one unit in the
+last place, and not at all in 8 bits.
 
 Where the result is rounded to 8 bits anyway, the CPU filters in float32 first, which is several
 times as fast. Only values that are so close to a rounding boundary that the error of float32 might
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.kernels.arithmetic import Rounding
 from eyechart.corruptions.kernels.opencv import opencv
@@ -35,6 +37,9 @@ LONGEST_MATRIX = 1024
 
 LINE_VALUES = 1 << 22
 """Number of padded values that are transformed at once, to limit memory use."""
+
+MOST_TAPS = 1024
+"""Number of weights per kernel beyond which an FFT is faster on a GPU than filtering tap by tap."""
 
 LARGE = 144
 """Minimum number of taps at which OpenCV always filters by Fourier transform."""
@@ -135,6 +140,10 @@ def filter_separable(
         return images.clone()
     if is_direct:
         return _separable_cv2(cv2, images, weights, border)
+    if has_triton(images.device) and radius < min(LONGEST_DIRECT, *images.shape[2:]):
+        from eyechart.corruptions.kernels.filters_triton import filter_separable_in_triton
+
+        return filter_separable_in_triton(images, weights, border)
     if max(images.shape[2:]) > LONGEST_MATRIX:
         return _separable_fft(images, weights, border)
     return _separable_matrix(images, weights, border).to(torch.float32)
@@ -298,15 +307,25 @@ def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
 
 
 def correlate(
-    images: Tensor, kernels: Tensor, border: str = "mirror", finish: Rounding | None = None
+    images: Tensor,
+    kernels: Tensor,
+    border: str = "mirror",
+    finish: Rounding | None = None,
+    most_taps: int | None = None,
 ) -> Tensor:
     """Return the images filtered with (B, kh, kw) kernels of odd size, centered, not flipped.
 
     Kernels are rounded to float32. `finish`: a rounding that is applied to the result; images and
-    kernels must not be negative then.
+    kernels must not be negative then. `most_taps`: the maximum number of weights of a kernel that
+    are not zero, if most are.
     """
     kernels = kernels.to(torch.float32)
     cv2 = opencv()
+    if has_triton(images.device) and (most_taps or kernels[0].numel()) <= MOST_TAPS:
+        from eyechart.corruptions.kernels.filters_triton import correlate_in_triton
+
+        result = correlate_in_triton(images, kernels, border)
+        return result if finish is None else finish(result)
     if images.device.type != "cpu" or cv2 is None:
         result = correlate_fft(images, kernels, border)
         return result if finish is None else finish(result)

@@ -13,7 +13,7 @@ from eyechart.corruptions.kernels.filters import band_matrix
 from eyechart.corruptions.kernels.opencv import opencv
 
 WIDEST_OF_OPENCV = 255
-"""The widest window in px that OpenCV's median supports."""
+"""The widest window in px that OpenCV's median and the Triton kernel support."""
 
 
 def median_filter(levels: Tensor, kernel: Values) -> Tensor:
@@ -25,7 +25,7 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
             for plane, result in zip(source, target, strict=True):
                 result[:] = _median_cv2(cv2, plane, int(side))
         return out
-    if has_triton(levels.device):
+    if has_triton(levels.device) and kernel.max() <= WIDEST_OF_OPENCV:
         from eyechart.corruptions.kernels.median_triton import median_in_triton
 
         return median_in_triton(levels, kernel)

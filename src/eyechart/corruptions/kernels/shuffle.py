@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Values
 
@@ -131,11 +132,17 @@ def swap_neighbors(images: Tensor, random: ImageRandom, reach: Values) -> Tensor
     Along every row, and then along every column, pixels are sorted by their position plus a random
     shift. No pixel is lost or duplicated.
     """
+    # in 1/256 px: integers sort alike on every device
+    limit = np.round(_widest_shift(reach) * 256).astype(np.int64)
     mixed = images
     for dim, stream in ((3, "across"), (2, "down")):
-        # unlike a sequence of swaps, sorting can be done in parallel
-        order = _jittered_order(random, stream, reach, images.shape[2:], dim)
-        mixed = mixed.gather(dim, order.expand(-1, images.shape[1], -1, -1))
+        halves = random.halves(stream, images.shape[2] * images.shape[3])
+        if has_triton(images.device):
+            from eyechart.corruptions.kernels.shuffle_triton import swap_in_triton
+
+            mixed = swap_in_triton(mixed, halves, limit, down=dim == 2)
+        else:
+            mixed = swap_by_sorting(mixed, halves, limit, dim)
     return mixed
 
 
@@ -149,17 +156,19 @@ def _widest_shift(reach: Values) -> Values:
     return np.asarray(1.2 * reach + 0.8 * np.minimum(reach, 1))
 
 
-def _jittered_order(
-    random: ImageRandom, stream: str, reach: Values, size: torch.Size, dim: int
-) -> Tensor:
-    height, width = size
-    # in 1/256 px: integers sort alike on every device
-    limit = np.round(_widest_shift(reach) * 256).astype(np.int64)
-    spread = torch.from_numpy(limit).to(random.device).reshape(-1, 1, 1, 1)
-    halves = random.halves(stream, height * width).reshape(-1, 1, height, width)
-    shift = ((halves - 32_768) * spread) >> 15
-    position = torch.arange(size[dim - 2], device=random.device)
+def swap_by_sorting(images: Tensor, halves: Tensor, limit: NDArray[np.int64], dim: int) -> Tensor:
+    """Return the images with pixels moved along one axis, in the order of jittered positions.
+
+    `halves` (B, pixels) are 16-bit random numbers; `limit` is the maximum shift of each image in
+    1/256 px.
+    """
+    channels, height, width = images.shape[1:]
+    spread = torch.from_numpy(limit).to(images.device).reshape(-1, 1, 1, 1)
+    shift = ((halves.reshape(-1, 1, height, width) - 32_768) * spread) >> 15
+    position = torch.arange(images.shape[dim], device=images.device)
     position = position.reshape((-1, 1) if dim == 2 else (1, -1))
     keys = (position * 256 + shift).to(torch.int32)
+    # unlike a sequence of swaps, sorting can be done in parallel
     # stable: equal keys keep their order on every device
-    return torch.sort(keys, dim=dim, stable=True).indices
+    order = torch.sort(keys, dim=dim, stable=True).indices
+    return images.gather(dim, order.expand(-1, channels, -1, -1))

@@ -16,7 +16,7 @@ from eyechart.visual_change.vif.mixture import covariance, decompose, log_terms,
 from eyechart.visual_change.vif.pyramid import count_scales, subbands
 from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
 
-CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
+CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 512 * 224 * 224}
 """Number of pixels processed at once, chosen to fit a CPU's cache or to fill a GPU."""
 
 MAX_IMAGES = 16_384

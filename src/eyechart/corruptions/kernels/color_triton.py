@@ -1,0 +1,175 @@
+"""Point-wise color corruptions as single Triton kernels; CUDA builds of torch include Triton.
+
+The arithmetic is that of `color.py`, operation by operation, so that the results are equal to the
+bit: divisions are correctly rounded, and products and sums are not fused.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.core.devices import to_device
+from eyechart.corruptions.declaration import Values
+from eyechart.corruptions.kernels.arithmetic import GRID, UNIT
+
+BLOCK = 1024
+
+
+@triton.jit
+def _turned(red, green, blue, turns, more_saturation, more_value):  # type: ignore[no-untyped-def]
+    """Shift hue, saturation and value of pixels, as `rgb_to_hsv` and `hsv_to_rgb` do."""
+    value = tl.maximum(tl.maximum(red, green), blue)
+    chroma = value - tl.minimum(tl.minimum(red, green), blue)
+    gray = chroma == 0
+    safe = tl.where(gray, 1.0, chroma)
+    hue = tl.where(
+        value == green,
+        tl.div_rn(blue - red, safe) + 2,
+        tl.div_rn(red - green, safe) + 4,
+    )
+    hue = tl.where(value == red, tl.div_rn(green - blue, safe), hue)
+    hue = tl.where(gray, 0.0, hue * (1 / 6))
+    saturation = tl.div_rn(chroma, tl.where(value == 0, 1.0, value))
+    hue = hue - tl.floor(hue) + turns
+    saturation = _clamped(saturation + more_saturation)
+    value = _clamped(value + more_value)
+    turn = (hue - tl.floor(hue)) * 6
+    chroma = value * saturation
+    red = value - chroma * _sector(turn + 5.0)
+    green = value - chroma * _sector(turn + 3.0)
+    blue = value - chroma * _sector(turn + 1.0)
+    return red, green, blue
+
+
+@triton.jit
+def _sector(k):  # type: ignore[no-untyped-def]
+    k = tl.where(k >= 6, k - 6, k)
+    return _clamped(tl.minimum(k, 4 - k))
+
+
+@triton.jit
+def _clamped(values):  # type: ignore[no-untyped-def]
+    return tl.minimum(tl.maximum(values, 0.0), 1.0)
+
+
+@triton.jit
+def _luma(red, green, blue):  # type: ignore[no-untyped-def]
+    return red * 0.299 + green * 0.587 + blue * 0.114
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _shift_hsv(source, target, numbers, pixels, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    image = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < pixels
+    pixel = source + image * 3 * pixels + place
+    red = tl.load(pixel, mask=inside, other=0.0)
+    green = tl.load(pixel + pixels, mask=inside, other=0.0)
+    blue = tl.load(pixel + 2 * pixels, mask=inside, other=0.0)
+    number = numbers + image * 3
+    red, green, blue = _turned(
+        red, green, blue, tl.load(number), tl.load(number + 1), tl.load(number + 2)
+    )
+    pixel = target + image * 3 * pixels + place
+    tl.store(pixel, red, mask=inside)
+    tl.store(pixel + pixels, green, mask=inside)
+    tl.store(pixel + 2 * pixels, blue, mask=inside)
+
+
+@triton.jit
+def _step(red, green, blue, mean, kind, factor):  # type: ignore[no-untyped-def]
+    """Apply one step of color jitter; 0: brightness, 1: contrast, 2: saturation, 3: hue."""
+    if kind == 3:
+        red, green, blue = _turned(red, green, blue, factor, 0.0, 0.0)
+        red, green, blue = _clamped(red), _clamped(green), _clamped(blue)
+    else:
+        center = _luma(red, green, blue)
+        center = tl.where(kind == 2, center, tl.where(kind == 1, mean, 0.0))
+        red = _clamped((red - center) * factor + center)
+        green = _clamped((green - center) * factor + center)
+        blue = _clamped((blue - center) * factor + center)
+    return red, green, blue
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _jitter(  # type: ignore[no-untyped-def]
+    source, target, totals, steps, factors, pixels,
+    SHARE: tl.constexpr, GRID: tl.constexpr, UNIT: tl.constexpr, FINAL: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sum the gray levels of which contrast needs the mean or, if FINAL, apply all four steps."""
+    image = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < pixels
+    pixel = source + image * 3 * pixels + place
+    red = tl.load(pixel, mask=inside, other=0.0)
+    green = tl.load(pixel + pixels, mask=inside, other=0.0)
+    blue = tl.load(pixel + 2 * pixels, mask=inside, other=0.0)
+    mean = 0.0
+    if FINAL:
+        exact = (tl.load(totals + image).to(tl.float64) * SHARE).to(tl.float32)
+        level = tl.floor(exact * 255 + 0.5)
+        mean = tl.minimum(tl.maximum(level, 0.0), 255.0) * UNIT
+    waiting = 1
+    for number in tl.static_range(4):
+        kind = tl.load(steps + image * 4 + number)
+        factor = tl.load(factors + image * 4 + number)
+        if FINAL:
+            red, green, blue = _step(red, green, blue, mean, kind, factor)
+        else:
+            # only the steps before contrast change the mean
+            waiting = waiting * (kind != 1).to(tl.int32)
+            if waiting > 0:
+                red, green, blue = _step(red, green, blue, mean, kind, factor)
+    if FINAL:
+        pixel = target + image * 3 * pixels + place
+        tl.store(pixel, red, mask=inside)
+        tl.store(pixel + pixels, green, mask=inside)
+        tl.store(pixel + 2 * pixels, blue, mask=inside)
+    else:
+        # a sum of integers is exact in any order
+        gray = (_luma(red, green, blue) * GRID).to(tl.int32)
+        tl.atomic_add(totals + image, tl.sum(tl.where(inside, gray, 0).to(tl.int64)))
+
+
+def shift_hsv_in_triton(images: Tensor, hue: Values, saturation: Values, value: Values) -> Tensor:
+    """Return color images (B, 3, H, W) with these amounts added to hue, saturation and value."""
+    numbers = _on_device(np.stack((hue, saturation, value), axis=1).astype(np.float32), images)
+    images = images.contiguous()
+    out = torch.empty_like(images)
+    pixels = images.shape[2] * images.shape[3]
+    _shift_hsv[_grid(images, pixels)](
+        images, out, numbers, pixels, BLOCK=BLOCK, enable_fp_fusion=False
+    )
+    return out
+
+
+def jitter_in_triton(images: Tensor, steps: NDArray[np.int64], factors: Values) -> Tensor:
+    """Return color images after four `steps` (B, 4), with the factor or amount of each step."""
+    images = images.contiguous()
+    pixels = images.shape[2] * images.shape[3]
+    numbers = (
+        _on_device(steps.astype(np.int32), images),
+        _on_device(factors.astype(np.float32), images),
+    )
+    totals = torch.zeros(len(images), dtype=torch.int64, device=images.device)
+    out = torch.empty_like(images)
+    for final in (False, True):
+        _jitter[_grid(images, pixels)](
+            images, out, totals, *numbers, pixels, SHARE=1 / (pixels * GRID), GRID=GRID, UNIT=UNIT,
+            FINAL=final, BLOCK=BLOCK, enable_fp_fusion=False,
+        )  # fmt: skip
+    return out
+
+
+def _on_device(array: NDArray[Any], images: Tensor) -> Tensor:
+    return to_device(torch.from_numpy(array), images.device)
+
+
+def _grid(images: Tensor, pixels: int) -> tuple[int, int]:
+    return len(images), triton.cdiv(pixels, BLOCK)
