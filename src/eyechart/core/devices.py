@@ -1,7 +1,7 @@
 """Devices: find a device by name, get its free memory, and check for Triton."""
 
 import os
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from ctypes import CDLL
 from functools import cache
 from importlib.util import find_spec
@@ -102,6 +102,24 @@ def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
         return tensor.to(device)
     # only copies from pinned memory are asynchronous
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def in_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
+    """Return a context in which a GPU works in this stream; None changes nothing."""
+    # torch.cuda.stream(None) would look for a GPU, even where none is used
+    return nullcontext() if stream is None else torch.cuda.stream(stream)
+
+
+@cache
+def stream_beside(device: torch.device) -> torch.cuda.Stream | None:
+    """Return the CUDA stream of a device for everything but the models; None on a CPU.
+
+    There is one for each device, because memory that a stream has freed is kept for that stream.
+    """
+    if device.type != "cuda":
+        return None
+    # a lower number is a higher priority: the next batch must be ready before this one is done
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 
 
 # cached, because find_spec searches the import path and every draw of random numbers calls this

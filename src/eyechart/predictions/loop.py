@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.arrays import IntArray
+from eyechart.core.devices import in_stream, stream_beside
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
@@ -236,7 +237,7 @@ class _Loop:
             self._wait()
 
     def _next(self, coming: Iterator[LoadedSamples]) -> LoadedSamples | None:
-        with torch.cuda.stream(self.beside):
+        with in_stream(self.beside):
             return next(coming, None)
 
     def _leave_out(self, loaded: LoadedSamples) -> None:
@@ -255,7 +256,7 @@ class _Loop:
                 self._wait()
             part = samples.take(np.arange(start, stop))
             read = None if loaded.from_files is None else loaded.from_files[start:stop]
-            with torch.cuda.stream(self.beside):
+            with in_stream(self.beside):
                 corrupted = loaded.clean_images.make(part, read)
             _hand_over(self.beside, (corrupted.images, corrupted.delta_v, corrupted.pixels))
             return corrupted.images, (part, corrupted)
@@ -308,11 +309,9 @@ def _stream_beside(device: torch.device) -> torch.cuda.Stream | None:
     The device corrupts and measures the next batch while models run on this one. The host has to
     wait for some of these steps; it does not wait for the models then.
     """
-    if device.type != "cuda":
-        return None
-    # A lower number is a higher priority: the next batch must be ready before this one is done.
-    beside = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
-    beside.wait_stream(torch.cuda.current_stream(device))
+    beside = stream_beside(device)
+    if beside is not None:
+        beside.wait_stream(torch.cuda.current_stream(device))
     return beside
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.arrays import IntArray
-from eyechart.core.devices import to_device
+from eyechart.core.devices import in_stream, to_device
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
@@ -296,7 +296,7 @@ def _iterate_blocks(
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
 
     def read(places: IntArray) -> Tensor | None:
-        with torch.cuda.stream(stream):
+        with in_stream(stream):
             return read_clean_images(images, places, device)
 
     # The next block is read while the device works on this one.
