@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eyechart.core.arguments import as_flag
 from eyechart.core.devices import find_devices, image_device, keep_freed_memory
 from eyechart.core.energy import find_meters
 from eyechart.core.errors import CheckFailed, UsageError
@@ -121,7 +122,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
         >>> 0 <= float(results["mean_color"]["gaussian_blur"].r_p) <= 1
         True
     """
-    if settings.dry_run:
+    if as_flag(settings.dry_run, "dry_run"):
         raise UsageError("dry_run prints a plan: use eyechart evaluate --dry-run.")
     if settings.shard is not None:
         raise UsageError("shard computes a part of a run: use eyechart evaluate --shard.")

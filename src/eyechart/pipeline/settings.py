@@ -488,6 +488,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         from eyechart.humans.consistency import check_rule
         from eyechart.labels.rules import RULES
 
+        # First, because the plan depends on it.
+        if self.preset is not None and as_text(self.preset, "preset") != STUDY:
+            raise unknown_name("preset", self.preset, [STUDY])
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")
         flags = ("balanced", "chance_correct", "download", "trust", "check", "strict")
@@ -508,8 +511,6 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         if self.batch_size is not None:
             as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
         self._check_engine()
-        if self.preset is not None and as_text(self.preset, "preset") != STUDY:
-            raise unknown_name("preset", self.preset, [STUDY])
         as_within(self.minutes, "minutes", 0.1, 1e6)
         if self.watts is not None:
             as_within(self.watts, "watts", 0, 1e7)

@@ -1,7 +1,7 @@
 """`corrupt`: apply a corruption by name to images of any supported type; the type is kept."""
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from eyechart.core.arguments import brief
-from eyechart.core.devices import keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
@@ -37,10 +36,6 @@ LARGEST_SHARED = 3 << 22
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 256 * 3 * 224 * 224}
 """Number of values processed at once, chosen to fit a CPU's cache or to fill a GPU."""
-
-
-_keep_freed_memory = cache(keep_freed_memory)
-"""The same, but only once in a process."""
 
 
 def corrupt(
@@ -165,7 +160,6 @@ def corrupt_batch(
     # each image has separate random numbers, so the split does not change any pixel
     parts = _parts(batch)
     if batch.device.type == "cpu" and batch[0].numel() <= LARGEST_SHARED:
-        _keep_freed_memory()
         on_all_cores(work, parts)
     else:
         for part in parts:
