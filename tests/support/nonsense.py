@@ -16,6 +16,7 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
+from eyechart.core.shards import Shard
 from eyechart.pipeline.evaluate import run_shard
 from eyechart.pipeline.settings import EvaluateSettings
 
@@ -84,7 +85,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     evaluation.save(home / "saved")
     ec.write_results(evaluation, home / "run")
     shard = {"images": small_models.save_images(home / "tints", 1), "out": home / "split"}
-    run_shard(EvaluateSettings(**{**asked, **shard, "shard": "1/1", "stimulus": "native"}))
+    run_shard(EvaluateSettings(**{**asked, **shard, "shard": Shard(1, 1), "stimulus": "native"}))
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
     resampled = {"errors": {"fog": np.array([0.4, 0.5])}, "baseline": {"fog": 0.8}}
     (home / "rules.yaml").write_text("rules:\n- name: floor\n  corruptions: all\n  at_least: 0.1\n")

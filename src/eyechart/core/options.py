@@ -90,7 +90,7 @@ ShardOption = Annotated[
         " share it.",
         group="Compute",
         is_advanced=True,
-        metavar="I/N",
+        metavar="NUMBER/COUNT",
         typed=str | None,
         read=read_shard,
     ),

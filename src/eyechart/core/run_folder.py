@@ -25,7 +25,6 @@ def open_run_folder(
     folders: Sequence[str] = (),
     files: Sequence[str] = (),
     growing: Settings | None = None,
-    is_shared: bool = False,
 ) -> None:
     """Create an output folder, or check that it belongs to the same task, which then resumes.
 
@@ -36,8 +35,6 @@ def open_run_folder(
         folders: the names of subfolders, which are created.
         files: the names of the other files that the task writes.
         growing: settings that are recorded but may differ from the values recorded before.
-        is_shared: whether other machines may be writing into the folder, so that temporary files
-            are not removed.
 
     Raises:
         UsageError: a setting differs (the first one is named), or a file is from a different task.
@@ -60,8 +57,7 @@ def open_run_folder(
         write_settings(record, {**settings, **(growing or {})})
         for name in folders:
             (out / name).mkdir(exist_ok=True)
-        if not is_shared:
-            remove_leftovers([out, *(path for name in folders for path in _folders(out / name))])
+        remove_leftovers([out, *(path for name in folders for path in _folders(out / name))])
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 

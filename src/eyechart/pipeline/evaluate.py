@@ -177,7 +177,7 @@ def _checked(run: EvaluationRun, session: Session) -> Comparison:
 
 def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> ShardRecord:
     """Predict one shard of an evaluation, and return its record, which `merge` reads."""
-    assert settings.part is not None and settings.out is not None, "a shard has a folder"
+    assert settings.shard is not None and settings.out is not None, "a shard has a folder"
     with Session() as session:
         settings, inputs, defenses = _load(settings, session, progress)
         run, doubts = _predict(settings, inputs, Path(settings.out or ""), session, progress)
@@ -185,7 +185,7 @@ def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> S
     if comparison is not None and not comparison.passed:
         raise CheckFailed(comparison.sentence(), None)
     record = ShardRecord(
-        shard=str(settings.part),
+        shard=str(settings.shard),
         working_folder=str(Path.cwd()),
         settings=storable(run.settings),
         images=None if settings.images is None else str(settings.images),
@@ -230,7 +230,7 @@ def _load(
             load,
         )
         settings = replace(settings, baseline=baseline)
-        index = None if settings.part is None else Path(settings.out or "") / INDEX_FILE
+        index = None if settings.shard is None else Path(settings.out or "") / INDEX_FILE
         images = source.load(settings.plan, progress, index)
     if not images.has_large:
         # Kept blocks of large images would leave gaps as large as the images.
@@ -333,8 +333,8 @@ def _predict(
         _show_plan(run_plan, progress)
         if run_plan is not None:
             run = with_pilot(run, run_plan, out, progress)
-    if settings.part is not None:
-        run = replace(run, task=part_of(run.task, settings.part))
+    if settings.shard is not None:
+        run = replace(run, task=part_of(run.task, settings.shard))
         # Small datasets may have no image in a shard.
         if not run.task.groups:
             return run, doubts

@@ -74,10 +74,10 @@ def prepare(
     check_labels(plan, models, images)
     _check_baseline(settings, plan, inputs)
     # The folder is checked before the strengths are searched, which can take long.
-    if settings.part is None:
+    if settings.shard is None:
         folder = open_run(out, task.settings())
     else:
-        folder = open_shard(out, task.settings(), settings.part, RUN_FILES)
+        folder = open_shard(out, task.settings(), settings.shard, RUN_FILES)
     if not task.groups and any(is_uniform(entry, plan) for entry in plan.entries()):
         groups: Sequence[Samples] = _uniform(plan, images, device, out, progress).samples(images)
         task = replace(task, groups=groups)

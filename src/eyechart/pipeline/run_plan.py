@@ -135,7 +135,7 @@ def plan_run(
     kept = read_plan(out)
     if kept is not None and settings.n in (None, kept.n):
         return replace(settings, n=kept.n), kept
-    if settings.part is not None and not settings.is_n_fixed:
+    if settings.shard is not None and not settings.is_n_fixed:
         raise UsageError(
             "The automatic number of samples depends on the machine: in a run with --shard, give"
             " --n NUMBER, or an --out folder that has a plan."

@@ -17,20 +17,17 @@ from eyechart.core.arguments import (
     as_path,
     as_text,
     as_texts,
-    as_whole,
     as_within,
 )
-from eyechart.core.energy import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of, unknown_name
-from eyechart.core.shards import Shard, read_shard
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.curves.estimator_registry import DEFAULT_ESTIMATOR, PAPER_ESTIMATOR
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
 from eyechart.models.defenses.registry import DEFENSES
-from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, RAY, Resources
+from eyechart.pipeline.compute_settings import ComputeSettings
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.testsets.testset_settings import (
     N_SAMPLES,
@@ -61,12 +58,6 @@ DEMO_SAMPLES = 150
 
 AUTO, STUDY, POINT = "auto", "study", "point"
 """Special values: auto for --n, study for --preset, and :point after a --fail-under number."""
-
-MAX_BATCH = 100_000
-"""Maximum batch size."""
-
-MAX_WORKERS = 10_000
-"""Maximum number of workers."""
 
 
 def read_n(text: str) -> int | None:
@@ -120,7 +111,9 @@ class ModelCheckSettings:
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, LoadingSettings):
+class EvaluateSettings(
+    TestsetSettings, CurveSettings, ComparisonSettings, LoadingSettings, ComputeSettings
+):
     """All settings of an evaluation."""
 
     model: Annotated[
@@ -245,72 +238,6 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             path="folder or file",
         ),
     ] = None
-    batch_size: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
-    device: Annotated[
-        str,
-        Option(
-            help="Device: cpu, cuda, cuda:all, mps or auto.",
-            group="Compute",
-            python="Also a list such as cuda:0,cuda:1; several devices work in parallel.",
-        ),
-    ] = "cpu"
-    engine: Annotated[
-        str | None,
-        Option(
-            help=f"Engine that computes predictions: {one_of(ENGINES)}; {PROCESSES} if there are"
-            f" several devices, otherwise {IN_PROCESS}.",
-            group="Compute",
-            is_advanced=True,
-        ),
-    ] = None
-    workers: Annotated[
-        int | None,
-        Option(
-            help=f"Number of workers of the engines {PROCESSES} and {RAY}; one per device if"
-            f" omitted, and one per two cores for {RAY} on CPUs.",
-            group="Compute",
-            is_advanced=True,
-        ),
-    ] = None
-    address: Annotated[
-        str | None,
-        Option(
-            help=f"Ray cluster of the engine {RAY}: auto or HOST:PORT; a new one on this machine"
-            " if omitted.",
-            group="Compute",
-            metavar="ADDRESS",
-            is_advanced=True,
-        ),
-    ] = None
-    watts: Annotated[
-        float | None,
-        Option(
-            help="Power in W of all parts of the machine without a readable energy counter.",
-            group="Compute",
-            metavar="NUMBER",
-            is_advanced=True,
-        ),
-    ] = None
-    carbon_intensity: Annotated[
-        float,
-        Option(
-            help=f"Emissions of the electricity in g CO2e per kWh ({WORLD_AVERAGE_SOURCE}).",
-            group="Compute",
-            metavar="NUMBER",
-            is_advanced=True,
-        ),
-    ] = WORLD_AVERAGE
-    shard: Annotated[
-        str | None,
-        Option(
-            help="Predict one of several shards of the images, such as 2/7, into --out; eyechart"
-            " merge then scores all of them.",
-            group="Compute",
-            python="Only for the command line.",
-            metavar="NUMBER/COUNT",
-            is_advanced=True,
-        ),
-    ] = None
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(
@@ -373,21 +300,6 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     ] = ()
 
     @property
-    def resources(self) -> Resources:
-        """What the engine may use."""
-        from eyechart.core.devices import split_devices
-
-        return Resources(
-            devices=split_devices(self.device), workers=self.workers, address=self.address
-        )
-
-    @property
-    def engine_name(self) -> str:
-        """The engine that is used."""
-        has_several = len(self.resources.devices) > 1
-        return self.engine or (PROCESSES if has_several else IN_PROCESS)
-
-    @property
     def is_n_fixed(self) -> bool:
         """Whether the number of samples is given, and not chosen for the machine."""
         return bool(self.n is not None or self.plan.is_at_levels or self.is_demo or self.preset)
@@ -396,11 +308,6 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     def is_demo(self) -> bool:
         """Whether the demo images are used, because no others were given."""
         return self.images is None
-
-    @cached_property
-    def part(self) -> Shard | None:
-        """The shard to compute; None for the whole run."""
-        return None if self.shard is None else read_shard(as_text(self.shard, "shard"))
 
     @property
     def models(self) -> "list[OneModel]":
@@ -508,43 +415,13 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             raise unknown_name("rule", self.rule, RULES)
         if self.clean_responses is not None:
             check_rule(as_text(self.clean_responses, "clean_responses"))
-        if self.batch_size is not None:
-            as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
-        self._check_engine()
+        self.check_compute()
         as_within(self.minutes, "minutes", 0.1, 1e6)
-        if self.watts is not None:
-            as_within(self.watts, "watts", 0, 1e7)
-        as_within(self.carbon_intensity, "carbon_intensity", 0, 1e4)
         # Evaluated here so that invalid values raise before the run.
-        _ = settings.human_names, settings.similar_names, settings.floors, settings.part
+        _ = settings.human_names, settings.similar_names, settings.floors
         settings._check_n()
         settings._check_shard()
         return settings
-
-    def _check_engine(self) -> None:
-        """Raise a UsageError if the engine cannot use what is given for it."""
-        if self.engine is not None and as_text(self.engine, "engine") not in ENGINES:
-            raise unknown_name("engine", self.engine, ENGINES)
-        if self.workers is not None:
-            as_whole(self.workers, "workers", 1, MAX_WORKERS)
-        if self.address is not None and as_text(self.address, "address") and self.engine != RAY:
-            raise UsageError(f"address is for --engine {RAY}, got --engine {self.engine_name}.")
-        n_devices = len(self.resources.devices)
-        if self.engine_name == IN_PROCESS and (self.workers or n_devices) > 1:
-            raise UsageError(
-                f"Engine {IN_PROCESS} has one worker, got {self.workers or n_devices}: use --engine"
-                f" {PROCESSES} or {RAY}."
-            )
-        if n_devices > 1 and self.engine == RAY:
-            raise UsageError(
-                f"Engine {RAY} selects devices itself, got '{self.device}': give --device cuda or"
-                " cpu."
-            )
-        if n_devices > 1 and self.workers not in (None, n_devices):
-            raise UsageError(
-                f"There is one worker per device, got {n_devices} devices and {self.workers}"
-                " workers: omit --workers."
-            )
 
     def _check_shard(self) -> None:
         """Raise a UsageError if this run cannot be split."""

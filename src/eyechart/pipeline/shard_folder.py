@@ -86,7 +86,6 @@ def open_shard(out: Path, settings: Settings, shard: Shard, files: Sequence[str]
         work="run",
         folders=(SHARDS_FOLDER,),
         files=(*files, PREDICTIONS_FOLDER),
-        is_shared=True,
     )
     for path in shard_folders(out):
         match = _NAME.fullmatch(path.name)

@@ -1,0 +1,127 @@
+"""Settings of where and how an evaluation is computed; they do not change its results.
+
+Nothing slow is imported here, because the command line is built from these records.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from eyechart.core.arguments import as_text, as_whole, as_within
+from eyechart.core.energy import WORLD_AVERAGE, WORLD_AVERAGE_SOURCE
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option, ShardOption
+from eyechart.core.registry import one_of, unknown_name
+from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, RAY, Resources
+
+MAX_BATCH = 100_000
+"""Maximum batch size."""
+
+MAX_WORKERS = 10_000
+"""Maximum number of workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeSettings:
+    """Options of devices, engines, energy and shards."""
+
+    batch_size: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
+    device: Annotated[
+        str,
+        Option(
+            help="Device: cpu, cuda, cuda:all, mps or auto.",
+            group="Compute",
+            python="Also a list such as cuda:0,cuda:1; several devices work in parallel.",
+        ),
+    ] = "cpu"
+    engine: Annotated[
+        str | None,
+        Option(
+            help=f"Engine that computes predictions: {one_of(ENGINES)}; {PROCESSES} if there are"
+            f" several devices, otherwise {IN_PROCESS}.",
+            group="Compute",
+            is_advanced=True,
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        Option(
+            help=f"Number of workers of the engines {PROCESSES} and {RAY}; one per device if"
+            f" omitted, and one per two cores for {RAY} on CPUs.",
+            group="Compute",
+            is_advanced=True,
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        Option(
+            help=f"Ray cluster of the engine {RAY}: auto or HOST:PORT; a new one on this machine"
+            " if omitted.",
+            group="Compute",
+            metavar="ADDRESS",
+            is_advanced=True,
+        ),
+    ] = None
+    watts: Annotated[
+        float | None,
+        Option(
+            help="Power in W of all parts of the machine without a readable energy counter.",
+            group="Compute",
+            metavar="NUMBER",
+            is_advanced=True,
+        ),
+    ] = None
+    carbon_intensity: Annotated[
+        float,
+        Option(
+            help=f"Emissions of the electricity in g CO2e per kWh ({WORLD_AVERAGE_SOURCE}).",
+            group="Compute",
+            metavar="NUMBER",
+            is_advanced=True,
+        ),
+    ] = WORLD_AVERAGE
+    shard: ShardOption = None
+
+    @property
+    def resources(self) -> Resources:
+        """What the engine may use."""
+        from eyechart.core.devices import split_devices
+
+        return Resources(
+            devices=split_devices(self.device), workers=self.workers, address=self.address
+        )
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that is used."""
+        has_several = len(self.resources.devices) > 1
+        return self.engine or (PROCESSES if has_several else IN_PROCESS)
+
+    def check_compute(self) -> None:
+        """Raise a UsageError if a setting is invalid, or the engine cannot use it."""
+        if self.batch_size is not None:
+            as_whole(self.batch_size, "batch_size", 1, MAX_BATCH)
+        if self.watts is not None:
+            as_within(self.watts, "watts", 0, 1e7)
+        as_within(self.carbon_intensity, "carbon_intensity", 0, 1e4)
+        if self.engine is not None and as_text(self.engine, "engine") not in ENGINES:
+            raise unknown_name("engine", self.engine, ENGINES)
+        if self.workers is not None:
+            as_whole(self.workers, "workers", 1, MAX_WORKERS)
+        if self.address is not None and as_text(self.address, "address") and self.engine != RAY:
+            raise UsageError(f"address is for --engine {RAY}, got --engine {self.engine_name}.")
+        n_devices = len(self.resources.devices)
+        if self.engine_name == IN_PROCESS and (self.workers or n_devices) > 1:
+            raise UsageError(
+                f"Engine {IN_PROCESS} has one worker, got {self.workers or n_devices}: use --engine"
+                f" {PROCESSES} or {RAY}."
+            )
+        if n_devices > 1 and self.engine == RAY:
+            raise UsageError(
+                f"Engine {RAY} selects devices itself, got '{self.device}': give --device cuda or"
+                " cpu."
+            )
+        if n_devices > 1 and self.workers not in (None, n_devices):
+            raise UsageError(
+                f"There is one worker per device, got {n_devices} devices and {self.workers}"
+                " workers: omit --workers."
+            )
