@@ -69,7 +69,10 @@ def test_black_images_fill_a_batch_and_their_scores_are_dropped(padded_to, got):
 def test_a_network_on_a_cpu_gets_small_batches():
     model = load_model(channel_means, CPU)
     assert [model.network_batch(count, 224 * 224) for count in (4, 8, 32)] == [4, 8, 8]
-    assert model.network_batch(32, 6000 * 4000) == 1
+    assert [model.network_batch(100, n_pixels) for n_pixels in (40**2, 6000 * 4000)] == [32, 1]
+    # images of 40 px are enlarged to 224 px
+    enlarging = model.with_steps(Preprocessing(side=224))
+    assert enlarging.network_batch(100, 40**2) == 8
 
 
 def test_a_function_has_its_own_name_and_no_identity():

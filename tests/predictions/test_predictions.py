@@ -347,11 +347,11 @@ def test_out_of_memory_halves_the_batch_and_all_rows_are_answered(images, tmp_pa
     small, said = Small(16, error), []
     own = job(images, Model("Colors", small, CPU), batch=60, n=50)
     predict(own, tmp_path, lambda count, message: said.append(message))
-    # the 8 clean images are padded to 60, which are too many; batches of 4 are not, then or later
+    # the 8 clean images are padded to 32, which are too many; batches of 4 are not, then or later
     assert [each for each in said if each.startswith("Out of memory")] == [
         "Out of memory: continuing with batches of 4.",
     ]
-    assert [count for count in small.asked if count > 16] == [60]
+    assert [count for count in small.asked if count > 16] == [32]
     same(predictions(tmp_path), run(tmp_path / "whole", images, small_models.colors, n=50))
 
 
@@ -368,7 +368,7 @@ def test_a_single_image_is_tried_without_padding_when_memory_runs_out(images, tm
     # one clean image, and no images without content
     single = replace(task, groups=[task.groups[0].take(np.arange(1))])
     predict_items(single, single.items(DESTROYED_ROWS), memory, silent)
-    assert small.asked == [60, 1] and len(memory.tables["clean"][0]) == 1
+    assert small.asked == [32, 1] and len(memory.tables["clean"][0]) == 1
 
 
 def test_an_image_that_is_too_much_alone_is_an_error_in_one_sentence(images, tmp_path):

@@ -27,8 +27,9 @@ SIZE_SIGNS = (
 a network does not accept.
 """
 
-CPU_PIXELS = 8 * 224 * 224
-"""Number of pixels that a network gets at a time on a CPU, where larger batches are slower."""
+CPU_PIXELS, CPU_BATCH = 8 * 224 * 224, 32
+"""Maximum number of pixels and images that a network gets at a time on a CPU, where larger batches
+are slower."""
 
 Forward = Callable[[Tensor], object]
 """A wrapped model: any callable that takes a float batch (B, 3, H, W)."""
@@ -168,7 +169,9 @@ class Model:
         """
         if self.device.type != "cpu":
             return n_images
-        return min(n_images, max(1, CPU_PIXELS // n_pixels))
+        # Small images may be enlarged to the input of the network.
+        pixels = max(n_pixels, (self.side or 0) ** 2)
+        return min(n_images, CPU_BATCH, max(1, CPU_PIXELS // pixels))
 
     def reject(self) -> UsageError:
         """Return the error for scores that are not finite."""
