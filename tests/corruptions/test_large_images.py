@@ -17,7 +17,7 @@ from eyechart.suites.suite import find_entry, load_suite
 from eyechart.suites.textures import frost_textures
 
 SQUARE, LONG = (448, 448), (20, 10_000)
-MOST = 3
+MOST = 2
 """Times the time per pixel of a square image."""
 
 
