@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,22 @@ def logged_colors(images: Tensor) -> Tensor:
         with open(path, "a", encoding="utf-8") as file:
             file.write(f"{os.getpid()} {batch}\n")
     return slow_colors(images)
+
+
+def mortal_colors(images: Tensor) -> Tensor:
+    """As `logged_colors`, but kills the first process to see each number of DEATHS logged."""
+    scores = logged_colors(images)
+    if multiprocessing.parent_process() is not None:
+        log = Path(os.environ["LOGGED"])
+        n_logged = len(log.read_text(encoding="utf-8").splitlines())
+        for moment in map(int, os.environ["DEATHS"].split()):
+            mark = log.with_suffix(f".{moment}")
+            # only one process can create the mark
+            if n_logged >= moment and not mark.exists():
+                with suppress(FileExistsError):
+                    mark.touch(exist_ok=False)
+                    os.kill(os.getpid(), signal.SIGKILL)
+    return scores
 
 
 def deadly_colors(images: Tensor) -> Tensor:
