@@ -12,8 +12,8 @@ import torch
 from scipy.optimize import isotonic_regression
 
 from eyechart.core.arrays import FloatArray, IntArray
-from eyechart.core.parts import Parts
 from eyechart.core.progress import NO_PROGRESS
+from eyechart.core.storage.parts import Parts
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve_settings import BINNINGS, BINS
 from eyechart.images.image_list import ListedImage
@@ -23,8 +23,8 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of
 from eyechart.labels.imagenet import class_index
 from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun
-from eyechart.pipeline.score import score_run
-from eyechart.pipeline.score_space import n_threads
+from eyechart.pipeline.scoring.score import score_run
+from eyechart.pipeline.scoring.score_space import n_threads
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.destroyed import COUNT, DESTROYED, DESTROYED_ROWS
 from eyechart.predictions.loop import PredictionTask

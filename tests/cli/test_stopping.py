@@ -18,7 +18,7 @@ from PIL import Image
 
 import eyechart as ec
 from commands import assert_rejected, image_file, without_plan
-from eyechart.core.files import atomic_file, write_torch
+from eyechart.core.storage.files import atomic_file, write_torch
 from places import SUPPORT
 from small_models import save_images
 

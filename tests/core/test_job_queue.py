@@ -3,10 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from eyechart.core import job_queue
-from eyechart.core.job_queue import work_off
-from eyechart.core.locks import try_lock
-from eyechart.core.shards import shards_of
+from eyechart.core.storage import job_queue
+from eyechart.core.storage.job_queue import work_off
+from eyechart.core.storage.locks import try_lock
+from eyechart.core.storage.shards import shards_of
 
 
 def test_every_job_is_worked_off_once_in_order_and_its_folder_made(tmp_path):

@@ -2,9 +2,9 @@ import errno
 
 import pytest
 
-from eyechart.core import locks
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_file, lock_folder, try_lock
+from eyechart.core.storage import locks
+from eyechart.core.storage.locks import lock_file, lock_folder, try_lock
 
 
 def test_an_empty_folder_goes_only_if_it_was_made_for_the_work(tmp_path):

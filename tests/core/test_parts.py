@@ -14,8 +14,8 @@ import pytest
 
 import eyechart as ec
 from eyechart.core import provenance
-from eyechart.core.files import MACHINE, atomic_file, remove_leftovers
-from eyechart.core.parts import (
+from eyechart.core.storage.files import MACHINE, atomic_file, remove_leftovers
+from eyechart.core.storage.parts import (
     PER_WRITER,
     Parts,
     file_name,
@@ -160,7 +160,7 @@ WRITER = """
     import sys
     from pathlib import Path
     import pyarrow as pa
-    from eyechart.core.parts import Parts
+    from eyechart.core.storage.parts import Parts
     parts, number = Parts(Path(sys.argv[1])), 0
     while True:
         parts.write("fog", pa.table({"row": [number], "value": [number**2 + 1]}))
@@ -224,7 +224,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_written(tmp_path):
         from pathlib import Path
         import numpy as np, pyarrow as pa
         import eyechart as ec
-        from eyechart.core.parts import Parts
+        from eyechart.core.storage.parts import Parts
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         parts = Parts(Path(sys.argv[1]))

@@ -10,10 +10,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, write_text
-from eyechart.core.parts import ROW, Parts
-from eyechart.core.remote_files import RemoteFile, as_shown, is_url, remote_files
-from eyechart.core.remote_folder import output_folder
+from eyechart.core.storage.files import atomic_file, write_text
+from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.remote_files import RemoteFile, as_shown, is_url, remote_files
+from eyechart.core.storage.remote_folder import output_folder
 from object_store import ObjectStore, use_store
 
 
@@ -99,7 +99,7 @@ def test_what_is_complete_is_kept_after_an_error(store):
 def test_other_processes_upload_too(store, tmp_path):
     program = (
         "import sys; from pathlib import Path; from object_store import use_store\n"
-        "from eyechart.core.files import write_text\n"
+        "from eyechart.core.storage.files import write_text\n"
         "with use_store(Path(sys.argv[2])): write_text(Path(sys.argv[1]), 'from a child')"
     )
     with output_folder("objects://bucket/run") as out:

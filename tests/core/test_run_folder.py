@@ -1,7 +1,7 @@
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.core.run_folder import first_change, open_run_folder, read_settings
+from eyechart.core.storage.run_folder import first_change, open_run_folder, read_settings
 
 SETTINGS = {"seed": 1, "names": ["a", "b"]}
 

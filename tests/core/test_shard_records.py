@@ -3,13 +3,13 @@
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.core.shard_records import (
+from eyechart.core.storage.shard_records import (
     SHARDS,
     read_shard_records,
     remove_shard_records,
     write_shard_record,
 )
-from eyechart.core.shards import Shard, shards_of
+from eyechart.core.storage.shards import Shard, shards_of
 
 TASK = {"suite": "vcr", "images": "abc"}
 

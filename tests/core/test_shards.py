@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.core.shards import Shard, read_shard, shards_of
+from eyechart.core.storage.shards import Shard, read_shard, shards_of
 
 DIGESTS = [hashlib.sha256(bytes([number])).hexdigest() for number in range(200)]
 

@@ -9,7 +9,7 @@ from torch import nn
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_file
+from eyechart.core.storage.locks import lock_file
 from eyechart.corruptions.style import statistics, with_statistics
 from eyechart.models.find import load_model
 from eyechart.suites.assets import VARIABLE, read_styles

@@ -19,7 +19,7 @@ import eyechart as ec
 from commands import assert_rejected, image_file
 from experiment_postgres import postgresql
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import try_lock
+from eyechart.core.storage.locks import try_lock
 from eyechart.experiment.design import stimulus_files, study_build
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.experiment.study_config import config_from, read_config

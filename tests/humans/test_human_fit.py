@@ -10,9 +10,9 @@ import eyechart as ec
 from eyechart.curves.density import Density
 from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
 from eyechart.humans.reference import Reference, find_reference
-from eyechart.pipeline.corruption_scores import CorruptionScorer
 from eyechart.pipeline.human_references import experiments_of
-from eyechart.pipeline.normalize import human_error
+from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer
+from eyechart.pipeline.scoring.normalize import human_error
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit
 from result_records import space_results

@@ -10,7 +10,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import eyechart as ec
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import Parts
+from eyechart.core.storage.parts import Parts
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import load_images
 from object_store import use_store

@@ -16,7 +16,7 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import no_advance
-from eyechart.core.shards import shards_of
+from eyechart.core.storage.shards import shards_of
 from eyechart.images import image_list
 from eyechart.images.image_files import PixelRoom
 from eyechart.images.image_index import load_indexed

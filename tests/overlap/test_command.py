@@ -10,7 +10,7 @@ from PIL import Image
 import eyechart as ec
 from commands import assert_rejected
 from eyechart.cli.overlap.tables import show_study
-from eyechart.core.parts import file_name, write_parquet
+from eyechart.core.storage.parts import file_name, write_parquet
 from eyechart.overlap.accuracy_table import make_table, write_accuracies
 from eyechart.overlap.matrix_file import read_matrix
 from eyechart.overlap.matrix_intervals import overlap_intervals

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import assert_rejected
-from eyechart.core import job_queue
-from eyechart.core.shards import shards_of
+from eyechart.core.storage import job_queue
+from eyechart.core.storage.shards import shards_of
 from interrupting import stopping
 from textures import save_textures
 

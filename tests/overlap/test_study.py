@@ -24,9 +24,9 @@ from commands import assert_rejected, hear_interrupts
 from eyechart.cli.app import main
 from eyechart.cli.overlap.run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
-from eyechart.core.run_folder import read_settings
+from eyechart.core.storage.locks import try_lock
+from eyechart.core.storage.run_folder import read_settings
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model

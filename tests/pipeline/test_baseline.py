@@ -17,8 +17,8 @@ from eyechart.images.image_list import ListedImage
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.pipeline.baseline_choice import choose_baseline
-from eyechart.pipeline.normalize import Divisor, normalize
+from eyechart.pipeline.scoring.baseline_choice import choose_baseline
+from eyechart.pipeline.scoring.normalize import Divisor, normalize
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import ModelResults
 from eyechart.scores.baseline_tables import find_baseline

@@ -5,7 +5,7 @@ import pytest
 
 from changing import replace
 from eyechart.curves.curve import fit_curve
-from eyechart.pipeline.corruption_scores import CorruptionScorer, correct_for_number
+from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer, correct_for_number
 from eyechart.results.model_results import CorruptionResults
 from eyechart.scores.scenario import scenario
 from eyechart.scores.scoring import Fit

@@ -13,8 +13,8 @@ from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.pipeline.corruption_scores import CorruptionScorer
 from eyechart.pipeline.human_references import find_humans
+from eyechart.pipeline.scoring.corruption_scores import CorruptionScorer
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import (
@@ -499,7 +499,7 @@ def test_what_cannot_be_evaluated_is_rejected(tmp_path):
 def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_error(reference):
     """Two kinds of noise that people meet alike, one mild and one strong on these pictures."""
     from eyechart.humans.transfer import published_classes
-    from eyechart.pipeline.curve_comparisons import similar_corruptions
+    from eyechart.pipeline.scoring.curve_comparisons import similar_corruptions
 
     scores = {}
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import eyechart as ec
-from eyechart.pipeline import score
+from eyechart.pipeline.scoring import score
 from places import SUPPORT
 from small_models import save_images
 

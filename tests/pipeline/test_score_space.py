@@ -5,8 +5,8 @@ import pytest
 
 from benchmarks.scoring import synthetic_run
 from eyechart.core.progress import NO_PROGRESS
-from eyechart.pipeline import score_space
-from eyechart.pipeline.score import score_run
+from eyechart.pipeline.scoring import score_space
+from eyechart.pipeline.scoring.score import score_run
 
 
 @pytest.fixture(scope="module")

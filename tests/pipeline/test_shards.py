@@ -15,8 +15,8 @@ import pytest
 import eyechart as ec
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import Parts
-from eyechart.core.shards import Shard
+from eyechart.core.storage.parts import Parts
+from eyechart.core.storage.shards import Shard
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.shard_folder import has_images

@@ -65,7 +65,7 @@ def test_every_task_of_the_array_gets_its_shard(shell, tmp_path, first):
     (tmp_path / "bin" / "eyechart").write_text(
         f"#!{sys.executable}\n"
         "import sys\n"
-        "from eyechart.core.shards import read_shard\n"
+        "from eyechart.core.storage.shards import read_shard\n"
         "*words, last = sys.argv[1:]\n"
         "shard = read_shard(last) if words[-1] == '--shard' else last\n"
         "open('calls', 'a').write(f'{words[0]} {shard}\\n')\n"

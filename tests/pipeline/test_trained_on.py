@@ -13,7 +13,7 @@ import yaml
 
 from eyechart.cli.app import main
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
-from eyechart.pipeline.caveats import MARK, MEANING, met_in_training
+from eyechart.pipeline.scoring.caveats import MARK, MEANING, met_in_training
 from eyechart.reports.figures.error_figure import plan_error_tables
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import load_report

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import eyechart as ec
-from eyechart.core.parts import Parts
+from eyechart.core.storage.parts import Parts
 from eyechart.models.find import load_model
 from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.engines import ENGINES, IN_PROCESS, PROCESSES, Resources

@@ -15,7 +15,7 @@ import torch
 
 import eyechart as ec
 import small_models
-from eyechart.core.parts import Parts, read_parquet, write_parquet
+from eyechart.core.storage.parts import Parts, read_parquet, write_parquet
 from eyechart.images.identity import content_keys
 from eyechart.labels.categories import CATEGORIES, members
 from eyechart.models.find import load_model

@@ -208,7 +208,7 @@ def test_exceptions_are_needed(kind):
 
 OTHER_NUMBERS = {
     "overlap/overlap_settings.py": "the accuracy that is kept at the mild end of a range",
-    "pipeline/caveats.py": "a visual change",
+    "pipeline/scoring/caveats.py": "a visual change",
     "testsets/uniform.py": "how far a search steps",
 }
 """Where a number is that of a level of intervals, and means something else."""

@@ -19,8 +19,8 @@ from PIL import Image
 from commands import assert_rejected, image_file
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
+from eyechart.core.storage.locks import try_lock
 from eyechart.models.find import load_model
 from eyechart.reports.html.structure_view import structure_views
 from eyechart.structure.folds import Fold, style_folds
@@ -364,7 +364,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
         shutil.copy2(taken, predictions)
         held.__exit__(None, None, None)
 
-    monkeypatch.setattr("eyechart.core.job_queue.time.sleep", other)
+    monkeypatch.setattr("eyechart.core.storage.job_queue.time.sleep", other)
     assert run(*words_of(home, "subclass", out, "--folds", 2)).status == 0
     assert predictions.stat().st_mtime_ns == taken.stat().st_mtime_ns
     assert told_by(out) == told_by(once)

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from commands import assert_rejected
-from eyechart.core import job_queue
-from eyechart.core.shards import shards_of
+from eyechart.core.storage import job_queue
+from eyechart.core.storage.shards import shards_of
 from interrupting import stopping
 from kinds_data import colors, tinted, write_rows
 from trainable import SIDE

@@ -73,7 +73,7 @@ def test_a_test_set_remembers_its_quality_and_renders_the_stored_images(run, fol
 def test_an_older_test_set_without_a_quality_is_read(folder, tmp_path):
     import json
 
-    from eyechart.core.parts import read_parquet, write_parquet
+    from eyechart.core.storage.parts import read_parquet, write_parquet
 
     ec.sample_testset(folder, n=8, corruptions=["blur"], stimulus="native").save(
         tmp_path / "t.parquet"

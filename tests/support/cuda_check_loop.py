@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from benchmarks.loop import ResNet50
-from eyechart.core.parts import Parts
+from eyechart.core.storage.parts import Parts
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
 from eyechart.predictions.engine import predict

@@ -16,7 +16,7 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
-from eyechart.core.shards import Shard
+from eyechart.core.storage.shards import Shard
 from eyechart.pipeline.evaluate import run_shard
 from eyechart.pipeline.settings import EvaluateSettings
 

@@ -6,7 +6,7 @@ import pytest
 
 from commands import assert_rejected, image_file
 from eyechart.core.errors import UsageError
-from eyechart.core.shards import shards_of
+from eyechart.core.storage.shards import shards_of
 from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
 from interrupting import stopping
 

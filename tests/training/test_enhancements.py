@@ -10,8 +10,8 @@ from PIL import Image
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_folder
 from eyechart.core.progress import NoProgress
+from eyechart.core.storage.locks import lock_folder
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defenses.clahe import equalize

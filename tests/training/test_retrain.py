@@ -18,8 +18,8 @@ import tinted_contrasts
 from commands import assert_rejected
 from eyechart.cli.app import main
 from eyechart.cli.train import retrain as command
-from eyechart.core.locks import lock_folder
 from eyechart.core.progress import NoProgress
+from eyechart.core.storage.locks import lock_folder
 from eyechart.images.imageset import load_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint

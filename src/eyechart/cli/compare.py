@@ -129,7 +129,7 @@ def compare(settings: CompareSettings) -> None:
         written |= _print_published(console, standings, tables, settings.markdown)
     paths = []
     if settings.out is not None:
-        from eyechart.core.files import write_text
+        from eyechart.core.storage.files import write_text
 
         paths = [write_text(settings.out / name, text) for name, text in written.items()]
     if settings.latex is not None:
@@ -237,7 +237,7 @@ def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
     """Print one leaderboard and the meaning of its last column."""
-    from eyechart.pipeline.caveats import MARK
+    from eyechart.pipeline.scoring.caveats import MARK
     from eyechart.reports.terminal.leaderboard import board_tables, board_title
 
     print(board_title(standings))

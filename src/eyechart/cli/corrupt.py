@@ -264,7 +264,7 @@ def _finish(
     options: CorruptSettings, cells: "Sequence[Settings]", names: Sequence[str], n_written: int
 ) -> None:
     """Record that a shard is finished, or remove such records after a run without shards."""
-    from eyechart.core.shard_records import SHARDS, remove_shard_records
+    from eyechart.core.storage.shard_records import SHARDS, remove_shard_records
     from eyechart.suites.corrupted_shards import record_shard
 
     shard, out = options.shard, options.out
@@ -281,7 +281,7 @@ def _write_arrays(options: CorruptSettings, parts: "Sequence[Settings]") -> None
     from functools import partial
 
     from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.core.job_queue import jobs_of
+    from eyechart.core.storage.job_queue import jobs_of
     from eyechart.suites.array_layout import load_stack, write_arrays
 
     images, out, shard = options.images, options.out, options.shard

@@ -13,7 +13,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.logging_results import log_to
 from eyechart.cli.shared.stop import FAILED, Stop, stopped
 from eyechart.core.errors import CheckFailed, UsageError
-from eyechart.core.remote_folder import OutputFolder, output_folder
+from eyechart.core.storage.remote_folder import OutputFolder, output_folder
 from eyechart.integrations.loggers.registry import Log, check_loggers
 from eyechart.pipeline.settings import EvaluateSettings
 

@@ -56,7 +56,7 @@ class GallerySettings:
 @derived_options
 def gallery(settings: GallerySettings) -> None:
     """Draw an image under every corruption, as .png or .html."""
-    from eyechart.core.files import atomic_file
+    from eyechart.core.storage.files import atomic_file
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_image, write_image
     from eyechart.reports.figures.gallery_sheet import draw_sheet

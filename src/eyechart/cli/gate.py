@@ -82,7 +82,7 @@ def gate(settings: GateSettings, files: GateFiles) -> None:
     files.check()
     from rich.console import Console
 
-    from eyechart.core.files import write_text
+    from eyechart.core.storage.files import write_text
     from eyechart.gates.gate import decide_gate
     from eyechart.reports.gate_files import gate_json, gate_junit
     from eyechart.reports.html.evidence_page import evidence_html

@@ -11,7 +11,7 @@ from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.merging import merge_other
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.cli.shared.stop import stopped
-from eyechart.core.remote_folder import output_folder
+from eyechart.core.storage.remote_folder import output_folder
 
 
 @examples(

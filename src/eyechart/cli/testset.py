@@ -15,7 +15,7 @@ from eyechart.core.options import Device, Option, ShardOption
 from eyechart.testsets.testset_settings import MIN_PER_BIN, SampleSettings
 
 if TYPE_CHECKING:
-    from eyechart.core.shards import Shard
+    from eyechart.core.storage.shards import Shard
     from eyechart.pipeline.image_source import ImageSource
     from eyechart.testsets.coverage import SampleCoverage
 
@@ -81,7 +81,7 @@ def make(settings: SampleSettings, making: MakeSettings) -> None:
 def _make_all(settings: SampleSettings, source: "ImageSource", out: Path) -> None:
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.locks import lock_file
+    from eyechart.core.storage.locks import lock_file
     from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
     plan, where = settings.plan, find_device(settings.device)

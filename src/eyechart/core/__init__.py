@@ -1,4 +1,4 @@
-"""Shared infrastructure: errors, files, folders, jobs, progress, randomness and devices.
+"""Shared infrastructure: errors, storage, progress, randomness and devices.
 
 Nothing here depends on corruptions, models or scores.
 """

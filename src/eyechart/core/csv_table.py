@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 
 
 class Dialect(csv.excel):

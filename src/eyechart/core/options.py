@@ -21,7 +21,7 @@ from typing import (
 )
 
 from eyechart.core.registry import unknown_name
-from eyechart.core.shards import Shard, read_shard
+from eyechart.core.storage.shards import Shard, read_shard
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler

@@ -13,8 +13,8 @@ from types import TracebackType
 
 from eyechart.core.energy import Clock, Measured, Meters
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.records import Record
+from eyechart.core.storage.files import atomic_file
 
 SESSIONS_FOLDER = "sessions"
 

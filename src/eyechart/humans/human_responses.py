@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import read_header, read_parquet, write_parquet
+from eyechart.core.storage.parts import read_header, read_parquet, write_parquet
 
 Texts = NDArray[np.str_]
 Columns = dict[str, Any]

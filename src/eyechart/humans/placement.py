@@ -20,9 +20,9 @@ from scipy.ndimage import gaussian_filter
 from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
+from eyechart.core.storage.files import atomic_file
 from eyechart.humans.human_responses import CLEAN, HumanResponses, join_responses, make_responses
 from eyechart.images.identity import content_keys
 from eyechart.images.image_files import find_image_files, read_image

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 from eyechart.core.yaml_text import parse_yaml
 from eyechart.suites.suite import all_entries, find_entry
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 
 Window = tuple[float, float]
 """The gray values that become black and white in images of more than 8 bits."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import read_header, read_parquet, write_parquet
 from eyechart.core.progress import Advance
+from eyechart.core.storage.parts import read_header, read_parquet, write_parquet
 from eyechart.images.image_list import ImageListing, ListedImage
 from eyechart.images.imageset import Damaged, ImageSet, load_listing
 from eyechart.images.stimulus import AUTO, find_stimulus, resolve_auto, split_window

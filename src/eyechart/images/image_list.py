@@ -11,9 +11,9 @@ from torch import Tensor
 
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
-from eyechart.core.files import TemporaryFolder
 from eyechart.core.registry import unknown_name
-from eyechart.core.remote_files import RemoteFile, as_shown, is_url, remote_files
+from eyechart.core.storage.files import TemporaryFolder
+from eyechart.core.storage.remote_files import RemoteFile, as_shown, is_url, remote_files
 from eyechart.images.identity import file_digest, pixel_digest
 from eyechart.images.image_files import (
     DECODING,

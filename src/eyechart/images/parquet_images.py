@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
-from eyechart.core.remote_files import DataFile, as_shown
+from eyechart.core.storage.remote_files import DataFile, as_shown
 from eyechart.images.image_list import (
     CATEGORY_COLUMNS,
     LABEL_COLUMNS,

@@ -18,8 +18,8 @@ import numpy as np
 from torch import nn
 
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import try_lock
 from eyechart.core.provenance import versions
+from eyechart.core.storage.locks import try_lock
 from eyechart.images.hf_images import HUB
 from eyechart.images.identity import file_digest
 from eyechart.images.image_list import MANIFESTS

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_torch
-from eyechart.core.run_folder import Settings
+from eyechart.core.storage.files import write_torch
+from eyechart.core.storage.run_folder import Settings
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import CARD_SUFFIXES

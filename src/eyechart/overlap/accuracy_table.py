@@ -14,9 +14,9 @@ import numpy as np
 from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import check_width, first_duplicate, read_cells, write_cells
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import file_name, read_parquet
 from eyechart.core.registry import unknown_name
-from eyechart.core.run_folder import RECORD, read_settings
+from eyechart.core.storage.parts import file_name, read_parquet
+from eyechart.core.storage.run_folder import RECORD, read_settings
 from eyechart.overlap.matrix import (
     Hits,
     OverlapMatrix,

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_text
 from eyechart.core.randomness import hash64
+from eyechart.core.storage.files import write_text
 from eyechart.overlap.calibrate import (
     Calibrated,
     CalibratedRange,

@@ -13,11 +13,11 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.job_queue import jobs_of
-from eyechart.core.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.progress import Advance, JointProgress
 from eyechart.core.randomness import hash64
-from eyechart.core.shards import Shard
+from eyechart.core.storage.job_queue import jobs_of
+from eyechart.core.storage.parts import file_name, read_header, read_parquet, write_parquet
+from eyechart.core.storage.shards import Shard
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model

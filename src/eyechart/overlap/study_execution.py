@@ -14,11 +14,11 @@ import torch
 
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
-from eyechart.core.job_queue import POLL_SECONDS, work_off
-from eyechart.core.parts import read_parquet
 from eyechart.core.progress import Advance, NoProgress, Progress, counted_to, no_advance
-from eyechart.core.run_folder import RECORD, Settings, open_run_folder, read_settings
-from eyechart.core.shards import Shard
+from eyechart.core.storage.job_queue import POLL_SECONDS, work_off
+from eyechart.core.storage.parts import read_parquet
+from eyechart.core.storage.run_folder import RECORD, Settings, open_run_folder, read_settings
+from eyechart.core.storage.shards import Shard
 from eyechart.overlap.accuracy_table import FILE, AccuracyTable, make_table, write_accuracies
 from eyechart.overlap.overlap_study import (
     MODELS,

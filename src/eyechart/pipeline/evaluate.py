@@ -13,11 +13,11 @@ from eyechart.core.arguments import as_flag
 from eyechart.core.devices import find_devices, image_device, keep_freed_memory
 from eyechart.core.energy import find_meters
 from eyechart.core.errors import CheckFailed, UsageError
-from eyechart.core.files import TemporaryFolder
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.core.remote_folder import output_folder
 from eyechart.core.sessions import Session, kept_cost
+from eyechart.core.storage.files import TemporaryFolder
+from eyechart.core.storage.remote_folder import output_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import AUTO, with_window
 from eyechart.models.defenses.crops import crop_of_crop_note
@@ -26,14 +26,14 @@ from eyechart.models.defenses.defense import read_defenses
 from eyechart.models.find import load_model
 from eyechart.models.model import Model, ModelOrigin
 from eyechart.models.recorded import ModelRecord
-from eyechart.pipeline.baseline_choice import with_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.fail_under import FloorOutcome, floor_outcomes
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, check_names, prepare
 from eyechart.pipeline.run_plan import RunPlan, plan_run, with_pilot
-from eyechart.pipeline.score import score_run
+from eyechart.pipeline.scoring.baseline_choice import with_baseline
+from eyechart.pipeline.scoring.score import score_run
 from eyechart.pipeline.self_test import Doubt, self_test
 from eyechart.pipeline.settings import EvaluateSettings, Floor
 from eyechart.pipeline.shard_folder import (

@@ -11,7 +11,7 @@ from PIL import Image
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import file_name
+from eyechart.core.storage.parts import file_name
 from eyechart.images.image_files import write_image
 from eyechart.labels.categories import NONE
 from eyechart.models.model import Model

@@ -15,12 +15,12 @@ from eyechart.core.arguments import as_folder
 from eyechart.core.arrays import IntArray
 from eyechart.core.energy import find_meters
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_folder
-from eyechart.core.parts import Parts, file_name, write_parquet
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.core.run_folder import RECORD, first_change, read_settings
 from eyechart.core.sessions import Session, kept_cost, total_cost
-from eyechart.core.shards import Shard
+from eyechart.core.storage.locks import lock_folder
+from eyechart.core.storage.parts import Parts, file_name, write_parquet
+from eyechart.core.storage.run_folder import RECORD, first_change, read_settings
+from eyechart.core.storage.shards import Shard
 from eyechart.models.defenses.defense import read_defenses
 from eyechart.pipeline.evaluate import Finished, score_predictions, stimulus_of, with_notes
 from eyechart.pipeline.evaluation_run import EvaluationRun

@@ -7,10 +7,16 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_file
 from eyechart.core.progress import Progress
-from eyechart.core.run_folder import RECORD, Settings, first_change, open_run_folder, read_settings
 from eyechart.core.sessions import SESSIONS_FOLDER
+from eyechart.core.storage.locks import lock_file
+from eyechart.core.storage.run_folder import (
+    RECORD,
+    Settings,
+    first_change,
+    open_run_folder,
+    read_settings,
+)
 from eyechart.images.imageset import ImageSet
 from eyechart.images.published_arrays import PublishedArrays
 from eyechart.labels.categories import CLASSES
@@ -18,9 +24,9 @@ from eyechart.labels.space_names import ENTRY16
 from eyechart.labels.spaces import are_numbers, map_hint, native_labels
 from eyechart.models.find import reject_unused
 from eyechart.models.model import Model
-from eyechart.pipeline.baseline_choice import HUMANS, choose_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import find_humans
+from eyechart.pipeline.scoring.baseline_choice import HUMANS, choose_baseline
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.shard_folder import SHARDS_FOLDER, open_shard
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes

@@ -15,10 +15,10 @@ from pydantic import Field
 from scipy.special import ndtri
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import create_file
 from eyechart.core.progress import Progress, no_advance
 from eyechart.core.records import Record
-from eyechart.core.run_folder import RECORD, read_settings, settings_text, write_settings
+from eyechart.core.storage.files import create_file
+from eyechart.core.storage.run_folder import RECORD, read_settings, settings_text, write_settings
 from eyechart.curves.curve import fit_curve
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.prepare import EvaluationInputs

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.records import Record
-from eyechart.core.run_folder import Settings, open_run_folder
-from eyechart.core.shards import Shard, shards_of
+from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.run_folder import Settings, open_run_folder
+from eyechart.core.storage.shards import Shard, shards_of
 from eyechart.images.imageset import ImageSet
 from eyechart.models.recorded import ModelRecord
 from eyechart.pipeline.settings import EvaluateSettings

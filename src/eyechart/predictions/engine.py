@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from eyechart.core.locks import lock_folder
-from eyechart.core.parts import Parts
 from eyechart.core.progress import Advance
+from eyechart.core.storage.locks import lock_folder
+from eyechart.core.storage.parts import Parts
 from eyechart.predictions.engines import ENGINES, IN_PROCESS, Resources
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE, left_out, reject_too_many

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import Parts
+from eyechart.core.storage.parts import Parts
 from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of, members
 from eyechart.labels.rules import RULES

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_folder
-from eyechart.core.parts import Parts
 from eyechart.core.progress import no_advance
+from eyechart.core.storage.locks import lock_folder
+from eyechart.core.storage.parts import Parts
 from eyechart.models.model import Model
 from eyechart.predictions.loop import InMemory, PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE

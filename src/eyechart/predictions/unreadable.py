@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import Parts
+from eyechart.core.storage.parts import Parts
 from eyechart.images.imageset import MOST_DAMAGED, Damaged, ImageSet
 from eyechart.testsets.stimuli import LoadedSamples
 

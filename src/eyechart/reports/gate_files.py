@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_text
 from eyechart.core.registry import one_of
+from eyechart.core.storage.files import write_text
 from eyechart.gates.gate_results import GateResults, RuleResults
 from eyechart.reports.html.evidence_page import evidence_html
 from eyechart.reports.terminal.gate_tables import (

@@ -11,7 +11,7 @@ import pyarrow as pa
 from eyechart.core.arrays import IntArray
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import Parts, file_name, read_parquet
+from eyechart.core.storage.parts import Parts, file_name, read_parquet
 from eyechart.images.image_list import MANIFESTS, PATH_COLUMNS, printable
 from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, NONE

@@ -14,10 +14,10 @@ from pydantic import Field, PrivateAttr, ValidationError
 from eyechart.core.arguments import as_text
 from eyechart.core.energy import EnergyUse, energy_use
 from eyechart.core.errors import UsageError
-from eyechart.core.files import TemporaryFolder
 from eyechart.core.records import Known, NamedRecords, Record, first_problem
 from eyechart.core.registry import unknown_name
 from eyechart.core.sessions import Cost
+from eyechart.core.storage.files import TemporaryFolder
 from eyechart.results.curve_results import HumanCurve
 from eyechart.results.html_table import html_table
 from eyechart.results.model_results import ModelResults

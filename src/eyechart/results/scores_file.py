@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import read_parquet, write_parquet
+from eyechart.core.storage.parts import read_parquet, write_parquet
 from eyechart.results.model_results import SpaceResults
 from eyechart.results.schema import Results, read_results
 from eyechart.stats.estimate import Estimate

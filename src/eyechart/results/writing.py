@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from eyechart.core.arguments import as_folder
-from eyechart.core.files import file_in
+from eyechart.core.storage.files import file_in
 from eyechart.results.model_results import CorruptionResults, PropertyResults, SpaceResults
 from eyechart.results.schema import RESULTS_FILE, Results, check_results
 from eyechart.results.scores_file import SCORES_FILE, write_scores

@@ -13,7 +13,7 @@ from PIL import Image
 
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 from eyechart.stats.bootstrap import Seed, draw_units, resample_means
 from eyechart.stats.estimate import LEVELS, Estimate, make_estimate
 from eyechart.stats.intervals import hull, percentile_interval, sum_interval

@@ -11,9 +11,9 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, ValidationError
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.records import Record, first_problem
-from eyechart.core.run_folder import Settings, open_run_folder
+from eyechart.core.storage.files import atomic_file
+from eyechart.core.storage.run_folder import Settings, open_run_folder
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import Interval
 

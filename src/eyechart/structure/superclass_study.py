@@ -14,10 +14,10 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.job_queue import work_off
-from eyechart.core.parts import ROW, Parts
 from eyechart.core.progress import Progress
-from eyechart.core.shards import Shard
+from eyechart.core.storage.job_queue import work_off
+from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.shards import Shard
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
-from eyechart.core.job_queue import jobs_of
-from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
-from eyechart.core.shards import Shard
+from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.core.storage.job_queue import jobs_of
+from eyechart.core.storage.locks import lock_folder
+from eyechart.core.storage.shards import Shard
 from eyechart.images.image_list import ListedImage
 from eyechart.images.image_sources import find_images
 from eyechart.images.imageset import ImageSet, load_listed

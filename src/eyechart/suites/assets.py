@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_torch
+from eyechart.core.storage.files import write_torch
 from eyechart.corruptions.declaration import Assets
 from eyechart.corruptions.style import Styles, StyleTransfer
 from eyechart.images.identity import file_digest

@@ -8,17 +8,17 @@ all images, so there a shard has every n-th array of one corruption at one sever
 from collections.abc import Sequence
 from pathlib import Path
 
-from eyechart.core.job_queue import jobs_of
-from eyechart.core.locks import lock_folder
 from eyechart.core.randomness import hash64
-from eyechart.core.shard_records import (
+from eyechart.core.storage.job_queue import jobs_of
+from eyechart.core.storage.locks import lock_folder
+from eyechart.core.storage.shard_records import (
     SHARDS,
     missing_shard,
     read_shard_records,
     remove_shard_records,
     write_shard_record,
 )
-from eyechart.core.shards import Shard
+from eyechart.core.storage.shards import Shard
 from eyechart.images.image_files import ImageFile
 from eyechart.suites.array_layout import PARTS, array_parts, join_array
 from eyechart.suites.folder import Job, Settings

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
+from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.core.version import __version__
 from eyechart.images.image_files import (
     JPEG_QUALITY,

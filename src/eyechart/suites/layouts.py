@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import remove_leftovers
 from eyechart.core.registry import unknown_name
+from eyechart.core.storage.files import remove_leftovers
 from eyechart.images.image_files import ImageFile
 from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.assets import is_ready

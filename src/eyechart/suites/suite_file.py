@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.registry import unknown_name
+from eyechart.core.storage.files import atomic_file
 from eyechart.suites.published import PUBLISHED
 from eyechart.suites.suite import SUITE_SUFFIXES, Entry, Suite, load_suite, parse_suite
 

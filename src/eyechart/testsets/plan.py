@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 
 from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import file_name
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
+from eyechart.core.storage.parts import file_name
 from eyechart.labels.space_names import NATIVE, SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read

@@ -13,9 +13,9 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.arrays import FloatArray
-from eyechart.core.parts import ROW, Parts
 from eyechart.core.progress import Advance
-from eyechart.core.shards import Shard
+from eyechart.core.storage.parts import ROW, Parts
+from eyechart.core.storage.shards import Shard
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import Samples, severities_of

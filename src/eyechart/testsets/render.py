@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import remove_leftovers
-from eyechart.core.parts import file_name
 from eyechart.core.progress import Advance
+from eyechart.core.storage.files import remove_leftovers
+from eyechart.core.storage.parts import file_name
 from eyechart.images.image_files import is_damaged, read_note, write_image
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.samples import Samples

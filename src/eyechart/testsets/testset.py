@@ -17,17 +17,17 @@ import torch
 from eyechart.core.arguments import as_folder, as_path, as_text, as_texts, as_whole, brief
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_folder
 from eyechart.core.options import takes_fields_of
-from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
-from eyechart.core.run_folder import check_same, write_settings
-from eyechart.core.shard_records import remove_shard_records
-from eyechart.core.shards import Shard
+from eyechart.core.storage.locks import lock_folder
+from eyechart.core.storage.parts import Parts, read_header, read_parquet, write_parquet
+from eyechart.core.storage.run_folder import check_same, write_settings
+from eyechart.core.storage.shard_records import remove_shard_records
+from eyechart.core.storage.shards import Shard
 from eyechart.images.demo import SOURCE, demo_images
 from eyechart.images.imageset import ImageSet, load_images, load_listed
 from eyechart.testsets.coverage import SampleCoverage, coverage_of

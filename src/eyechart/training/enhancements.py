@@ -13,7 +13,7 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.core.run_folder import open_run_folder
+from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defenses.clahe import equalize
@@ -25,9 +25,15 @@ from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.pipeline.baseline_choice import AUTO, HUMANS, NONE, choose_baseline, with_baseline
 from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
+from eyechart.pipeline.scoring.baseline_choice import (
+    AUTO,
+    HUMANS,
+    NONE,
+    choose_baseline,
+    with_baseline,
+)
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement

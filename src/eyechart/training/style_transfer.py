@@ -18,7 +18,7 @@ from torch.nn.functional import interpolate, l1_loss, mse_loss
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.randomness import hash64
-from eyechart.core.run_folder import Settings
+from eyechart.core.storage.run_folder import Settings
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model

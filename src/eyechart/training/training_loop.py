@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
-from eyechart.core.run_folder import Settings
+from eyechart.core.storage.run_folder import Settings
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out

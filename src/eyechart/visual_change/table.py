@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 from eyechart.core.version import __version__
 
 

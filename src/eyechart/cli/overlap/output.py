@@ -141,7 +141,7 @@ def check_latex(path: Path | None) -> None:
 
 def write_latex(path: Path, text: str) -> None:
     """Write a LaTeX file atomically."""
-    from eyechart.core.files import atomic_file
+    from eyechart.core.storage.files import atomic_file
 
     try:
         with atomic_file(path) as temporary:

@@ -17,7 +17,7 @@ def merge_other(out: Path) -> str | None:
         UsageError: shards are missing or do not belong together, or `out` is a study, which its own
             command finishes.
     """
-    from eyechart.core.run_folder import RECORD, read_settings
+    from eyechart.core.storage.run_folder import RECORD, read_settings
     from eyechart.suites.corrupted_shards import has_corrupted_shards, merge_corrupted
     from eyechart.testsets.testset_shards import has_testset_shards, merge_testset
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from eyechart.core.locks import LOCK
-from eyechart.core.shards import Shard
+from eyechart.core.storage.locks import LOCK
+from eyechart.core.storage.shards import Shard
 
 FAILED = 1
 """Exit status if a requested check fails: `--fail-under`, `models check`, `gate`."""

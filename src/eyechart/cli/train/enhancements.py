@@ -42,7 +42,7 @@ def enhancements(
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.locks import lock_folder
+    from eyechart.core.storage.locks import lock_folder
     from eyechart.models.find import load_model
     from eyechart.results.writing import write_results
     from eyechart.training.enhancements import (

@@ -27,8 +27,8 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.locks import lock_file
     from eyechart.core.progress import NoProgress
+    from eyechart.core.storage.locks import lock_file
     from eyechart.models.preprocessing import Preprocessing
     from eyechart.training.clean_accuracy import clean_accuracy
     from eyechart.training.corruption_mixture import Mixture

@@ -98,8 +98,8 @@ def retrain(
 
 def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
     from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.core.locks import lock_folder
     from eyechart.core.progress import NoProgress
+    from eyechart.core.storage.locks import lock_folder
     from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 

@@ -30,7 +30,7 @@ def style_transfer(
     """
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.locks import lock_file
+    from eyechart.core.storage.locks import lock_file
     from eyechart.images.image_sources import find_images
     from eyechart.images.imageset import load_listed
     from eyechart.models.find import load_model

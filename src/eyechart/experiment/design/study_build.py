@@ -10,10 +10,10 @@ import torch
 from pydantic import JsonValue
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
-from eyechart.core.locks import try_lock
 from eyechart.core.progress import Advance
 from eyechart.core.records import Record
+from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.core.storage.locks import try_lock
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.stimulus_files import (
     good_images,

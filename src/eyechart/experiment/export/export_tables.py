@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.quality.judging import JudgedSession
 from eyechart.experiment.storage.session_records import ShownImage, TrialResponse
 from eyechart.experiment.study_config import StudyConfig

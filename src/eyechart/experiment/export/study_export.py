@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.storage.files import atomic_file, remove_leftovers
 from eyechart.experiment.export.export_tables import (
     EXCLUSIONS_HEAD,
     JUDGEMENTS_HEAD,

@@ -12,9 +12,9 @@ import numpy as np
 from sqlalchemy import insert, select
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance
 from eyechart.core.records import Record
+from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.recruiters.link import RECRUITER
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.sessions import Rejection, claim_tab, finish, join

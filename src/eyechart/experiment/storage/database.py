@@ -18,7 +18,7 @@ from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import QueuePool
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.storage.database_tables import Base
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -14,7 +14,7 @@ from sqlalchemy import URL, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import InstallationRow, StudyRow
 from eyechart.experiment.study_config import StudyConfig, read_config

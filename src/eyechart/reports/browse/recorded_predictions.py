@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import Parts, file_name
+from eyechart.core.storage.parts import Parts, file_name
 from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.errors import UsageError
-from eyechart.core.files import file_in
+from eyechart.core.storage.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
 from eyechart.reports.series.palette import HUMAN_COLOR
 from eyechart.reports.series.report import ModelEntry, models_of

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation
 
-from eyechart.pipeline.caveats import MEANING
+from eyechart.pipeline.scoring.caveats import MEANING
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.paper_style import (

@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance, no_advance
+from eyechart.core.storage.files import atomic_file
 from eyechart.reports.figures.area_figure import plan_areas
 from eyechart.reports.figures.curve_figure import plan_curves
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined

@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.labels.space_names import ENTRY16
-from eyechart.pipeline.caveats import MARK, MEANING
+from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.number_text import (
     UNDETERMINED,
     delta_v_text,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_text
+from eyechart.core.storage.files import write_text
 from eyechart.reports.hiding import IMAGES, PATHS, hidden_kinds, hide_paths
 from eyechart.reports.html.certainty import coverage_table
 from eyechart.reports.html.charts.chart import Chart

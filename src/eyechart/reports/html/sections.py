@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.pipeline.caveats import MARK, MEANING
+from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
 from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from eyechart.core.files import write_text
+from eyechart.core.storage.files import write_text
 from eyechart.reports.html.cells import hundredths
 from eyechart.reports.html.charts.chart import (
     INTERVAL,

@@ -11,7 +11,7 @@ from math import isnan
 from markupsafe import Markup
 
 from eyechart.humans.transfer import bare_name
-from eyechart.pipeline.caveats import MARK
+from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.html.cells import (
     NumberCell,
     Numbers,

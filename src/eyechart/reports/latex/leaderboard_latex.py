@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from eyechart.pipeline.caveats import MEANING
+from eyechart.pipeline.scoring.caveats import MEANING
 from eyechart.reports.latex.tex_tables import MADE_BY, plain, table_line, tabular, tex
 from eyechart.reports.number_text import MISSING, estimate_text, rank_text
 from eyechart.reports.terminal.leaderboard import board_columns, board_title, bracketed

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from eyechart.pipeline.caveats import MARK, MEANING
+from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.runs import Run
 from eyechart.scores.registry import BASELINE, SCORES, find

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from eyechart.pipeline.caveats import MARK
+from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_texts, rank_text
 from eyechart.reports.series.overall_scores import (
     averaged,

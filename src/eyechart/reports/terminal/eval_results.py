@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 import yaml
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_text
+from eyechart.core.storage.files import write_text
 from eyechart.reports.series.overall_scores import overall_scores
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.terminal.markdown import one_line

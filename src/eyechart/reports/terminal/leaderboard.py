@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from eyechart.core.csv_table import csv_text
-from eyechart.pipeline.caveats import MARK
+from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_texts, known, rank_text
 from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.terminal.columns import stacked

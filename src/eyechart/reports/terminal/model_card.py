@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from markupsafe import Markup
 
-from eyechart.core.files import write_text
+from eyechart.core.storage.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.verdict import verdict_on
 from eyechart.reports.number_text import delta_v_text, interval_text

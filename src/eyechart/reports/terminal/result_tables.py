@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from eyechart.pipeline.caveats import MARK
+from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_text, estimate_texts
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.words import NO_REFERENCE, human_source, short_space

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_text
-from eyechart.pipeline.caveats import MARK
+from eyechart.core.storage.files import write_text
+from eyechart.pipeline.scoring.caveats import MARK
 from eyechart.reports.latex.tex_tables import lines_of_table, table_line, tex
 from eyechart.reports.number_text import p_value_text
 from eyechart.reports.terminal.columns import stacked

@@ -12,10 +12,10 @@ from pathlib import Path
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.progress import Progress
 from eyechart.core.registry import unknown_name
-from eyechart.core.run_folder import Settings, check_same, write_settings
+from eyechart.core.storage.files import atomic_file, remove_leftovers
+from eyechart.core.storage.run_folder import Settings, check_same, write_settings
 from eyechart.models.model import in_one_line
 from eyechart.structure.duplicates import Pixels, near_duplicates
 from eyechart.structure.icons.emoji_svg import Emoji, License, Style, drawn, find_emoji, rasterize

@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.core.run_folder import read_settings
+from eyechart.core.storage.run_folder import read_settings
 from eyechart.images.image_files import find_image_files, read_image
 from eyechart.structure.array_pickles import read_pickle
 from eyechart.structure.duplicates import Pixels

@@ -1,6 +1,6 @@
 """Records of finished shards, by which a merge finds missing, double and foreign shards.
 
-Every shard writes one file next to its work. `core/shards.py` says what belongs to a shard.
+Every shard writes one file next to its work. `core/storage/shards.py` says what belongs to a shard.
 """
 
 import re
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.core.run_folder import Settings, first_change, read_settings, write_settings
-from eyechart.core.shards import Shard, shards_of
+from eyechart.core.storage.run_folder import Settings, first_change, read_settings, write_settings
+from eyechart.core.storage.shards import Shard, shards_of
 
 _NAME = re.compile(r"([1-9]\d*)-of-([1-9]\d*)\.json")
 SHARDS = ".shards"

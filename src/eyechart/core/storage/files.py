@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
-from eyechart.core.remote_files import upload_written
+from eyechart.core.storage.remote_files import upload_written
 
 MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 """Identifies this machine in the names of temporary files."""

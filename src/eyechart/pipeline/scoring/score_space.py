@@ -14,16 +14,16 @@ from eyechart.humans.reference import METRICS
 from eyechart.labels.categories import NONE
 from eyechart.labels.space_names import ENTRY16
 from eyechart.models.model import Model
-from eyechart.pipeline.baseline_choice import HUMANS
-from eyechart.pipeline.by_class import ByClass, ImageTotals, count_by_image
-from eyechart.pipeline.corruption_scores import (
+from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
+from eyechart.pipeline.scoring.baseline_choice import HUMANS
+from eyechart.pipeline.scoring.by_class import ByClass, ImageTotals, count_by_image
+from eyechart.pipeline.scoring.corruption_scores import (
     CorruptionScorer,
     correct_for_number,
     without_claim,
 )
-from eyechart.pipeline.curve_comparisons import similar_corruptions
-from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
-from eyechart.pipeline.normalize import Divisor, human_error
+from eyechart.pipeline.scoring.curve_comparisons import similar_corruptions
+from eyechart.pipeline.scoring.normalize import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.scores.registry import SCORES

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from eyechart.core.locks import try_lock
-from eyechart.core.shards import Shard
+from eyechart.core.storage.locks import try_lock
+from eyechart.core.storage.shards import Shard
 
 POLL_SECONDS = 0.5
 """Time between two attempts to claim jobs that other processes have locked."""

@@ -8,7 +8,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
-from eyechart.pipeline.baseline_choice import HUMANS, BaselineChoice
+from eyechart.pipeline.scoring.baseline_choice import HUMANS, BaselineChoice
 from eyechart.predictions.reading import Predictions
 from eyechart.results.model_results import (
     CorruptionResults,

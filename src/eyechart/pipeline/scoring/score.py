@@ -14,14 +14,14 @@ from eyechart.images.image_sources import source_name
 from eyechart.images.imageset import Damaged
 from eyechart.labels.imagenet import class_names
 from eyechart.models.published_study import category_of_model
-from eyechart.pipeline.baseline_choice import BaselineChoice, choose_baseline
-from eyechart.pipeline.caveats import caveats_of, met_in_training
-from eyechart.pipeline.curve_comparisons import paired_models
-from eyechart.pipeline.error_agreement import agreements
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import experiments_of
-from eyechart.pipeline.normalize import Divisor, normalize
-from eyechart.pipeline.score_space import SpaceScorer
+from eyechart.pipeline.scoring.baseline_choice import BaselineChoice, choose_baseline
+from eyechart.pipeline.scoring.caveats import caveats_of, met_in_training
+from eyechart.pipeline.scoring.curve_comparisons import paired_models
+from eyechart.pipeline.scoring.error_agreement import agreements
+from eyechart.pipeline.scoring.normalize import Divisor, normalize
+from eyechart.pipeline.scoring.score_space import SpaceScorer
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows

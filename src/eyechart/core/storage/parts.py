@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.parallel import on_all_cores
+from eyechart.core.storage.files import atomic_file, remove_leftovers
 
 ROW = "row"
 """The column with the row numbers."""

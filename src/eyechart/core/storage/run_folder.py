@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.storage.files import atomic_file, remove_leftovers
 
 RECORD = "run.json"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from eyechart.core.arguments import FilePath, as_path
-from eyechart.core.files import TemporaryFolder
-from eyechart.core.remote_files import (
+from eyechart.core.storage.files import TemporaryFolder
+from eyechart.core.storage.remote_files import (
     MIRROR,
     FileState,
     as_shown,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
 from eyechart.curves.density import UNIFORM, to_density
-from eyechart.pipeline.baseline_choice import BaselineChoice
+from eyechart.pipeline.scoring.baseline_choice import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
