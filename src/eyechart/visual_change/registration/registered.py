@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from eyechart.core.parallel import on_all_cores
+from eyechart.visual_change.registration.agreement import is_geometric
 from eyechart.visual_change.registration.estimate import (
     CleanCopies,
+    centered,
     describe_copies,
     estimate,
-    is_accepted,
+    levels_of,
 )
 from eyechart.visual_change.registration.view import view
 from eyechart.visual_change.registration.visible import VisibleTerms, visible_terms
@@ -70,10 +72,12 @@ class RegisteredTerms:
     maps: Tensor
 
 
-def register(clean: Tensor, copies: CleanCopies, corrupted: Tensor) -> Tensor:
+def register(copies: CleanCopies, corrupted: Tensor) -> Tensor:
     """Return the maps (B, 2, 3) of gray images (B, H, W), exactly the identity where none helps."""
-    maps = estimate(copies, corrupted)
-    accepted = is_accepted(clean, copies, corrupted, maps)
+    size = (corrupted.shape[1], corrupted.shape[2])
+    levels = levels_of(centered(corrupted))
+    maps = estimate(copies, levels, size)
+    accepted = is_geometric(copies.levels, levels, maps, size)
     return torch.where(accepted[:, None, None], maps, identity_maps(len(maps), maps))
 
 
@@ -96,7 +100,7 @@ def registered_terms(
 
     def one(index: int) -> None:
         part = slice(index, index + 1)
-        maps = register(clean[part], describe_copies(clean[part]), corrupted[part])
+        maps = register(describe_copies(clean[part]), corrupted[part])
         shown = view(clean[part], corrupted[part], maps)
         terms = visible_terms(shown, VCR, noise)
         size = (clean.shape[1], clean.shape[2])

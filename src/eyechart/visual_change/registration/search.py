@@ -17,7 +17,7 @@ from eyechart.visual_change.registration.warping import (
     inside,
     moved,
     reduced,
-    sample,
+    sample_channels,
     smoothed,
 )
 
@@ -34,7 +34,7 @@ STRETCHES = 2.0 ** np.array([-4 / 3, -1, -2 / 3, -1 / 3, 1 / 3, 2 / 3, 1])
 MIN_OVERLAP = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidates:
     """Linear maps (N, 2, 2) from corrupted to clean, ordered by the scale of the image."""
 
@@ -78,33 +78,33 @@ def describe_search(gray: Tensor) -> Tensor:
     """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated."""
     size = (gray.shape[1], gray.shape[2])
     options = candidates()
-    rows, columns = thumbnail_size(size)
-    points = centers(rows, columns, size, gray.device)
+    points = centers(*thumbnail_size(size), size, gray.device)
     spectra = []
     for magnification in options.magnification.unique():
-        linear = options.linear[options.magnification == magnification].to(gray.device)
-        maps = torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2)
+        maps = _linear_maps(options.linear[options.magnification == magnification], gray.device)
         places = moved(points, maps)
-        visible = inside(places, size).to(torch.float32)
-        small = reduced(gray, *thumbnail_size(size, min(float(magnification), max(size) / SIDE)))
-        # all copies of an image side by side in one call
-        for image in small:
-            copies = sample(image.expand(len(maps), -1, -1), places, size)
-            spectra.append(torch.fft.rfft2(contrasts(copies) * visible, s=(PADDED, PADDED)))
-    per_scale = len(gray)
-    images = [torch.cat(spectra[index::per_scale]) for index in range(per_scale)]
-    return torch.stack(images).conj()
+        is_visible = inside(places, size).to(torch.float32)
+        # no finer than the image itself
+        finest = max(size) / SIDE
+        small = reduced(gray, *thumbnail_size(size, min(float(magnification), finest)))
+        # images are channels, because all of them are sampled at the same points
+        copies = sample_channels(small.expand(len(maps), -1, -1, -1), places, size)
+        copies = copies.transpose(0, 1)
+        flat = contrasts(copies.flatten(0, 1)).reshape(copies.shape) * is_visible
+        spectra.append(torch.fft.rfft2(flat, s=(PADDED, PADDED)))
+    return torch.cat(spectra, dim=1).conj()
+
+
+def _linear_maps(linear: Tensor, device: torch.device) -> Tensor:
+    return torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2).to(device)
 
 
 @lru_cache(maxsize=8)
 def overlaps(size: tuple[int, int], device: torch.device) -> Tensor:
     """Return 1 / √(shared cells) for all copies and shifts (N, 2·REACH+1, 2·REACH+1)."""
-    options = candidates()
     rows, columns = thumbnail_size(size)
-    points = centers(rows, columns, size, device)
-    linear = options.linear.to(device)
-    maps = torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2)
-    visible = inside(moved(points, maps), size).to(torch.float32)
+    maps = _linear_maps(candidates().linear, device)
+    visible = inside(moved(centers(rows, columns, size, device), maps), size).to(torch.float32)
     frame = torch.ones((rows, columns), device=device)
     shared = torch.fft.irfft2(
         torch.fft.rfft2(frame, s=(PADDED, PADDED))

@@ -38,12 +38,18 @@ def sample(images: Tensor, points: Tensor, size: tuple[int, int], mode: str = "b
 
     `size`: height and width in pixels of the frame that the images fill, whatever their resolution.
     """
+    return sample_channels(images[:, None], points, size, mode)[:, 0]
+
+
+def sample_channels(
+    images: Tensor, points: Tensor, size: tuple[int, int], mode: str = "bilinear"
+) -> Tensor:
+    """Return images with channels (B, C, h, w) at points (B, 2, n, m), as in `sample`."""
     half = points.new_tensor([size[1] / 2, size[0] / 2])
     grid = points.movedim(1, -1) / half
-    sampled = functional.grid_sample(
-        images[:, None], grid, mode=mode, padding_mode="reflection", align_corners=False
+    return functional.grid_sample(
+        images, grid, mode=mode, padding_mode="reflection", align_corners=False
     )
-    return sampled[:, 0]
 
 
 def inside(points: Tensor, size: tuple[int, int], margin: Tensor | float = 0.0) -> Tensor:
