@@ -17,6 +17,7 @@ RULERS: "Registry[Ruler]" = Registry("ruler")
 RULERS.add_lazily("vif", "eyechart.visual_change.vif.rulers:VCR_RULER")
 RULERS.add_lazily("sheikh2006", "eyechart.visual_change.vif.rulers:SHEIKH2006_RULER")
 RULERS.add_lazily("pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
+RULERS.add_lazily("vif-human", "eyechart.visual_change.registration.human_ruler:HUMAN_RULER")
 
 
 def find_ruler(name: str) -> "Ruler":
