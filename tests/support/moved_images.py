@@ -21,7 +21,7 @@ def map_of(degrees=0.0, scale=1.0, across=0.0, down=0.0, shear=0.0, is_mirrored=
 
 
 def move(image, back, order=LINEAR, fill="constant"):
-    """Return a gray image (H, W), uint8, moved by a map (2, 3); reduced images are smoothed first."""
+    """Return a gray image (H, W), uint8, moved by a map; it is smoothed before it is reduced."""
     center = (np.array(image.shape[::-1]) - 1) / 2
     linear, shift = back[:, :2], back[:, 2]
     offset = center + shift - linear @ center

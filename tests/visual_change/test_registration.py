@@ -57,9 +57,7 @@ MOTIONS = {
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_a_moved_image_is_recovered_within_half_a_pixel_and_a_fifth_of_a_degree(
-    gray, copies, name
-):
+def test_a_moved_image_is_recovered_within_half_a_pixel_and_a_fifth_of_a_degree(gray, copies, name):
     back, order, fill = MOTIONS[name]
     place = list(MOTIONS).index(name) % len(gray)
     corrupted = move(gray[place].numpy(), back, order, fill)
