@@ -328,7 +328,7 @@ def test_runs_by_different_rulers_are_not_compared(changes, sentence, runs, run,
     record = json.loads((other / "results.json").read_text())
     record["config"] |= changes
     (other / "results.json").write_text(json.dumps(record))
-    rules = write_rules(tmp_path / "rules.yaml", rule(no_worse_than_old=0.1))
+    rules = write_rules(tmp_path / "rules.yaml", rule(no_worse_than_old={"margin": 0.1}))
     assert_rejected(run("gate", runs.sharp, "--against", other, "--rules", rules), sentence)
 
 
