@@ -25,6 +25,17 @@ TINTS = {
 }
 """In alphabetical order, as the outputs of `Colors` are."""
 
+SMALL = {
+    "n": 40,
+    "bins": 6,
+    "min_per_bin": 3,
+    "n_bootstrap": 10,
+    "stimulus": "native",
+    "humans": None,
+    "corruptions": ["gaussian_noise"],
+}
+"""Options of an evaluation that takes a moment."""
+
 IMAGES = ("astronaut", "chelsea", "coffee", "rocket")
 
 
