@@ -193,6 +193,7 @@ def run_shard(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> S
         baseline=run.settings.baseline_name,
         defenses=tuple(map(str, defenses)),
         models=tuple(map(ModelRecord.of, inputs.models)),
+        devices=run.device_titles,
         doubts=tuple(doubt.sentence for doubt in doubts),
         n_samples=run.task.n_samples,
     )

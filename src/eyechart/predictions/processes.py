@@ -173,6 +173,7 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
     keep_freed_memory()
     task = order.sent.receive(find_device(order.device))
     parts = part_files(task, order.folder, order.writer)
+    batch_size = task.first_batch_size
     _tell(pipe, EventKind.READY)
     while True:
         number, item = pipe.recv()
@@ -180,7 +181,7 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
         def advance(n_samples: int, message: str, number: int = number) -> None:
             _tell(pipe, EventKind.PROGRESS, item=number, n_samples=n_samples, text=message)
 
-        predict_items(task, [item], parts, advance)
+        predict_items(task, [item], parts, advance, batch_size)
         _tell(pipe, EventKind.FINISHED, item=number)
 
 

@@ -135,6 +135,7 @@ class _Actor:
                     f"{self.folder} must be on storage that all machines of the Ray cluster share."
                 )
             self.parts = part_files(self.task, self.folder, self.writer)
+            self.batch_size = self.task.first_batch_size
         except Exception as error:
             return _failure(error)
         return None
@@ -147,7 +148,7 @@ class _Actor:
             self.reports.put((number, n_samples, message))
 
         try:
-            predict_items(self.task, [item], self.parts, advance)
+            predict_items(self.task, [item], self.parts, advance, self.batch_size)
         except Exception as error:
             return _failure(error)
         return None
