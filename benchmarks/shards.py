@@ -26,15 +26,21 @@ class ShardsCost:
 
     @property
     def repeated(self) -> float:
-        """CPU seconds that each further process adds: imports, loading and checking."""
-        return (sum(self.shards) + self.merge - self.unsplit) / len(self.shards)
+        """CPU seconds that are spent in addition: imports, loading and checking in each process."""
+        return sum(self.shards) + self.merge - self.unsplit
+
+    def seconds_for(self, ratio: float) -> float:
+        """Return the CPU seconds of one process from which on the ratio is at most this one.
+
+        What is repeated does not depend on the number of samples.
+        """
+        return self.repeated / (ratio - 1)
 
 
 def measure_shards(n_shards: int, options: Sequence[str]) -> ShardsCost:
     """Run `eyechart evaluate` once unsplit and once in shards, each in a process of its own.
 
-    CPU time of the processes is compared, not wall time, because it hardly depends on what else the
-    machine does.
+    CPU time is compared, because wall time depends on what else the machine does.
     """
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
         whole, split = str(Path(folder) / "whole"), str(Path(folder) / "split")
@@ -47,7 +53,7 @@ def measure_shards(n_shards: int, options: Sequence[str]) -> ShardsCost:
 
 
 def _cpu_seconds(*arguments: str) -> float:
-    """Run a command of eyechart; return the CPU time of its process and their children."""
+    """Run a command of eyechart; return the CPU time of its process and of its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "eyechart", *arguments], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
