@@ -60,5 +60,5 @@ VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covarianc
 SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
-PIXEL = Definition("pixel", 2.0)
+PIXEL = Definition("vif-pixel", 2.0)
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
