@@ -9,8 +9,9 @@ from pathlib import Path, PurePath
 from eyechart.core.errors import UsageError
 from eyechart.labels.space_names import SCORED_SPACES
 from eyechart.results.model_results import ModelResults
+from eyechart.results.results_file import read_results
 from eyechart.results.run_config import OMITTED, RunConfig, check_same_ruler
-from eyechart.results.schema import Results, read_results
+from eyechart.results.schema import Results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
