@@ -15,7 +15,7 @@ from eyechart.visual_change.registration.estimate import CleanCopies, describe_c
 from eyechart.visual_change.registration.motion import MotionPenalty, motion_of
 from eyechart.visual_change.registration.registered import register, shown_by
 from eyechart.visual_change.registration.visible import visible_terms
-from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.ruler import DELTA_V, CleanDescription, check_size
 from eyechart.visual_change.vif import pyramid
 from eyechart.visual_change.vif.definitions import HUMAN, Definition
 from eyechart.visual_change.vif.rulers import SubbandRuler, lost
@@ -70,6 +70,11 @@ class HumanRuler:
         return self.definition.name
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return self.definition.summary
+
+    @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
         return 1
@@ -95,19 +100,19 @@ class HumanRuler:
 
     @property
     def raw_name(self) -> str:
-        """The name of the raw value, which is Δv itself."""
-        return "Δv"
+        """Δv itself, because it is already between 0 and 1."""
+        return DELTA_V
 
     def raw(self, delta_v: Tensor) -> Tensor:
-        """Return the raw value (B,) of Δv: the same."""
+        """Return Δv unchanged."""
         return delta_v
 
     def describe(self, clean: Tensor) -> HumanDescription:
         """Return the description of clean images, uint8 (B, C, H, W)."""
-        plain = SubbandRuler(self.definition)
-        plain.check_size(clean)
+        check_size(self, clean)
         gray = to_gray(clean)
-        return HumanDescription(plain.describe_gray(gray), gray, describe_copies(gray))
+        statistics = SubbandRuler(self.definition).describe_gray(gray)
+        return HumanDescription(statistics, gray, describe_copies(gray))
 
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""

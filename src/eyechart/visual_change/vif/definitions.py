@@ -24,6 +24,7 @@ class Definition:
             code.
         scale_weights: the weight of each scale, finest first; all scales have the same weight if
             empty.
+        summary: what is measured, as a sentence.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Definition:
     sample_covariance: bool = False
     summed_noise: bool = False
     scale_weights: tuple[float, ...] = ()
+    summary: str = ""
 
     def pooled(self, sums: Tensor, blocks: int, level: int) -> Tensor:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
@@ -58,14 +60,33 @@ def share(kept: Tensor, total: Tensor) -> Tensor:
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 
 
-VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
+VCR = Definition(
+    "vif",
+    0.1,
+    equal_bands=True,
+    stabilizer=1e-4,
+    sample_covariance=True,
+    summary="Information lost in subbands: 1 − VIF as in the VCR study.",
+)
 """The definition that VCR-Bench uses."""
 
-SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
+SHEIKH2006 = Definition(
+    "sheikh2006",
+    0.4,
+    summed_noise=True,
+    summary="Information lost in subbands: 1 − VIF as in the first published code.",
+)
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
-PIXEL = Definition("pixel", 2.0)
+PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
 
-HUMAN = Definition("vif-human", 0.5, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
+HUMAN = Definition(
+    "vif-human",
+    0.5,
+    equal_bands=True,
+    stabilizer=1e-4,
+    sample_covariance=True,
+    summary="Information lost in subbands after undoing a motion of the whole image.",
+)
 """The definition of VCR with the visual noise of a human eye, for registered images."""
