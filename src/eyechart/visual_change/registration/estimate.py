@@ -21,6 +21,9 @@ STEPS, LAST_STEPS = 4, 3
 """Number of Gauss–Newton steps on each copy, and on the largest one, which is the most expensive.
 """
 
+SEARCHED_AT_ONCE = 64
+"""Number of images searched at once, because the search takes 22 MB for each."""
+
 ENOUGH = 0.9
 """Agreement near the identity that makes a search superfluous."""
 
@@ -87,8 +90,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     for level in (-1, -2):
         maps = refine(clean.levels[level], corrupted[level], maps, size, STEPS)
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
-    far = (near < ENOUGH).nonzero().flatten()
-    if len(far):
+    for far in torch.split((near < ENOUGH).nonzero().flatten(), SEARCHED_AT_ONCE):
         found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
         is_better = score > near[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])

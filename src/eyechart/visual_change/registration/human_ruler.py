@@ -21,7 +21,7 @@ from eyechart.visual_change.vif.definitions import HUMAN, Definition
 from eyechart.visual_change.vif.rulers import SubbandRuler, lost
 from eyechart.visual_change.vif.statistics import CleanStatistics
 
-REGISTERED_AT_ONCE = {"cpu": 1, "cuda": 64}
+REGISTERED_AT_ONCE = {"cpu": 1, "cuda": 256}
 """Number of images registered at once: on a CPU one for each core, on a GPU as memory allows."""
 
 

@@ -19,7 +19,16 @@ MAX_STEP = 2.0
 SLIGHT = 1e-3
 """Gain below which a step has no meaning."""
 
-centers_of = lru_cache(maxsize=32)(centers)
+LARGEST_KEPT = 1 << 20
+"""Grids with more points are not cached, because they need too much memory."""
+
+_kept_centers = lru_cache(maxsize=32)(centers)
+
+
+def centers_of(rows: int, columns: int, size: tuple[int, int], device: torch.device) -> Tensor:
+    """Return the result of `centers`, cached for small images."""
+    make = _kept_centers if rows * columns <= LARGEST_KEPT else centers
+    return make(rows, columns, size, device)
 
 
 def refine(
@@ -62,7 +71,8 @@ def _step(clean: Tensor, corrupted: Tensor, maps: Tensor, size: tuple[int, int])
     ridge = RIDGE * normal.diagonal(dim1=1, dim2=2)
     ridge = torch.cat((ridge[:, :6], torch.zeros_like(ridge[:, 6:])), dim=1)
     normal = normal + torch.diag_embed(ridge + TINY)
-    solution = torch.linalg.solve(normal, target)[..., 0]
+    # without a check, for which the host would wait for the GPU
+    solution = torch.linalg.solve_ex(normal, target)[0][..., 0]
     gain = solution[:, 6]
     is_valid = gain > SLIGHT
     # displacements in cells, at the center and per half side
