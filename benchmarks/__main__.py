@@ -43,7 +43,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_variant
-from eyechart.visual_change.measure import find_dtype
+from eyechart.visual_change.measure_inputs import find_dtype
 from eyechart.visual_change.vif.pyramid import SMALLEST_SIDE as SMALLEST_FOR_VIF
 
 app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
