@@ -74,5 +74,5 @@ SHEIKH2006 = Definition(
 )
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
-PIXEL = Definition("pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
+PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
