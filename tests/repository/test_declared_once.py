@@ -74,7 +74,10 @@ REGISTRIES = {
     "rulers": Declared(
         list(RULERS),
         {"visual_change/registry.py"},
-        {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
+        {
+            "visual_change/vif/definitions.py": "each definition of VIF has its name",
+            "visual_change/networks/network_rulers.py": "each network ruler has its name",
+        },
     ),
     "loggers": Declared(list(LOGGERS), {"integrations/loggers/registry.py"}),
     "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
