@@ -87,6 +87,6 @@ HUMAN = Definition(
     equal_bands=True,
     stabilizer=1e-4,
     sample_covariance=True,
-    summary="Information lost after undoing geometric changes, with the noise of a human eye.",
+    summary="Information lost in subbands after undoing a motion of the whole image.",
 )
 """The definition of VCR with the visual noise of a human eye, for registered images."""
