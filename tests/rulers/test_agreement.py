@@ -40,7 +40,7 @@ def humans_of(accuracy, observers=5, trials=400):
     correct = numbers.binomial(trials, np.clip(rates, 0, 1)[:, None], belongs.shape) * belongs
     clean = numbers.binomial(trials, 0.9, belongs.shape) * belongs
     # the same clean trials in all conditions of an experiment
-    clean = np.stack([clean[np.flatnonzero(EXPERIMENTS == name)[0]] for name in EXPERIMENTS])
+    clean = np.stack([clean[np.flatnonzero(name == EXPERIMENTS)[0]] for name in EXPERIMENTS])
     names = tuple(map(str, range(len(accuracy))))
     return HumanConditions(
         tuple(EXPERIMENTS), names, correct, trials * belongs, clean, trials * belongs
