@@ -1,0 +1,139 @@
+"""Find a rough map among all rotations, scales, shifts, mirrors, some shears and stretches.
+
+Small copies of the clean image, turned and scaled in every way, are correlated with a small copy of
+the corrupted one. The correlation with all shifts is a product of Fourier transforms; those of the
+clean copies are computed once.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.registration.warping import (
+    centers,
+    inside,
+    moved,
+    reduced,
+    sample_channels,
+    smoothed,
+)
+
+SIDE, PADDED = 32, 40
+"""Cells along the longer side of the small copies, and with the margin for shifts."""
+
+REACH = PADDED - SIDE
+"""Largest shift in cells, a quarter of the longer side."""
+
+ANGLES = np.arange(0, 360, 10.0)
+SCALES = 2.0 ** np.arange(-5 / 3, 1.7, 1 / 3)
+SHEARS = (-1.0, -0.67, -0.36, 0.36, 0.67, 1.0)
+STRETCHES = 2.0 ** np.array([-4 / 3, -1, -2 / 3, -1 / 3, 1 / 3, 2 / 3, 1])
+MIN_OVERLAP = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Linear maps (N, 2, 2) from corrupted to clean, ordered by the scale of the image."""
+
+    linear: Tensor
+    magnification: Tensor
+
+
+@lru_cache(maxsize=2)
+def candidates() -> Candidates:
+    """Return all linear maps that are tried."""
+    maps = []
+    for scale in SCALES:
+        for angle in np.radians(ANGLES):
+            cos, sin = np.cos(angle) / scale, np.sin(angle) / scale
+            maps += [((cos, sin), (-sin, cos)), ((-cos, -sin), (-sin, cos))]
+    for shear in SHEARS:
+        maps += [((1, shear), (0, 1)), ((1, 0), (shear, 1))]
+    for stretch in STRETCHES:
+        maps += [((1 / stretch, 0), (0, 1)), ((1, 0), (0, 1 / stretch))]
+    linear = torch.tensor(np.array(maps, dtype=np.float64))
+    magnification = linear.det().abs().rsqrt()
+    order = torch.argsort(magnification, stable=True)
+    return Candidates(linear[order], magnification[order])
+
+
+def thumbnail_size(size: tuple[int, int], magnification: float = 1.0) -> tuple[int, int]:
+    cells = SIDE / max(size) * magnification
+    rows, columns = (max(4, round(side * cells)) for side in size)
+    return rows, columns
+
+
+def contrasts(small: Tensor) -> Tensor:
+    """Return band-passed images of roughly equal local contrast."""
+    band = smoothed(small, 0.7) - smoothed(small, 3.0)
+    local = smoothed(band.square(), 3.0)
+    overall = band.square().mean(dim=(1, 2), keepdim=True)
+    return band / (local + 0.1 * overall + 1e-3).sqrt()
+
+
+def describe_search(gray: Tensor) -> Tensor:
+    """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated."""
+    size = (gray.shape[1], gray.shape[2])
+    options = candidates()
+    points = centers(*thumbnail_size(size), size, gray.device)
+    spectra = []
+    for magnification in options.magnification.unique():
+        maps = _linear_maps(options.linear[options.magnification == magnification], gray.device)
+        places = moved(points, maps)
+        is_visible = inside(places, size).to(torch.float32)
+        # no finer than the image itself
+        finest = max(size) / SIDE
+        small = reduced(gray, *thumbnail_size(size, min(float(magnification), finest)))
+        # images are channels, because all of them are sampled at the same points
+        copies = sample_channels(small.expand(len(maps), -1, -1, -1), places, size)
+        copies = copies.transpose(0, 1)
+        flat = contrasts(copies.flatten(0, 1)).reshape(copies.shape) * is_visible
+        spectra.append(torch.fft.rfft2(flat, s=(PADDED, PADDED)))
+    return torch.cat(spectra, dim=1).conj()
+
+
+def _linear_maps(linear: Tensor, device: torch.device) -> Tensor:
+    return torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2).to(device)
+
+
+@lru_cache(maxsize=8)
+def overlaps(size: tuple[int, int], device: torch.device) -> Tensor:
+    """Return 1 / √(shared cells) for all copies and shifts (N, 2·REACH+1, 2·REACH+1)."""
+    rows, columns = thumbnail_size(size)
+    maps = _linear_maps(candidates().linear, device)
+    visible = inside(moved(centers(rows, columns, size, device), maps), size).to(torch.float32)
+    frame = torch.ones((rows, columns), device=device)
+    shared = torch.fft.irfft2(
+        torch.fft.rfft2(frame, s=(PADDED, PADDED))
+        * torch.fft.rfft2(visible, s=(PADDED, PADDED)).conj(),
+        s=(PADDED, PADDED),
+    )
+    shared = _near_shifts(shared)
+    return torch.where(shared > MIN_OVERLAP * rows * columns, shared.clamp_min(1).rsqrt(), 0.0)
+
+
+def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
+    """Return the `count` best maps (B, count, 2, 3) for gray images (B, H, W)."""
+    size = (corrupted.shape[1], corrupted.shape[2])
+    rows, columns = thumbnail_size(size)
+    small = contrasts(reduced(corrupted, rows, columns))
+    spectrum = torch.fft.rfft2(small, s=(PADDED, PADDED))
+    correlation = torch.fft.irfft2(spectrum[:, None] * spectra, s=(PADDED, PADDED))
+    scores = _near_shifts(correlation) * overlaps(size, corrupted.device)
+    best, index = scores.flatten(2).max(dim=2)
+    chosen = best.topk(count, dim=1).indices
+    index = index.gather(1, chosen)
+    side = 2 * REACH + 1
+    shift = torch.stack((index % side, index // side), dim=2).to(torch.float64) - REACH
+    cell = torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64)
+    linear = candidates().linear.to(corrupted.device)[chosen]
+    # content moved by `shift` in the corrupted image: clean point = A (x − shift)
+    moves = -(linear @ (shift * cell.to(shift.device))[..., None])
+    return torch.cat((linear, moves), dim=3)
+
+
+def _near_shifts(correlation: Tensor) -> Tensor:
+    return correlation.roll((REACH, REACH), (-2, -1))[..., : 2 * REACH + 1, : 2 * REACH + 1]
