@@ -7,6 +7,9 @@ from typing import Protocol, Self
 
 from torch import Tensor
 
+DELTA_V = "Δv"
+"""The `raw_name` of rulers whose raw value is Δv itself."""
+
 
 class CleanDescription(Protocol):
     """A ruler's description of clean images of equal size, reused for many corrupted images."""
@@ -38,6 +41,10 @@ class Ruler(Protocol):
         """The ruler's name, as stored in manifests, results, reports and human placements."""
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+
+    @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
 
@@ -63,9 +70,19 @@ class Ruler(Protocol):
             UsageError: if the images are smaller than `smallest_side`.
         """
 
+    @property
+    def raw_name(self) -> str:
+        """The name of the raw value, such as "LPIPS"; `DELTA_V` if the raw value is Δv itself."""
+
     def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
         """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1.
 
         `description` has the same number of images as `corrupted`, or a single image for all. Δv is
         NaN where the clean image is not measurable.
+        """
+
+    def raw(self, delta_v: Tensor) -> Tensor:
+        """Return the raw values from which Δv was mapped to 0 … 1, as float64 (B,).
+
+        This is the inverse of the ruler's monotone map.
         """

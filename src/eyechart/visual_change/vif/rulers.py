@@ -8,7 +8,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.visual_change.gray import to_gray
-from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.ruler import DELTA_V, CleanDescription
 from eyechart.visual_change.vif import pixel, pyramid
 from eyechart.visual_change.vif.definitions import PIXEL, SHEIKH2006, VCR, Definition
 from eyechart.visual_change.vif.fidelity import describe_clean, fidelity
@@ -26,6 +26,11 @@ class VifRuler(ABC):
     def name(self) -> str:
         """The name of the definition."""
         return self.definition.name
+
+    @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return self.definition.summary
 
     @property
     def version(self) -> int:
@@ -49,6 +54,15 @@ class VifRuler(ABC):
             "Color is converted to gray first; clean images that are nearly constant or a pure"
             " grating have no Δv, and raised contrast counts as no change."
         )
+
+    @property
+    def raw_name(self) -> str:
+        """Δv itself, because 1 − VIF is already between 0 and 1."""
+        return DELTA_V
+
+    def raw(self, delta_v: Tensor) -> Tensor:
+        """Return Δv unchanged."""
+        return delta_v
 
     def describe(self, clean: Tensor) -> CleanStatistics | PixelStatistics:
         """Return the statistics of clean images, uint8 (B, C, H, W), that VIF needs."""
