@@ -1,6 +1,6 @@
 """Images at equal Δv: the strength at which a ruler's value reaches a target, for one image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -9,7 +9,10 @@ from eyechart.rulers import conditions
 from eyechart.rulers.conditions import Condition, make_clean, to_shown
 from eyechart.visual_change.ruler import Ruler
 
-STEPS = 12
+EXAMPLE_CHANGE = 0.8
+"""Δv of the example images; in the human experiments, rulers differ most around it."""
+
+STEPS = 10
 """Number of halvings of the range of strengths."""
 
 TOLERANCE = 0.02
@@ -34,6 +37,36 @@ SERIES = (
     Series("phase", conditions.phase_scrambling, lambda share: 180 * share, "± {:.0f}°"),
 )
 """The experiments with a continuous strength, from weak to strong."""
+
+
+@dataclass(frozen=True, eq=False)
+class EqualRow:
+    """One ruler's images at the same Δv.
+
+    Attributes:
+        ruler: The ruler's name.
+        images: A gray image, uint8 (H, W), for each series; None if no strength reaches the Δv.
+        captions: The strength of each image.
+    """
+
+    ruler: str
+    images: tuple[Tensor | None, ...]
+    captions: tuple[str, ...]
+
+
+def equal_rows(gray: Tensor, rulers: Sequence[Ruler], delta_v: float) -> list[EqualRow]:
+    """Return an image, uint8 (H, W), at the same Δv by each ruler in every series."""
+    rows = []
+    for ruler in rulers:
+        cells = [at_equal_change(gray, ruler, series, delta_v) for series in SERIES]
+        rows.append(
+            EqualRow(
+                ruler.name,
+                tuple(None if cell is None else cell[0] for cell in cells),
+                tuple("" if cell is None else cell[1] for cell in cells),
+            )
+        )
+    return rows
 
 
 def at_equal_change(

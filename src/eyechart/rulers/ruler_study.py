@@ -1,11 +1,14 @@
 """The study of rulers: measure every ruler in the human experiments, and compare it with humans."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import csv_text
@@ -53,7 +56,9 @@ from eyechart.stats.estimate import make_estimate
 from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
+from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.registry import RULERS, find_ruler
+from eyechart.visual_change.ruler import Ruler
 
 MEASURED, RESULTS, TABLE = "measured", "study.json", "study.csv"
 FITTED = "registered VIF, fitted"
@@ -75,7 +80,16 @@ class StudyData:
     terms: Terms | None
 
 
-def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> StudyRecord:
+@dataclass(frozen=True, eq=False)
+class FinishedStudy:
+    """A study's record, its rulers, and an example image, uint8 (H, W), for figures."""
+
+    record: StudyRecord
+    rulers: list[Ruler]
+    example: Tensor
+
+
+def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> FinishedStudy:
     """Measure the rulers, compare them with humans, and write study.json and study.csv.
 
     Measured values are kept in the output folder, so that a stopped study resumes and further
@@ -87,7 +101,7 @@ def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> Stud
     settings.check()
     experiments = settings.experiments or MAIN
     humans = read_counts(settings.human, experiments)
-    rulers = [find_ruler(name) for name in dict.fromkeys(settings.rulers or RULERS)]
+    rulers = _ready_rulers(settings.rulers)
     images = _load(settings, progress)
     open_run_folder(
         settings.out,
@@ -117,7 +131,7 @@ def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> Stud
         }
     )
     write_study(record, settings.out)
-    return record
+    return FinishedStudy(record, rulers, to_gray(images.batch([0]))[0])
 
 
 def analyze(
@@ -175,6 +189,26 @@ def write_study(record: StudyRecord, out: Path) -> None:
         temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
     with atomic_file(out / TABLE) as temporary:
         temporary.write_text(csv_text(_csv_rows(record)), encoding="utf-8")
+
+
+def _ready_rulers(names: Sequence[str]) -> list[Ruler]:
+    """Return the rulers with these names, or all that can measure; some need weights."""
+    if names:
+        rulers = [find_ruler(name) for name in dict.fromkeys(names)]
+        for ruler in rulers:
+            _try_out(ruler)
+        return rulers
+    ready = []
+    for ruler in RULERS.values():
+        with suppress(UsageError):
+            _try_out(ruler)
+            ready.append(ruler)
+    return ready
+
+
+def _try_out(ruler: Ruler) -> None:
+    """Raise a UsageError if a ruler cannot measure, before long work begins."""
+    ruler.describe(torch.zeros(1, 3, int(STIMULUS), int(STIMULUS), dtype=torch.uint8))
 
 
 def _load(settings: StudySettings, progress: Progress) -> ImageSet:

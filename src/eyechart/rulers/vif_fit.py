@@ -17,7 +17,7 @@ from eyechart.rulers.vif_terms import NOISE_VARIANCES
 EXPONENTS = (-1.5, -1.0, -0.5, 0.0)
 """Candidates for the exponent of the scale weights."""
 
-PENALTIES = (0.0, 0.15, 0.3, 0.45, 0.6)
+PENALTIES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 """Candidates for the penalty of a rotation by 180°."""
 
 ROUNDING = 1e-9
@@ -28,13 +28,13 @@ ROUNDING = 1e-9
 class VifParameters:
     """The parameters of a registered VIF.
 
-    Δv = 1 − VIF · (1 − penalty · angle / 180°), with VIF = Σ w_l kept_l / Σ w_l total_l over the
+    Δv = 1 − VIF · exp(−penalty · angle / 180°), with VIF = Σ w_l kept_l / Σ w_l total_l over the
     scales l = 0 (finest) … 3 and weights w_l = 2^(exponent · l).
 
     Attributes:
         noise_variance: σ_n², the internal noise of the eye, in squared gray levels.
         exponent: The exponent of the scale weights; below 0, fine scales count more.
-        penalty: The loss from a rotation by 180°.
+        penalty: The exponent of the loss from a rotation by 180°.
     """
 
     noise_variance: float
@@ -79,7 +79,7 @@ class Terms:
         kept, total = self.kept[:, :, place] @ weights, self.total[:, place] @ weights
         # raised contrast gives a VIF above 1, which counts as no change
         fidelity = np.minimum(kept / total[:, None], 1.0)
-        return np.asarray(1 - fidelity * (1 - parameters.penalty * self.angle / 180))
+        return np.asarray(1 - fidelity * np.exp(-parameters.penalty * self.angle / 180))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ FINE, COARSE = 1.0, 4.0
 MIN_LEAD = 0.1
 """Correlation by which a turned image must exceed the unturned one.
 
-Noise, blur and contrast leave the unturned image ahead; a turned photograph leads by far more.
+Noise, blur and contrast leave the unturned image ahead; an image that was turned leads by far more.
 """
 
 

@@ -1,5 +1,6 @@
 """`eyechart rulers study`: how well humans agree with each ruler."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from eyechart.cli.shared.derived_options import derived_options
@@ -8,6 +9,7 @@ from eyechart.cli.shared.stop import stopped
 from eyechart.rulers.study_settings import StudySettings
 
 if TYPE_CHECKING:
+    from eyechart.rulers.ruler_study import FinishedStudy
     from eyechart.rulers.study_record import StudyRecord
 
 
@@ -29,11 +31,11 @@ def study(settings: StudySettings) -> None:
 
     with ProgressBars() as bars:
         try:
-            record = run_study(settings, bars)
+            finished = run_study(settings, bars)
         except KeyboardInterrupt:
             raise stopped(settings.out, "every measured value") from None
-    _show(record)
-    _draw(record, settings)
+    _show(finished.record)
+    _draw(finished, settings)
 
 
 def _show(record: "StudyRecord") -> None:
@@ -48,14 +50,22 @@ def _show(record: "StudyRecord") -> None:
     print_notes(record.notes)
 
 
-def _draw(record: "StudyRecord", settings: StudySettings) -> None:
-    from functools import partial
-
+def _draw(finished: "FinishedStudy", settings: StudySettings) -> None:
     from eyechart.cli.shared.printing import print_written
     from eyechart.reports.figures.figure_files import write_figure
-    from eyechart.reports.figures.ruler_figure import draw_scatter, scatter_caption
+    from eyechart.reports.figures.ruler_figure import (
+        draw_equal,
+        draw_scatter,
+        equal_caption,
+        scatter_caption,
+    )
+    from eyechart.rulers.equal_change import EXAMPLE_CHANGE, equal_rows
     from eyechart.rulers.ruler_study import RESULTS, TABLE
 
-    figure = settings.out / "agreement.png"
-    write_figure(partial(draw_scatter, record), figure, scatter_caption(record))
-    print_written((settings.out / RESULTS, settings.out / TABLE, figure))
+    scatter, equal = settings.out / "agreement.png", settings.out / "equal_change.png"
+    record = finished.record
+    write_figure(partial(draw_scatter, record), scatter, scatter_caption(record))
+    rows = equal_rows(finished.example, finished.rulers, EXAMPLE_CHANGE)
+    caption = equal_caption(EXAMPLE_CHANGE)
+    write_figure(partial(draw_equal, rows, EXAMPLE_CHANGE), equal, caption)
+    print_written((settings.out / RESULTS, settings.out / TABLE, scatter, equal))

@@ -1,17 +1,15 @@
 """Figures of the study of rulers: human accuracy against each ruler, images at equal Δv."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from eyechart.reports.figures.paper_style import INK, MARKERS, PAGE, drawable, legend
 from eyechart.reports.series.palette import COLORS
+from eyechart.rulers.equal_change import SERIES, EqualRow
 from eyechart.rulers.study_record import AgreementRecord, StudyRecord
 
 COLUMNS = 3
@@ -76,17 +74,14 @@ def _scatter(
     axes.set_xlabel("mean Δv of the condition")
 
 
-@dataclass(frozen=True, eq=False)
-class EqualRow:
-    """One ruler's images at the same Δv: gray images (H, W) and captions; None if not reached."""
-
-    ruler: str
-    images: Sequence[NDArray[np.uint8] | None]
-    captions: Sequence[str]
+def equal_caption(delta_v: float) -> str:
+    """Return the caption of images at equal Δv."""
+    return f"The same image at a visual change of {delta_v:g} by each ruler, in five corruptions."
 
 
-def draw_equal(rows: Sequence[EqualRow], titles: Sequence[str], delta_v: float) -> Figure:
+def draw_equal(rows: Sequence[EqualRow], delta_v: float) -> Figure:
     """Return images in a grid: one row per ruler, one column per corruption, all at one Δv."""
+    titles = [series.title for series in SERIES]
     side = PAGE / (len(titles) + 0.3)
     figure = Figure(figsize=(PAGE, (side + 0.16) * len(rows) + 0.3))
     grid = figure.subplots(len(rows), len(titles), squeeze=False)
