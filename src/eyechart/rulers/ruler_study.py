@@ -23,7 +23,13 @@ from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import ImageSet, load_listing
 from eyechart.rulers.agreement import fit_monotone
 from eyechart.rulers.human_axis import fit_human_map
-from eyechart.rulers.human_experiments import EXPERIMENTS, MAIN, HumanConditions, read_counts
+from eyechart.rulers.human_experiments import (
+    CITATION,
+    EXPERIMENTS,
+    MAIN,
+    HumanConditions,
+    read_counts,
+)
 from eyechart.rulers.measure_conditions import (
     Meter,
     RulerMeter,
@@ -57,10 +63,14 @@ from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_images
 from eyechart.visual_change.gray import to_gray
+from eyechart.visual_change.human import HumanCalibration
 from eyechart.visual_change.registry import RULERS, find_ruler
 from eyechart.visual_change.ruler import Ruler
 
 MEASURED, RESULTS, TABLE = "measured", "study.json", "study.csv"
+CALIBRATION = "human_calibration.json"
+"""The map of the ruler `human`; the package stores that of the published study."""
+
 FITTED = "registered VIF, fitted"
 """The name of the fitted ruler in tables; it is not a ruler that others can use."""
 
@@ -108,7 +118,7 @@ def run_study(settings: StudySettings, progress: Progress = NO_PROGRESS) -> Fini
         {"images": images.fingerprint, "stimulus": STIMULUS},
         work="study of rulers",
         folders=[MEASURED],
-        files=[RESULTS, TABLE],
+        files=[RESULTS, TABLE, CALIBRATION],
     )
     meters: list[Meter] = [RulerMeter(ruler) for ruler in rulers]
     meters += [TermsMeter()] if settings.fit else []
@@ -189,6 +199,10 @@ def write_study(record: StudyRecord, out: Path) -> None:
         temporary.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
     with atomic_file(out / TABLE) as temporary:
         temporary.write_text(csv_text(_csv_rows(record)), encoding="utf-8")
+    if record.fit is not None:
+        calibration = _calibration(record, record.fit)
+        with atomic_file(out / CALIBRATION) as temporary:
+            temporary.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def _ready_rulers(names: Sequence[str]) -> list[Ruler]:
@@ -220,6 +234,21 @@ def _load(settings: StudySettings, progress: Progress) -> ImageSet:
     chosen = [listing.images[place] for place in choose_images(listing.images, plan)]
     step = progress.begin("images", len(chosen))
     return load_listing(replace(listing, images=chosen), STIMULUS, step)
+
+
+def _calibration(record: StudyRecord, fit: FitRecord) -> HumanCalibration:
+    """Return the map of the ruler `human`, as the package stores it."""
+    return HumanCalibration(
+        ruler="vif-human",
+        ruler_version=1,
+        knots=fit.knots,
+        half_width95=round(fit.half_width95, 4),
+        experiments=tuple(dict.fromkeys(one.experiment for one in record.conditions)),
+        n_images=record.n_images,
+        images=f"{record.images} (digest {record.images_digest})",
+        humans=f"{CITATION} Counts in {record.human} (SHA-256 {record.human_digest[:16]}).",
+        date=record.made,
+    )
 
 
 def _conditions(humans: HumanConditions) -> tuple[ConditionRecord, ...]:
