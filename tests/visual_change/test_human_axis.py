@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from eyechart.visual_change.human import HumanCalibration, HumanRuler, read_calibration
+from eyechart.visual_change.human import HumanCalibration, ExpectedLossRuler, read_calibration
 from eyechart.visual_change.registry import RULERS, find_ruler
 from real_images import real_images
 
@@ -18,7 +18,7 @@ def ruler():
     stored = read_calibration().model_copy(
         update={"ruler": BASE, "knots": KNOTS, "half_width95": 0.2}
     )
-    return HumanRuler(stored)
+    return ExpectedLossRuler(stored)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ class TermsMeter:
     @property
     def table(self) -> str:
         """The name and version of the terms."""
-        return "vif-terms-v1"
+        return "vif-terms-v2"
 
     def measure(self, clean: Tensor, corrupted: Sequence[Tensor]) -> list[Columns]:
         """Return the terms of each image."""

@@ -17,7 +17,7 @@ from eyechart.rulers.vif_terms import NOISE_VARIANCES
 EXPONENTS = (-1.5, -1.0, -0.5, 0.0)
 """Candidates for the exponent of the scale weights."""
 
-PENALTIES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
+PENALTIES = (0.0, 0.3, 0.6, 0.9, 1.2)
 """Candidates for the penalty of a rotation by 180°."""
 
 ROUNDING = 1e-9

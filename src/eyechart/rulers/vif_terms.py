@@ -22,10 +22,11 @@ DEFINITIONS = tuple(replace(VCR, noise_variance=variance) for variance in NOISE_
 FINE, COARSE = 1.0, 4.0
 """Scales in px of the difference of Gaussians on which turns are compared."""
 
-MIN_LEAD = 0.1
+MIN_LEAD = 0.5
 """Correlation by which a turned image must exceed the unturned one.
 
-Noise, blur and contrast leave the unturned image ahead; an image that was turned leads by far more.
+Without noise, the correlation of an image that was turned is 1. In images of which little is left,
+turns lead by less than this by chance.
 """
 
 
@@ -51,8 +52,8 @@ def describe_terms(gray: Tensor) -> CleanTerms:
     statistics = describe_clean(gray, VCR)
     total = [
         [
-            definition.pooled(clean_terms(scale, definition).sum(dim=(-2, -1)), scale.blocks)
-            for scale in statistics.scales
+            definition.pooled(clean_terms(scale, definition).sum(dim=(-2, -1)), scale.blocks, level)
+            for level, scale in enumerate(statistics.scales)
         ]
         for definition in DEFINITIONS
     ]
@@ -78,8 +79,8 @@ def compare_terms(clean: CleanTerms, corrupted: Tensor) -> KeptTerms:
         ]
         kept.append(
             [
-                definition.pooled(terms.sum(dim=(-2, -1)), scale.blocks)
-                for terms, scale in zip(sums, scales, strict=True)
+                definition.pooled(terms.sum(dim=(-2, -1)), scale.blocks, level)
+                for level, (terms, scale) in enumerate(zip(sums, scales, strict=True))
             ]
         )
     # 270° is a turn by 90° in the other direction

@@ -43,7 +43,7 @@ class HumanCalibration(Record):
 
 
 @dataclass(frozen=True)
-class HumanRuler:
+class ExpectedLossRuler:
     """Expected loss of human accuracy (0 … 1) in a 16-choice task, from another ruler's Δv.
 
     0 is the accuracy on clean images, 1 is guessing. It is not a visual change like other rulers'
@@ -124,4 +124,4 @@ def _interpolated(places: Tensor, knots: FloatArray, values: FloatArray) -> Tens
     return y[left] + share * (y[left + 1] - y[left])
 
 
-HUMAN_RULER = HumanRuler(read_calibration())
+EXPECTED_LOSS_RULER = ExpectedLossRuler(read_calibration())

@@ -25,6 +25,8 @@ RULERS.add_lazily(
     "st-lpips-vgg", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_VGG_RULER"
 )
 RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
+RULERS.add_lazily("vif-human", "eyechart.visual_change.registration.human_ruler:HUMAN_RULER")
+RULERS.add_lazily("human", "eyechart.visual_change.human:EXPECTED_LOSS_RULER")
 
 
 def find_ruler(name: str) -> "Ruler":

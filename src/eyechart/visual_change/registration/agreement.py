@@ -1,5 +1,7 @@
 """How well a clean image, moved by a map, agrees with a corrupted one, and whether to accept it."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -25,7 +27,7 @@ Motion and zoom blur move an image too, but leave part of it where it was: more 
 MAX_RESIDUAL = 0.6
 """Unexplained variance with a map, relative to that without it, that a smaller map must reach."""
 
-MIN_FINE_GAIN = 0.75
+MIN_FINE_GAIN = 0.9
 """Gain of fine details, relative to coarse ones, that a smaller map must leave.
 
 Noise does not lower it, but blur does.
@@ -67,7 +69,7 @@ def _details(
 
 
 def is_geometric(
-    clean: "list[Tensor]", corrupted: "list[Tensor]", maps: Tensor, size: tuple[int, int]
+    clean: Sequence[Tensor], corrupted: Sequence[Tensor], maps: Tensor, size: tuple[int, int]
 ) -> Tensor:
     """Return which maps (B, 2, 3) are a change of geometry, and not a by-product of another one.
 

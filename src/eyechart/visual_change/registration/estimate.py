@@ -43,7 +43,7 @@ class CleanCopies:
     def select(self, indices: Tensor) -> "CleanCopies":
         """Return the copies of the images at these indices, which may repeat."""
         levels = [level[indices] for level in self.levels]
-        return CleanCopies(levels, self.gray, self.index[indices], self.spectra)
+        return CleanCopies(levels, self.gray, self.index[indices.cpu()], self.spectra)
 
     def searched(self) -> Tensor:
         """Return the spectra of all images for the search, (B, N, …)."""
@@ -88,7 +88,7 @@ def estimate(clean: CleanCopies, corrupted: Sequence[Tensor], size: tuple[int, i
     near = agreement(clean.levels[-2], corrupted[-2], maps, size)
     far = (near < ENOUGH).nonzero().flatten()
     if len(far):
-        found, score = _searched(clean.select(far.cpu()), [one[far] for one in corrupted], size)
+        found, score = _searched(clean.select(far), [one[far] for one in corrupted], size)
         is_better = score > near[far]
         maps[far] = torch.where(is_better[:, None, None], found, maps[far])
     for level in range(len(corrupted) - 3, -1, -1):

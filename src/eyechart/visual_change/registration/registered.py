@@ -15,52 +15,17 @@ from eyechart.visual_change.registration.estimate import (
     estimate,
     levels_of,
 )
-from eyechart.visual_change.registration.view import view
+from eyechart.visual_change.registration.motion import Motion, is_nearly, motion_of, rounded
+from eyechart.visual_change.registration.view import View, nearest_error, view
 from eyechart.visual_change.registration.visible import VisibleTerms, visible_terms
 from eyechart.visual_change.registration.warping import identity_maps
 from eyechart.visual_change.vif.definitions import VCR
 
+LINEAR_STEPS, SHIFT_STEPS = 2.0**16, 2.0**9
+"""Maps are rounded to these fractions: to about 1/500 px everywhere in an image of 224 px."""
 
-@dataclass(frozen=True, eq=False)
-class Motion:
-    """How images were moved, one value per image (B,).
-
-    Attributes:
-        rotation: the angle in degrees, clockwise, −180 … 180.
-        log_scale: log₂ of the magnification.
-        shift: how far the center of the clean image moved, as a fraction of the longer side.
-        shear: log₂ of the ratio of the largest to the smallest magnification over all directions.
-        mirror: 1 if the image is mirrored (left and right exchanged before the rotation), or 0.
-        share: the share of the clean image's area that is still in the frame.
-    """
-
-    rotation: Tensor
-    log_scale: Tensor
-    shift: Tensor
-    shear: Tensor
-    mirror: Tensor
-    share: Tensor
-
-
-def motion_of(maps: Tensor, share: Tensor, size: tuple[int, int]) -> Motion:
-    """Return how images of a size (height, width) were moved, by their maps (B, 2, 3)."""
-    forward = torch.linalg.inv(maps[..., :2])
-    is_mirrored = forward.det() < 0
-    flip = torch.ones((len(maps), 2), dtype=maps.dtype, device=maps.device)
-    flip[:, 0] = torch.where(is_mirrored, -1.0, 1.0)
-    # mirrored back first, then the rotation is that of the polar decomposition
-    turned = forward * flip[:, None, :]
-    angle = torch.atan2(turned[:, 1, 0] - turned[:, 0, 1], turned[:, 0, 0] + turned[:, 1, 1])
-    stretches = torch.linalg.svdvals(forward)
-    center = (forward @ maps[..., 2:])[..., 0]
-    return Motion(
-        torch.rad2deg(angle),
-        stretches.log2().mean(dim=1),
-        center.norm(dim=1) / max(size),
-        (stretches[:, 0] / stretches[:, 1]).log2(),
-        is_mirrored.to(maps.dtype),
-        share,
-    )
+ROUNDED = 1.0
+"""Distance in px from a map to one of whole degrees and pixels that may replace it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +42,32 @@ def register(copies: CleanCopies, corrupted: Tensor) -> Tensor:
     size = (corrupted.shape[1], corrupted.shape[2])
     levels = levels_of(centered(corrupted))
     maps = estimate(copies, levels, size)
+    # the same number on every device, in spite of different rounding
+    maps = torch.cat(
+        ((maps[..., :2] * LINEAR_STEPS).round() / LINEAR_STEPS,
+         (maps[..., 2:] * SHIFT_STEPS).round() / SHIFT_STEPS),
+        dim=2,
+    )  # fmt: skip
     accepted = is_geometric(copies.levels, levels, maps, size)
     return torch.where(accepted[:, None, None], maps, identity_maps(len(maps), maps))
+
+
+def shown_by(clean: Tensor, corrupted: Tensor, maps: Tensor) -> tuple[View, Tensor]:
+    """Return what corrupted gray images show of the clean ones, and the maps used.
+
+    A map of whole degrees and pixels is used instead of a similar one if it explains the image at
+    least as well: an image whose pixels were taken from the nearest ones has steps, between which
+    the estimate is uncertain by a few hundredths of a pixel.
+    """
+    size = (corrupted.shape[1], corrupted.shape[2])
+    shown = view(clean, corrupted, maps)
+    whole = rounded(maps)
+    is_better = nearest_error(clean, corrupted, whole) < shown.error
+    is_better &= is_nearly(maps, whole, size, ROUNDED)
+    if not is_better.any():
+        return shown, maps
+    maps = torch.where(is_better[:, None, None], whole, maps)
+    return view(clean, corrupted, maps), maps
 
 
 def registered_terms(
@@ -101,7 +90,7 @@ def registered_terms(
     def one(index: int) -> None:
         part = slice(index, index + 1)
         maps = register(describe_copies(clean[part]), corrupted[part])
-        shown = view(clean[part], corrupted[part], maps)
+        shown, maps = shown_by(clean[part], corrupted[part], maps)
         terms = visible_terms(shown, VCR, noise)
         size = (clean.shape[1], clean.shape[2])
         results[index] = RegisteredTerms(terms, motion_of(maps, shown.share, size), maps)

@@ -5,7 +5,6 @@ the corrupted one. The correlation with all shifts is a product of Fourier trans
 clean copies are computed once.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -31,20 +30,19 @@ ANGLES = np.arange(0, 360, 10.0)
 SCALES = 2.0 ** np.arange(-5 / 3, 1.7, 1 / 3)
 SHEARS = (-1.0, -0.67, -0.36, 0.36, 0.67, 1.0)
 STRETCHES = 2.0 ** np.array([-4 / 3, -1, -2 / 3, -1 / 3, 1 / 3, 2 / 3, 1])
+"""What is tried: rotations in degrees, magnifications (with and without a mirror, at every
+rotation), and shears and stretches along the axes.
+"""
+
 MIN_OVERLAP = 0.05
+"""Share of the corrupted image that must show the clean one."""
+
+Map = tuple[tuple[float, float], tuple[float, float]]
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Linear maps (N, 2, 2) from corrupted to clean, ordered by the scale of the image."""
-
-    linear: Tensor
-    magnification: Tensor
-
-
-@lru_cache(maxsize=2)
-def candidates() -> Candidates:
-    """Return all linear maps that are tried."""
+@lru_cache(maxsize=1)
+def candidates() -> dict[float, Tensor]:
+    """Return all linear maps that are tried, (N, 2, 2) by the magnification of the image."""
     maps = []
     for scale in SCALES:
         for angle in np.radians(ANGLES):
@@ -54,13 +52,21 @@ def candidates() -> Candidates:
         maps += [((1, shear), (0, 1)), ((1, 0), (shear, 1))]
     for stretch in STRETCHES:
         maps += [((1 / stretch, 0), (0, 1)), ((1, 0), (0, 1 / stretch))]
-    linear = torch.tensor(np.array(maps, dtype=np.float64))
-    magnification = linear.det().abs().rsqrt()
-    order = torch.argsort(magnification, stable=True)
-    return Candidates(linear[order], magnification[order])
+    groups: dict[float, list[Map]] = {}
+    for one in maps:
+        magnification = round(abs(np.linalg.det(one)) ** -0.5, 6)
+        groups.setdefault(float(magnification), []).append(one)
+    return {key: torch.tensor(group, dtype=torch.float64) for key, group in groups.items()}
+
+
+@lru_cache(maxsize=8)
+def linear_maps(device: torch.device) -> Tensor:
+    """Return all linear maps (N, 2, 2) in one tensor."""
+    return torch.cat(tuple(candidates().values())).to(device)
 
 
 def thumbnail_size(size: tuple[int, int], magnification: float = 1.0) -> tuple[int, int]:
+    """Return the rows and columns of the small copy of an image, magnified."""
     cells = SIDE / max(size) * magnification
     rows, columns = (max(4, round(side * cells)) for side in size)
     return rows, columns
@@ -77,16 +83,15 @@ def contrasts(small: Tensor) -> Tensor:
 def describe_search(gray: Tensor) -> Tensor:
     """Return the Fourier transforms (B, N, PADDED, PADDED // 2 + 1) of all copies, conjugated."""
     size = (gray.shape[1], gray.shape[2])
-    options = candidates()
     points = centers(*thumbnail_size(size), size, gray.device)
     spectra = []
-    for magnification in options.magnification.unique():
-        maps = _linear_maps(options.linear[options.magnification == magnification], gray.device)
+    for magnification, linear in candidates().items():
+        maps = _unshifted(linear.to(gray.device))
         places = moved(points, maps)
         is_visible = inside(places, size).to(torch.float32)
         # no finer than the image itself
         finest = max(size) / SIDE
-        small = reduced(gray, *thumbnail_size(size, min(float(magnification), finest)))
+        small = reduced(gray, *thumbnail_size(size, min(magnification, finest)))
         # images are channels, because all of them are sampled at the same points
         copies = sample_channels(small.expand(len(maps), -1, -1, -1), places, size)
         copies = copies.transpose(0, 1)
@@ -95,15 +100,15 @@ def describe_search(gray: Tensor) -> Tensor:
     return torch.cat(spectra, dim=1).conj()
 
 
-def _linear_maps(linear: Tensor, device: torch.device) -> Tensor:
-    return torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2).to(device)
+def _unshifted(linear: Tensor) -> Tensor:
+    return torch.cat((linear, linear.new_zeros((len(linear), 2, 1))), dim=2)
 
 
 @lru_cache(maxsize=8)
 def overlaps(size: tuple[int, int], device: torch.device) -> Tensor:
     """Return 1 / √(shared cells) for all copies and shifts (N, 2·REACH+1, 2·REACH+1)."""
     rows, columns = thumbnail_size(size)
-    maps = _linear_maps(candidates().linear, device)
+    maps = _unshifted(linear_maps(device))
     visible = inside(moved(centers(rows, columns, size, device), maps), size).to(torch.float32)
     frame = torch.ones((rows, columns), device=device)
     shared = torch.fft.irfft2(
@@ -129,7 +134,7 @@ def search(spectra: Tensor, corrupted: Tensor, count: int) -> Tensor:
     side = 2 * REACH + 1
     shift = torch.stack((index % side, index // side), dim=2).to(torch.float64) - REACH
     cell = torch.tensor([size[1] / columns, size[0] / rows], dtype=torch.float64)
-    linear = candidates().linear.to(corrupted.device)[chosen]
+    linear = linear_maps(corrupted.device)[chosen]
     # content moved by `shift` in the corrupted image: clean point = A (x − shift)
     moves = -(linear @ (shift * cell.to(shift.device))[..., None])
     return torch.cat((linear, moves), dim=3)

@@ -8,11 +8,8 @@ from torch import Tensor
 from eyechart.visual_change.registration.refinement import centers_of
 from eyechart.visual_change.registration.warping import identity_maps, inside, moved, sample
 
-AREA = "area"
-INTERPOLATIONS = ("nearest", "bilinear", "bicubic", AREA)
-"""How the corruption may have sampled the clean image; the one that explains it best is used, so
-that interpolation itself counts as no change. "area" averages over a pixel, as reducing does.
-"""
+MAX_MIX = 1.0
+"""Largest share of the bilinear interpolation in the cubic one; a negative share is sharper."""
 
 QUARTERS = ((-0.25, -0.25), (0.25, -0.25), (-0.25, 0.25), (0.25, 0.25))
 """Centers of the quarters of a pixel, relative to its own."""
@@ -41,7 +38,11 @@ class View:
 
 
 def view(clean: Tensor, corrupted: Tensor, maps: Tensor) -> View:
-    """Return what corrupted gray images (B, H, W) show of the clean ones, by their maps."""
+    """Return what corrupted gray images (B, H, W) show of the clean ones, by their maps.
+
+    Of several interpolations of the clean image, the one that explains the corrupted image best is
+    used, so that interpolation itself counts as no change.
+    """
     size = (corrupted.shape[1], corrupted.shape[2])
     places = moved(centers_of(*size, size, corrupted.device), maps)
     area = maps[..., :2].det().abs() * inside(places, size).flatten(1).sum(dim=1)
@@ -49,7 +50,7 @@ def view(clean: Tensor, corrupted: Tensor, maps: Tensor) -> View:
     # an image that was not moved has no fill, and every pixel of it counts
     is_visible = inside(places, size, margin=EDGE * is_moved[:, None, None])
     seen, weight = corrupted.to(torch.float32), is_visible.to(torch.float32)
-    references = [warped(clean.to(torch.float32), maps, mode) for mode in INTERPOLATIONS]
+    references = _interpolated(clean.to(torch.float32), maps, seen, weight)
     fills, errors = zip(*(fitted(one, seen, weight) for one in references), strict=True)
     error, best = torch.stack(errors).min(dim=0)
     images = torch.arange(len(seen), device=seen.device)
@@ -63,15 +64,48 @@ def view(clean: Tensor, corrupted: Tensor, maps: Tensor) -> View:
     )
 
 
-def warped(clean: Tensor, maps: Tensor, mode: str) -> Tensor:
-    """Return clean images (B, H, W) moved by their maps (B, 2, 3)."""
+def nearest_error(clean: Tensor, corrupted: Tensor, maps: Tensor) -> Tensor:
+    """Return the error of `view` (B,) if pixels are taken from the nearest ones."""
+    size = (corrupted.shape[1], corrupted.shape[2])
+    places = moved(centers_of(*size, size, corrupted.device), maps)
+    weight = inside(places, size, margin=EDGE).to(torch.float32)
+    reference = sample(clean.to(torch.float32), places, size, "nearest")
+    return fitted(reference, corrupted.to(torch.float32), weight)[1]
+
+
+def _interpolated(clean: Tensor, maps: Tensor, seen: Tensor, weight: Tensor) -> list[Tensor]:
+    """Return clean images (B, H, W), moved as a corruption may have done it.
+
+    Pixels are the nearest ones, interpolated as smoothly as fits the corrupted image, or averaged
+    over the area of a pixel, as in a reduced image.
+    """
     size = (clean.shape[1], clean.shape[2])
     points = centers_of(*size, size, clean.device)
-    if mode != AREA:
-        return sample(clean, moved(points, maps), size, mode)
+    places = moved(points, maps)
+    nearest, linear, cubic = (
+        sample(clean, places, size, mode) for mode in ("nearest", "bilinear", "bicubic")
+    )
     offsets = torch.tensor(QUARTERS, device=clean.device)[:, :, None, None]
     quarters = [sample(clean, moved(points + offset, maps), size) for offset in offsets]
-    return torch.stack(quarters).mean(dim=0)
+    mixed = cubic + _mix(cubic, linear - cubic, seen, weight) * (linear - cubic)
+    return [nearest, mixed, torch.stack(quarters).mean(dim=0)]
+
+
+def _mix(cubic: Tensor, difference: Tensor, seen: Tensor, weight: Tensor) -> Tensor:
+    """Return the share (B, 1, 1) of the difference that explains the corrupted images best."""
+    count = weight.sum(dim=(1, 2), keepdim=True).clamp_min(1)
+    one, two, target = (
+        (image - (image * weight).sum(dim=(1, 2), keepdim=True) / count) * weight
+        for image in (cubic, difference, seen)
+    )
+    products = [
+        (first * second).sum(dim=(1, 2), keepdim=True, dtype=torch.float64)
+        for first, second in ((one, one), (one, two), (two, two), (one, target), (two, target))
+    ]
+    own, shared, other, right, second_right = products
+    # least squares in both images; the share is the ratio of their coefficients
+    gain = (other * right - shared * second_right).clamp_min(1e-9)
+    return ((own * second_right - shared * right) / gain).clamp(-MAX_MIX, MAX_MIX).to(cubic.dtype)
 
 
 def fitted(reference: Tensor, seen: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""VIF over what a corrupted image shows of the clean one, after the clean image was moved with it."""
+"""VIF over what a corrupted image shows of the clean one, which was moved in the same way."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from eyechart.visual_change.vif.filters import BLOCK, dropped_blocks, window_sid
 from eyechart.visual_change.vif.mixture import log_terms
 from eyechart.visual_change.vif.pyramid import subbands
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class VisibleTerms:
     """The sums of VIF per scale, over what the corrupted image shows of the clean one.
 
@@ -28,18 +29,19 @@ class VisibleTerms:
 
     def vif(self, weights: Sequence[float] | None = None) -> Tensor:
         """Return VIF (B, noise variances), with a weight for each scale, finest first."""
-        weight = self.kept.new_tensor(weights or [1.0] * self.kept.shape[-1])
+        scales = self.kept.shape[-1]
+        weight = self.kept.new_tensor(list(weights)[:scales] if weights else [1.0] * scales)
         return (self.kept * weight).sum(dim=-1) / (self.total * weight).sum(dim=-1)
 
 
-def visible_terms(
-    shown: View, definition: Definition, noise: Sequence[float]
-) -> VisibleTerms:
+def visible_terms(shown: View, definition: Definition, noise: Sequence[float]) -> VisibleTerms:
     """Return the sums of VIF per scale for one or more variances σ_n² of the visual noise."""
-    clean = describe_clean(shown.reference, definition)
+    # float64, which the GPU's kernels need of images that are not integers
+    clean = describe_clean(shown.reference.to(torch.float64), definition)
     count = len(clean.scales)
-    kept, total = [], []
-    for level, bands in enumerate(subbands(shown.corrupted, count, clean.dtype)):
+    kept: list[Tensor] = []
+    total: list[Tensor] = []
+    for level, bands in enumerate(subbands(shown.corrupted.to(torch.float64), count, clean.dtype)):
         scale = clean.scales[level]
         window = window_side(level, count)
         weight = _of_blocks(shown.is_visible, scale.multiplier.shape[2:], window, level)
@@ -54,14 +56,14 @@ def visible_terms(
             (total, scale.multiplier, torch.zeros_like(error)),
         ):
             terms = [log_terms(strength / (spread + own), scale.eigenvalues) for own in noise]
-            sums.append(
-                torch.stack([_mean(term, weight, definition) for term in terms], dim=1)
-            )
+            sums.append(torch.stack([_mean(term, weight, definition) for term in terms], dim=1))
     return VisibleTerms(torch.stack(kept, dim=2), torch.stack(total, dim=2))
 
 
 def _mean(terms: Tensor, weight: Tensor, definition: Definition) -> Tensor:
-    pooled = (terms * weight[:, None]).sum(dim=(2, 3)) / weight.sum(dim=(1, 2)).clamp_min(1)[:, None]
+    """Return the contribution (B,) of one scale to VIF, from its blocks (B, 2, n, m)."""
+    blocks = weight.sum(dim=(1, 2)).clamp_min(1)[:, None]
+    pooled = (terms * weight[:, None]).sum(dim=(2, 3)) / blocks
     return (pooled + definition.stabilizer).sum(dim=1)
 
 

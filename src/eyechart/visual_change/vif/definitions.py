@@ -23,6 +23,8 @@ class Definition:
             flat, and are used as the noise if the channel has no gain, as in the first published
             code.
         summary: what is measured, as a sentence.
+        scale_weights: the weight of each scale, finest first; all scales have the same weight if
+            empty.
     """
 
     name: str
@@ -32,12 +34,14 @@ class Definition:
     sample_covariance: bool = False
     summed_noise: bool = False
     summary: str = ""
+    scale_weights: tuple[float, ...] = ()
 
-    def pooled(self, sums: Tensor, blocks: int) -> Tensor:
+    def pooled(self, sums: Tensor, blocks: int, level: int) -> Tensor:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
         # with sums the finest scale dominates, as it has the most blocks
         weighted = sums / blocks if self.equal_bands else sums
-        return (weighted + self.stabilizer).sum(dim=-1)
+        pooled = (weighted + self.stabilizer).sum(dim=-1)
+        return pooled * self.scale_weights[level] if self.scale_weights else pooled
 
     def flat(self, window: int) -> float:
         """Return the variance below which a window has no structure."""
@@ -76,3 +80,6 @@ SHEIKH2006 = Definition(
 
 PIXEL = Definition("pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
+
+HUMAN = Definition("vif-human", 0.5, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
+"""The definition of VCR with the visual noise of a human eye, for registered images."""
