@@ -21,7 +21,7 @@ from eyechart.core.storage.run_folder import open_run_folder
 from eyechart.images.identity import file_digest
 from eyechart.images.image_sources import find_listing
 from eyechart.images.imageset import ImageSet, load_listing
-from eyechart.rulers.agreement import fit_monotone
+from eyechart.rulers.agreement import explained_variance, fit_monotone
 from eyechart.rulers.human_axis import fit_human_map
 from eyechart.rulers.human_experiments import (
     CITATION,
@@ -326,6 +326,7 @@ def _fit(fit: VifFit, terms: Terms, humans: HumanConditions) -> FitRecord:
     deviation = np.nanmean(human(values), axis=0) - (1 - accuracy)
     return FitRecord(
         parameters=parameters,
+        nested_explained=explained_variance(fit.predicted, accuracy),
         nested_error=make_estimate(fit.nested.error, fit.nested_replicates),
         nested_errors=fit.nested.errors,
         knots=human.knots,

@@ -91,6 +91,8 @@ class FitRecord(Record):
 
     parameters: tuple[ParameterRecord, ...]
     """The parameters."""
+    nested_explained: float
+    """Explained variance if each condition is predicted by curve and parameters without it."""
     nested_error: Estimate
     """Mean rms error on left-out experiments that neither curve nor parameters have seen."""
     nested_errors: dict[str, float]

@@ -148,6 +148,20 @@ def nested_fit(means: FloatArray, accuracy: FloatArray, experiments: Experiments
     return NestedFit(outer, chosen, residuals)
 
 
+def predict_conditions(
+    means: FloatArray, accuracy: FloatArray, experiments: Experiments
+) -> FloatArray:
+    """Return each condition's accuracy, with curve and candidate chosen on all other conditions."""
+    predicted = np.empty_like(accuracy)
+    everything = np.arange(len(accuracy))
+    for place in everything:
+        others = everything != place
+        best = best_candidate(means[:, others], accuracy[others], experiments[others])
+        curve = fit_monotone(means[best, others], accuracy[others])
+        predicted[place] = curve(means[best, place : place + 1])[0]
+    return predicted
+
+
 @dataclass(frozen=True, eq=False)
 class VifFit:
     """Fitted parameters with bootstrap replicates, and the nested error.
@@ -157,12 +171,14 @@ class VifFit:
         parameter_replicates: The best parameters in each replicate, (replicates, 3).
         nested: The nested errors.
         nested_replicates: The mean nested error in each replicate.
+        predicted: The accuracy in each condition, predicted without any choice having seen it.
     """
 
     parameters: VifParameters
     parameter_replicates: FloatArray
     nested: NestedFit
     nested_replicates: FloatArray
+    predicted: FloatArray
 
 
 def fit_vif(
@@ -193,6 +209,7 @@ def fit_vif(
         np.array(rows).reshape(-1, 3),
         nested_fit(means, accuracy, experiments),
         np.array(nested_errors),
+        predict_conditions(means, accuracy, experiments),
     )
 
 

@@ -88,7 +88,9 @@ def study_sentences(record: StudyRecord) -> list[str]:
     if record.fit is not None:
         low, high = record.fit.nested_error.interval95
         sentences.append(
-            "VIF after registration, fitted without the experiment that it is tested on: error"
+            "VIF after registration: if curve and parameters have not seen a condition, the"
+            f" explained variance is {record.fit.nested_explained:.2f}; if they have not seen an"
+            " experiment, the error is"
             f" {record.fit.nested_error.value:.3f} ({low:.3f}–{high:.3f}):"
             f" {_largest(record.fit.nested_errors, len(record.fit.nested_errors))}."
         )

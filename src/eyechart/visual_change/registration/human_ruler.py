@@ -75,6 +75,11 @@ class HumanRuler:
         return 1
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return self.definition.summary
+
+    @property
     def smallest_side(self) -> int:
         """Minimum width and height of images, in pixels."""
         return pyramid.SMALLEST_SIDE

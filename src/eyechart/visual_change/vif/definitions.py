@@ -81,5 +81,18 @@ SHEIKH2006 = Definition(
 PIXEL = Definition("pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
 
-HUMAN = Definition("vif-human", 0.5, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
-"""The definition of VCR with the visual noise of a human eye, for registered images."""
+HUMAN = Definition(
+    "vif-human",
+    1.0,
+    equal_bands=True,
+    stabilizer=1e-4,
+    sample_covariance=True,
+    # 2^(−level / 2): finer scales count more
+    scale_weights=(1.0, 0.7071, 0.5, 0.3536),
+    summary="Information lost after registration, with visual noise and scale weights fitted to"
+    " human accuracy.",
+)
+"""The definition of VCR with noise and weights fitted to humans, for registered images.
+
+The values are those of `eyechart rulers study --fit` on 80 images (docs/rulers.md).
+"""
