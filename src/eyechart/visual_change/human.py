@@ -102,8 +102,8 @@ class ExpectedLossRuler:
 
     @cached_property
     def _knots(self) -> tuple[FloatArray, FloatArray]:
-        pairs = np.array(self.calibration.knots)
-        return pairs[:, 0], pairs[:, 1]
+        values, losses = zip(*self.calibration.knots, strict=True)
+        return np.array(values), np.array(losses)
 
 
 def read_calibration() -> HumanCalibration:

@@ -96,7 +96,7 @@ def draw_equal(rows: Sequence[EqualRow], delta_v: float) -> Figure:
                 axes.set_aspect("equal")
                 axes.text(0.5, 0.5, "not reached", ha="center", va="center")
             else:
-                axes.imshow(image, cmap="gray", vmin=0, vmax=255)
+                axes.imshow(image.numpy(), cmap="gray", vmin=0, vmax=255)
             axes.set_xlabel(caption)
         line[0].set_ylabel(drawable(row.ruler))
     for axes, title in zip(grid[0], titles, strict=True):
