@@ -48,7 +48,7 @@ CHANGES = {
 
 
 def pairs():
-    """Four photographs and ten changes of each: names, clean and changed, uint8 (40, 3, 224, 224)."""
+    """Names of 40 pairs, clean photographs and changed ones, uint8 (40, 3, 224, 224)."""
     names, before, after = [], [], []
     for name, image in zip(NAMES, real_images(), strict=True):
         for kind, change in CHANGES.items():

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from eyechart.core.arrays import FloatArray
@@ -65,7 +64,7 @@ from eyechart.testsets.samples import choose_images
 from eyechart.visual_change.gray import to_gray
 from eyechart.visual_change.human import HumanCalibration
 from eyechart.visual_change.registry import RULERS, find_ruler
-from eyechart.visual_change.ruler import Ruler
+from eyechart.visual_change.ruler import Ruler, check_ready
 
 MEASURED, RESULTS, TABLE = "measured", "study.json", "study.csv"
 CALIBRATION = "human_calibration.json"
@@ -210,19 +209,14 @@ def _ready_rulers(names: Sequence[str]) -> list[Ruler]:
     if names:
         rulers = [find_ruler(name) for name in dict.fromkeys(names)]
         for ruler in rulers:
-            _try_out(ruler)
+            check_ready(ruler)
         return rulers
     ready = []
     for ruler in RULERS.values():
         with suppress(UsageError):
-            _try_out(ruler)
+            check_ready(ruler)
             ready.append(ruler)
     return ready
-
-
-def _try_out(ruler: Ruler) -> None:
-    """Raise a UsageError if a ruler cannot measure, before long work begins."""
-    ruler.describe(torch.zeros(1, 3, int(STIMULUS), int(STIMULUS), dtype=torch.uint8))
 
 
 def _load(settings: StudySettings, progress: Progress) -> ImageSet:

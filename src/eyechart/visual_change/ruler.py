@@ -5,7 +5,10 @@ A ruler gets images, never the corruption that was applied to them.
 
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
+
+from eyechart.core.errors import UsageError
 
 DELTA_V = "Δv"
 """The `raw_name` of rulers whose raw value is Δv itself."""
@@ -86,3 +89,22 @@ class Ruler(Protocol):
 
         This is the inverse of the ruler's monotone map.
         """
+
+
+def check_size(ruler: Ruler, images: Tensor) -> None:
+    """Raise a UsageError unless the images (…, H, W) are large enough for the ruler."""
+    height, width = images.shape[-2:]
+    if min(height, width) < ruler.smallest_side:
+        raise UsageError(
+            f"The ruler {ruler.name} needs images of at least {ruler.smallest_side} px on each"
+            f" side, got {width} × {height} (width × height): enlarge both images."
+        )
+
+
+def check_ready(ruler: Ruler) -> None:
+    """Raise a UsageError if the ruler cannot measure, for example because its weights are missing.
+
+    Called before long work, which would otherwise stop at its first image.
+    """
+    side = ruler.smallest_side
+    ruler.describe(torch.zeros(1, 3, side, side, dtype=torch.uint8))

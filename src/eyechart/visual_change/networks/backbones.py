@@ -110,7 +110,8 @@ def smooth_vgg16() -> Backbone:
 
 
 def _vgg16(pooling: Callable[[], Layers]) -> Backbone:
-    stages, n_inputs = [], 3
+    stages: list[Layers] = []
+    n_inputs = 3
     for width, depth in zip(VGG_WIDTHS, VGG_DEPTHS, strict=True):
         layers = pooling() if stages else []
         for _ in range(depth):

@@ -20,7 +20,7 @@ from torch import Tensor
 from eyechart.visual_change.networks.packages import Weights
 
 ARRAYS: dict[tuple[str, str], object] = {
-    ("numpy.core.multiarray", "_reconstruct"): multiarray._reconstruct,  # type: ignore[attr-defined]
+    ("numpy.core.multiarray", "_reconstruct"): multiarray._reconstruct,
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
 }

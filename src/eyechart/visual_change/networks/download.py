@@ -93,7 +93,7 @@ def _file_address(index: str, package: Package) -> str:
     """Return the address of the package's file, from the project's page in the index."""
     page = f"{index}/{package.project.lower()}/"
     with urlopen(_request(page, index), timeout=TIMEOUT_S) as answer:
-        base, links = answer.url, _Links()
+        base, links = str(answer.url), _Links()
         links.feed(answer.read().decode())
     for link in links.found:
         address = urljoin(base, link)

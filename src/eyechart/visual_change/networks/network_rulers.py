@@ -172,7 +172,7 @@ class NetworkRuler(ABC):
         n_bytes = sum(values.nbytes for values in first) * len(clean)
         if n_bytes > KEPT_BYTES.get(clean.device.type, KEPT_BYTES["cpu"]):
             return None
-        kept = tuple(values.new_empty(len(clean), *values.shape[1:]) for values in first)
+        kept = tuple(_room(len(clean), values) for values in first)
 
         def work(part: slice) -> None:
             for target, values in zip(kept, self._describe(clean[part]), strict=True):
@@ -262,6 +262,14 @@ def _products(one: Sequence[Tensor], two: Sequence[Tensor]) -> Tensor:
     return _channel_means([a * b for a, b in zip(one, two, strict=True)])
 
 
+def _room(n_images: int, values: Tensor) -> Tensor:
+    """Return memory for the features of several images, in the layout of those of one image."""
+    is_last = values.ndim == 4 and values.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    shape = (n_images, *values.shape[1:])
+    return torch.empty(shape, dtype=values.dtype, device=values.device, memory_format=layout)
+
+
 def _in_parts(work: Callable[[slice], None], images: Tensor) -> None:
     """Call `work` on parts of a batch: single images on a CPU, larger parts on a GPU."""
     if images.device.type == "cpu":
@@ -306,7 +314,8 @@ def _load_network(
     network = build()
     network.set_weights(weights)
     if device.type == "cuda":
-        network = network.to(device, memory_format=torch.channels_last)
+        # torch's types lack this argument
+        network = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     others = {
         name: values.to(device)
         for name, values in weights.items()

@@ -15,7 +15,7 @@ from eyechart.visual_change.registration.estimate import CleanCopies, describe_c
 from eyechart.visual_change.registration.motion import MotionPenalty, motion_of
 from eyechart.visual_change.registration.registered import register, shown_by
 from eyechart.visual_change.registration.visible import visible_terms
-from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.ruler import DELTA_V, CleanDescription, check_size
 from eyechart.visual_change.vif import pyramid
 from eyechart.visual_change.vif.definitions import HUMAN, Definition
 from eyechart.visual_change.vif.rulers import SubbandRuler, lost
@@ -75,11 +75,6 @@ class HumanRuler:
         return 1
 
     @property
-    def summary(self) -> str:
-        """What the ruler measures, as a sentence."""
-        return self.definition.summary
-
-    @property
     def smallest_side(self) -> int:
         """Minimum width and height of images, in pixels."""
         return pyramid.SMALLEST_SIDE
@@ -88,6 +83,11 @@ class HumanRuler:
     def full_side(self) -> int:
         """Minimum length of the shorter side at which all scales are used, in pixels."""
         return pyramid.FULL_SIDE
+
+    @property
+    def summary(self) -> str:
+        """What is measured, as a sentence."""
+        return self.definition.summary
 
     @property
     def limits(self) -> str:
@@ -101,7 +101,7 @@ class HumanRuler:
     @property
     def raw_name(self) -> str:
         """The name of the raw value, which is Δv itself."""
-        return "Δv"
+        return DELTA_V
 
     def raw(self, delta_v: Tensor) -> Tensor:
         """Return the raw value (B,) of Δv: the same."""
@@ -110,7 +110,7 @@ class HumanRuler:
     def describe(self, clean: Tensor) -> HumanDescription:
         """Return the description of clean images, uint8 (B, C, H, W)."""
         plain = SubbandRuler(self.definition)
-        plain.check_size(clean)
+        check_size(self, clean)
         gray = to_gray(clean)
         return HumanDescription(plain.describe_gray(gray), gray, describe_copies(gray))
 

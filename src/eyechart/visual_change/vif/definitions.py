@@ -22,9 +22,9 @@ class Definition:
         summed_noise: whether sums over the window, rather than means, determine which windows are
             flat, and are used as the noise if the channel has no gain, as in the first published
             code.
-        summary: what is measured, as a sentence.
         scale_weights: the weight of each scale, finest first; all scales have the same weight if
             empty.
+        summary: what is measured, as a sentence.
     """
 
     name: str
@@ -33,8 +33,8 @@ class Definition:
     stabilizer: float = 0.0
     sample_covariance: bool = False
     summed_noise: bool = False
-    summary: str = ""
     scale_weights: tuple[float, ...] = ()
+    summary: str = ""
 
     def pooled(self, sums: Tensor, blocks: int, level: int) -> Tensor:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
@@ -78,7 +78,7 @@ SHEIKH2006 = Definition(
 )
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
-PIXEL = Definition("pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
+PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
 
 HUMAN = Definition(
