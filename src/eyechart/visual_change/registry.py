@@ -26,6 +26,7 @@ RULERS.add_lazily(
     "st-lpips-vgg", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_VGG_RULER"
 )
 RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
+RULERS.add_lazily("human", "eyechart.visual_change.human:EXPECTED_LOSS_RULER")
 
 MEASURE_GEOMETRY = ("vif-human", "st-lpips", "dists", "human")
 """Rulers that tolerate or undo a movement of image content, so that they can measure geometric

@@ -90,11 +90,6 @@ class HumanRuler:
         return pyramid.FULL_SIDE
 
     @property
-    def summary(self) -> str:
-        """What is measured, as a sentence."""
-        return self.definition.summary
-
-    @property
     def limits(self) -> str:
         """The ruler's limitations, as a sentence."""
         return (
