@@ -98,7 +98,7 @@ class SpaceScorer:
     def _score(self, entry: Entry) -> "_ScoredCorruption":
         predictions = self._predictions(entry.name)
         return _ScoredCorruption(
-            self._scorer(entry.name, entry.geometric).score(predictions),
+            self._scorer(entry).score(predictions),
             self._human_error(entry.name, predictions),
             count_by_image(predictions),
         )
@@ -165,14 +165,15 @@ class SpaceScorer:
         # corruptions.
         return replace(predictions, universe=self._clean.image, weights=weights)
 
-    def _scorer(self, corruption: str, is_geometric: bool) -> CorruptionScorer:
+    def _scorer(self, entry: Entry) -> CorruptionScorer:
         references, why_none = self._humans
         in_categories = self.space.name == ENTRY16
         n_classes = len(self.space.class_names) if in_categories else self.model.classes or 0
         return CorruptionScorer(
-            corruption=corruption,
+            corruption=entry.name,
             fit=self._fit,
-            geometric=is_geometric,
+            geometric=entry.geometric,
+            why_no_curve=self.run.task.plan.why_no_curve(entry),
             classes=n_classes,
             labeled=self._has_labels,
             reference=references,
