@@ -44,6 +44,10 @@ class Ruler(Protocol):
         """The ruler's name, as stored in manifests, results, reports and human placements."""
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+
+    @property
     def version(self) -> int:
         """The version, increased when the ruler gives different values for the same images."""
 

@@ -27,6 +27,11 @@ class VifRuler(ABC):
         return self.definition.name
 
     @property
+    def summary(self) -> str:
+        """What the ruler measures, as a sentence."""
+        return self.definition.summary
+
+    @property
     def version(self) -> int:
         """The version, increased when VIF gives different values for the same images."""
         return 1
