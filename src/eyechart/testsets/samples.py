@@ -214,7 +214,8 @@ def _plan_entry(
     if entry.at_levels and plan.sampling != UNIFORM:
         # Published levels: every image at each level, with the same random numbers.
         places = usable_images(images, plan)
-        image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
+        levels = LEVELS[:1] if entry.is_single else LEVELS
+        image, severity = np.repeat(places, len(levels)), np.tile(levels, len(places))
         draw = np.zeros_like(image)
     else:
         # Candidates of the pool are further draws of the same images.

@@ -17,6 +17,7 @@ from eyechart.models.model import Model
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
 from eyechart.pipeline.scoring.baseline_choice import HUMANS
 from eyechart.pipeline.scoring.by_class import ByClass, ImageTotals, count_by_image
+from eyechart.pipeline.scoring.condition_scores import score_conditions
 from eyechart.pipeline.scoring.corruption_scores import (
     CorruptionScorer,
     correct_for_number,
@@ -97,8 +98,12 @@ class SpaceScorer:
 
     def _score(self, entry: Entry) -> "_ScoredCorruption":
         predictions = self._predictions(entry.name)
+        conditions = score_conditions(
+            entry, self.run.task.groups, predictions, self._fit, self._is_in_categories
+        )
+        results = self._scorer(entry).score(predictions)
         return _ScoredCorruption(
-            self._scorer(entry).score(predictions),
+            results.model_copy(update={"conditions": tuple(conditions)}),
             self._human_error(entry.name, predictions),
             count_by_image(predictions),
         )
