@@ -86,7 +86,7 @@ def test_a_rotation_has_an_area_over_the_range_that_it_reaches(measured):
         end = scored.observed[-1][1]
         assert 0 < end < 0.5
         assert scored.bounds[0] <= scored.robustness.value <= scored.bounds[1]
-        places, values = np.array(scored.curve.delta_v), np.array(scored.curve.value)
+        places, values = np.array(scored.curve.delta_v), np.array(scored.curve.values)
         inside = np.linspace(0, end, 2000)
         expected = np.interp(inside, places, values).mean()
         assert scored.robustness.value == pytest.approx(expected, abs=0.02)
