@@ -21,9 +21,7 @@ def simulate(seed, rules, participants, sources):
     """A study collected under a version; a fifth drop trials, a tenth click at random."""
     config = StudyConfig(name="simulated", title="Simulated", rules=rules)
     study = MemoryStudy(config, draw_stimuli(config, sources, seed), seed)
-    kinds = kinds_of(
-        participants, 0, seed, droppers=participants // 5, clickers=participants // 10
-    )
+    kinds = kinds_of(participants, 0, seed, droppers=participants // 5, clickers=participants // 10)
     for number, kind in enumerate(kinds):
         study.admit(Robot(kind, (seed, number, 8), CURVE))
     return study, kinds

@@ -131,12 +131,11 @@ def notes_on_humans(
             yield simulated_note(reference)
     for experiment in experiments:
         if experiment.dropped_areas is not None and experiment.accuracy is not None:
-            low, high = experiment.dropped_areas
+            area, (low, high) = experiment.accuracy.line.fitted.area, experiment.dropped_areas
             yield (
-                f"{experiment.title}: participants who count dropped {experiment.n_dropped:,}"
-                " trials. The human area is"
-                f" {experiment.accuracy.line.fitted.area:.4f}; it would be {low:.4f} if all of these were"
-                f" incorrect, and {high:.4f} if all were correct."
+                f"{experiment.title}: participants dropped {experiment.n_dropped:,} trials. The"
+                f" human area is {area:.4f}; it would be {low:.4f} if all of these were incorrect,"
+                f" and {high:.4f} if all were correct."
             )
 
 

@@ -182,7 +182,8 @@ def has_room(
     )
     if (db.scalar(images) or 0) < config.min_main:
         return False
-    return not config.is_protocol_2 or _n_unclaimed(db, config, study_id, now) >= config.min_main
+    # Who admits participants for a single trial accepts that others take it first.
+    return config.min_main == 1 or _n_unclaimed(db, config, study_id, now) >= config.min_main
 
 
 def _n_unclaimed(db: Db, config: StudyConfig, study_id: int, now: datetime) -> int:

@@ -226,5 +226,4 @@ def _completion(db: Db, study: OpenStudy, session: SessionRow) -> Completion:
     )
     # Robots are no recruitment platform: they see the page of participants with a plain link.
     platform = session.participant.platform
-    recruiter = RECRUITERS[platform] if platform in RECRUITERS else PLAIN_LINK
-    return recruiter.complete(departure)
+    return (PLAIN_LINK if platform == ROBOT else RECRUITERS[platform]).complete(departure)
