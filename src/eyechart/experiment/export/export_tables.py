@@ -5,6 +5,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
 from math import isnan
 from pathlib import Path
 
@@ -118,9 +120,10 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     """Map each source image's digest to its name, or to the digest if the name is not unique."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
-        for trial in (*session.record.responses, *session.record.dropped):
-            for image in trial.images:
-                owners[image.name].add(image.digest)
+        responded = [response.images for response in session.record.responses]
+        dropped = [trial.images for trial in session.record.dropped]
+        for image in chain.from_iterable([*responded, *dropped]):
+            owners[image.name].add(image.digest)
     return {
         digest: name if len(digests) == 1 else digest
         for name, digests in owners.items()
@@ -197,8 +200,8 @@ def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
                 " ".join(response.flags),
                 " ".join(verdict.odd.get(response.number, ())),
                 " ".join(rule for rule, _ in verdict.broken),
-                response.served_at.isoformat(timespec="milliseconds"),
-                response.received_at.isoformat(timespec="milliseconds"),
+                _moment(response.served_at),
+                _moment(response.received_at),
                 *(_plain(response.stamps.get(name)) for name in STAMPS),
                 json.dumps(other_stamps, ensure_ascii=False, sort_keys=True)
                 if other_stamps
@@ -242,8 +245,8 @@ def dropped_rows(judged: Sequence[JudgedSession]) -> Rows:
                 trial.pair,
                 trial.truth,
                 trial.reason or None,
-                trial.served_at.isoformat(timespec="milliseconds"),
-                trial.dropped_at and trial.dropped_at.isoformat(timespec="milliseconds"),
+                _moment(trial.served_at),
+                _moment(trial.dropped_at),
                 numbers.get(trial.stimulus),
                 " ".join(rule for rule, _ in session.verdict.broken),
                 *(cell for image in trial.images for cell in _image_cells(image)),
@@ -269,8 +272,8 @@ def session_rows(judged: Sequence[JudgedSession], version: int) -> Rows:
             len(record.dropped_of(*MAIN)),
             n_dropped,
             p_value,
-            record.created_at.isoformat(timespec="milliseconds"),
-            record.finished_at and record.finished_at.isoformat(timespec="milliseconds"),
+            _moment(record.created_at),
+            _moment(record.finished_at),
         )
 
 
@@ -345,6 +348,10 @@ def _seconds(response: TrialResponse) -> float | None:
     return (
         None if response.rt_ms is None or not response.choice else round(response.rt_ms / 1000, 6)
     )
+
+
+def _moment(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat(timespec="milliseconds")
 
 
 def _plain(value: object) -> Cell:

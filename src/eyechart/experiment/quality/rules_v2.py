@@ -89,8 +89,8 @@ def selection(record: SessionRecord) -> tuple[int, float]:
     trial does not count either.
     """
     away = [response for response in record.of(*MAIN) if set(AWAY) & set(response.flags)]
-    lost = [*record.dropped_of(*MAIN), *away]
-    dropped = {trial.stimulus: max_delta_v(trial.images) for trial in lost}
+    dropped = {trial.stimulus: max_delta_v(trial.images) for trial in record.dropped_of(*MAIN)}
+    dropped |= {response.stimulus: max_delta_v(response.images) for response in away}
     others = [
         max_delta_v(response.images)
         for response in record.of(*MAIN)

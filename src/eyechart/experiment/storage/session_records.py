@@ -140,19 +140,8 @@ def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[
     responses: dict[int, list[TrialResponse]] = {}
     images = _images(db, study_id, session_id)
     dropped: dict[int, list[DroppedTrial]] = {}
-    for row in db.execute(lost):
-        trial = DroppedTrial(
-            number=row.number,
-            role=row.role,
-            truth=row.truth,
-            reason=EXPIRED if row.state == LIVE else row.drop_reason or "",
-            served_at=row.served_at,
-            dropped_at=row.expires_at if row.state == LIVE else row.dropped_at,
-            pair=row.pair,
-            images=images.get(row.stimulus_id, ()),
-            stimulus=row.stimulus_id,
-        )
-        dropped.setdefault(row.session_id, []).append(trial)
+    for owner, trial in _read_dropped(db, lost, images):
+        dropped.setdefault(owner, []).append(trial)
     for owner, response in _read(db, trials, images):
         responses.setdefault(owner, []).append(response)
     rules: dict[int, dict[int, tuple[tuple[str, str], ...]]] = {}
@@ -252,6 +241,24 @@ def _dropped(study_id: int) -> Select[*tuple[object, ...]]:
         .where(StimulusRow.study_id == study_id, or_(TrialRow.state == DROPPED, is_over))
         .order_by(TrialRow.session_id, TrialRow.number)
     )
+
+
+def _read_dropped(
+    db: Db, query: Select[*tuple[object, ...]], images: Mapping[int, tuple[ShownImage, ...]]
+) -> Iterator[tuple[int, DroppedTrial]]:
+    for row in db.execute(query):
+        trial = DroppedTrial(
+            number=row.number,
+            role=row.role,
+            truth=row.truth,
+            reason=EXPIRED if row.state == LIVE else row.drop_reason or "",
+            served_at=row.served_at,
+            dropped_at=row.expires_at if row.state == LIVE else row.dropped_at,
+            pair=row.pair,
+            images=images.get(row.stimulus_id, ()),
+            stimulus=row.stimulus_id,
+        )
+        yield row.session_id, trial
 
 
 def _images(

@@ -14,5 +14,7 @@ def upgrade() -> None:
     op.add_column("trial", sa.Column("drop_reason", sa.String(length=16), nullable=True))
     op.add_column("trial", sa.Column("dropped_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("study", sa.Column("visits", sa.Integer(), nullable=True))
-    simulated = sa.Column("simulated", sa.Boolean(), nullable=False, server_default=sa.false())
-    op.add_column("installation", simulated)
+    op.add_column(
+        "installation",
+        sa.Column("simulated", sa.Boolean(), nullable=False, server_default=sa.false()),
+    )
