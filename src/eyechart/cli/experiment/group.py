@@ -2,6 +2,7 @@
 
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
+from eyechart.cli.experiment.payments import pay, payments, recruit, verify
 from eyechart.cli.experiment.serve import close, forget, serve, withdraw
 from eyechart.cli.experiment.simulate import simulate
 from eyechart.cli.experiment.status import status
@@ -12,6 +13,10 @@ app.command("new")(new)
 app.command("serve")(serve)
 app.command("status")(status)
 app.command("export")(export)
+app.command("recruit")(recruit)
+app.command("payments")(payments)
+app.command("verify")(verify)
+app.command("pay")(pay)
 app.command("close")(close)
 app.command("withdraw")(withdraw)
 app.command("forget")(forget)

@@ -1,5 +1,6 @@
 """`eyechart experiment serve`, `withdraw` and `forget`: running a study."""
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ class ServerSettings:
 def serve(study: StudyPath, settings: ServerSettings) -> None:
     """Serve a study to participants until Ctrl-C."""
     need_experiment()
-    from eyechart.experiment.recruiters import RECRUITERS
+    from eyechart.experiment.recruiters import RECRUITERS, platform_warnings
     from eyechart.experiment.recruiters.recruiter import origin
     from eyechart.experiment.server.serve import listen
     from eyechart.experiment.server.serve import serve as run
@@ -82,6 +83,8 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
         address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
         for recruiter in RECRUITERS.values():
             print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
+        for warning in platform_warnings(folder.config.recruiter_settings):
+            print(f"Note: {warning}")
         # flushed, because the server does not return until it is stopped
         print("Stop with Ctrl-C; run the same command again to resume.", flush=True)
         # Ctrl-C is the usual end of a server, not an error
@@ -138,14 +141,30 @@ def withdraw(
 
 @examples(
     "eyechart experiment forget study",
-    "eyechart experiment forget runs/study",
+    "eyechart experiment forget study --yes",
 )
-def forget(study: StudyPath) -> None:
+def forget(
+    study: StudyPath,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask, even if sessions are active.")
+    ] = False,
+) -> None:
     """Delete the platform ids of all participants; keep their responses."""
     need_experiment()
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
-    from eyechart.experiment.storage.withdrawal import forget_identities
+    from eyechart.experiment.storage.withdrawal import active_identities, forget_identities
 
     with connect_study(open_study(study)) as opened:
+        n_active = active_identities(opened.database, opened.id)
+        if n_active and not yes:
+            question = (
+                f"{n_active} sessions with platform ids are not finished: without their ids, these"
+                " participants cannot return to the platform. Delete the ids anyway?"
+            )
+            if not sys.stdin.isatty():
+                raise UsageError(f"{question} Then pass --yes.")
+            if not typer.confirm(question):
+                print("Nothing was deleted.")
+                return
         count = forget_identities(opened.database, opened.id)
     print(f"Deleted the platform ids of {count} sessions.")

@@ -165,7 +165,7 @@ class Prolific(Recruiter):
         if not settings.get(CODES["finished"]):
             return []
         codes = {outcome: settings.get(name, "") for outcome, name in CODES.items()}
-        missing = {
+        missing: dict[Outcome, str] = {
             "failed": "who fail the qualification",
             "screened-out": "for whom too few trials are left",
         }
@@ -173,7 +173,7 @@ class Prolific(Recruiter):
             f"Participants {who} get no way back to Prolific: create the study with"
             f" --{CODES[outcome].replace('_', '-')} CODE."
             for outcome, who in missing.items()
-            if not codes[outcome]  # type: ignore[index]
+            if not codes[outcome]
         ]
         given = [code for code in codes.values() if code]
         if len(set(given)) < len(given):
