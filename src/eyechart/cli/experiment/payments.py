@@ -52,17 +52,23 @@ class PayOptions:
 
     def rates(self, folder: "StudyFolder", url: str = "") -> "PayRates":
         """Return the rates: those given, or else those of the study's listing at this address."""
-        from eyechart.experiment.payments.ledger import open_ledger
-        from eyechart.experiment.payments.payment_list import CENT, PayRates, hourly_reward
-
-        known = (open_ledger(folder.path, url).listing() if url else None) or {}
-        reward = known.get("reward", str(hourly_reward(folder.config, self.pay)))
-        chosen = (
-            str(known.get("bonus", 0) if self.bonus is None else self.bonus),
-            str(reward if self.reward is None else self.reward),
+        from eyechart.experiment.payments.ledger import newest_listing, open_ledger
+        from eyechart.experiment.payments.payment_list import (
+            CENT,
+            PayRates,
+            hourly_reward,
+            listed_rates,
         )
-        bonus, amount = (Decimal(text).quantize(CENT) for text in chosen)
-        return PayRates(amount, bonus, self.currency or str(known.get("currency", "USD")))
+
+        path = folder.path
+        listing = open_ledger(path, url).listing() if url else newest_listing(path)
+        usual = PayRates(hourly_reward(folder.config, self.pay))
+        known = usual if listing is None else listed_rates(listing)
+        reward, bonus = (
+            default if amount is None else Decimal(str(amount)).quantize(CENT)
+            for amount, default in ((self.reward, known.reward), (self.bonus, known.bonus))
+        )
+        return PayRates(reward, bonus, self.currency or known.currency)
 
 
 @dataclass(frozen=True, kw_only=True)

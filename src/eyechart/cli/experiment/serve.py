@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.experiment.design.budget import Prices
 
 GROUP = "Server"
 StudyPath = Annotated[Path, typer.Argument(metavar="STUDY", parser=folder, help="Study folder.")]
@@ -65,9 +66,16 @@ class ServerSettings:
     "eyechart experiment serve study --port 8080 --url https://study.example.org",
 )
 @derived_options
-def serve(study: StudyPath, settings: ServerSettings) -> None:
+def serve(
+    study: StudyPath,
+    settings: ServerSettings,
+    prices: Annotated[Prices, Only("pay", "fee", "fee_of", "currency")],
+) -> None:
     """Serve a study to participants until Ctrl-C."""
     need_experiment()
+    from functools import partial
+
+    from eyechart.experiment.monitoring.status_routes import add_status_routes
     from eyechart.experiment.recruiters import RECRUITERS, platform_warnings
     from eyechart.experiment.recruiters.recruiter import origin
     from eyechart.experiment.server.serve import listen
@@ -83,6 +91,7 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
         address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
         for recruiter in RECRUITERS.values():
             print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
+        print(f"{'Status page:':<18}{settings.address(listener.getsockname()[1])}/status")
         for warning in platform_warnings(folder.config.recruiter_settings):
             print(f"Note: {warning}")
         # flushed, because the server does not return until it is stopped
@@ -94,6 +103,7 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
                 listener,
                 more_hosts=settings.submit_hosts,
                 behind_proxy=settings.behind_proxy,
+                extend=partial(add_status_routes, prices=prices),
             )
     print("Stopped. All confirmed responses are stored.")
 

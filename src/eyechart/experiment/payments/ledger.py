@@ -15,7 +15,9 @@ from typing import Literal
 from eyechart.core.errors import UsageError
 
 FILE = "payments.jsonl"
+CREATED = ("create", "done")
 Action = Literal["create", "approve", "reject", "bonus"]
+Entry = Mapping[str, object]
 StepState = Literal["sent", "done", "failed"]
 
 
@@ -31,7 +33,7 @@ class Ledger:
         entry = self._last(action, participant)
         return None if entry is None else entry["state"]  # type: ignore[return-value]
 
-    def listing(self) -> Mapping[str, object] | None:
+    def listing(self) -> Entry | None:
         """Return what was recorded about the newest listing on the platform, if there is one."""
         entry = self._last("create", "")
         return entry if entry is not None and entry["state"] == "done" else None
@@ -54,7 +56,7 @@ class Ledger:
             file.flush()
             os.fsync(file.fileno())
 
-    def _last(self, action: Action, participant: str) -> Mapping[str, object] | None:
+    def _last(self, action: Action, participant: str) -> Entry | None:
         steps = (
             entry
             for entry in self._entries()
@@ -63,18 +65,29 @@ class Ledger:
         )
         return next(reversed(list(steps)), None)
 
-    def _entries(self) -> list[dict[str, object]]:
-        try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-            return [json.loads(line) for line in lines]
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError):
-            raise UsageError(
-                f"{self.path} cannot be read: restore it from a backup before anybody is paid."
-            ) from None
+    def _entries(self) -> list[Entry]:
+        return _read(self.path)
+
+
+def _read(path: Path) -> list[Entry]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError):
+        raise UsageError(
+            f"{path} cannot be read: restore it from a backup before anybody is paid."
+        ) from None
 
 
 def open_ledger(study: Path, url: str) -> Ledger:
     """Return the ledger of a study for the platform at this address."""
     return Ledger(study / FILE, url)
+
+
+def newest_listing(study: Path) -> Entry | None:
+    """Return what was recorded about the newest listing on any platform, if there is one."""
+    entries = _read(study / FILE)
+    listings = (entry for entry in entries if (entry["action"], entry["state"]) == CREATED)
+    return next(reversed(list(listings)), None)

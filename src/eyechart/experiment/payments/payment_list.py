@@ -1,6 +1,6 @@
 """List what each session earns, from the server's own records, and verify completion codes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
@@ -112,6 +112,12 @@ class Payment:
 def hourly_reward(config: StudyConfig, hourly: float) -> Decimal:
     """Return the pay of a session of the duration that participants are told, in full cents."""
     return (Decimal(str(hourly)) * config.minutes / 60).quantize(CENT, ROUND_UP)
+
+
+def listed_rates(listing: Mapping[str, object]) -> PayRates:
+    """Return the rates of a listing, as the ledger records it."""
+    reward, bonus = (Decimal(str(listing[name])) for name in ("reward", "bonus"))
+    return PayRates(reward, bonus, str(listing["currency"]))
 
 
 def read_payments(study: OpenStudy, rates: PayRates, now: datetime) -> list[Payment]:
