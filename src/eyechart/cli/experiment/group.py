@@ -1,5 +1,6 @@
 """`eyechart experiment`: a browser study with participants, from a test set to responses."""
 
+from eyechart.cli.experiment.deploy import backup, deploy
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
 from eyechart.cli.experiment.payments import pay, payments, recruit, verify
@@ -11,6 +12,8 @@ from eyechart.cli.shared.help import CommandLine
 app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)
 app.command("serve")(serve)
+app.command("deploy")(deploy)
+app.command("backup")(backup)
 app.command("status")(status)
 app.command("export")(export)
 app.command("recruit")(recruit)
