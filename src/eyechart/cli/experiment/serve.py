@@ -78,33 +78,36 @@ def serve(
     from eyechart.experiment.monitoring.status_routes import add_status_routes
     from eyechart.experiment.recruiters import RECRUITERS, platform_warnings
     from eyechart.experiment.recruiters.recruiter import origin
-    from eyechart.experiment.server.serve import listen
-    from eyechart.experiment.server.serve import serve as run
+    from eyechart.experiment.server.serve import ready_server, reserve
     from eyechart.experiment.storage.experiment_folder import open_study
 
     for name in settings.submit_hosts:
         if origin(name) != name:
             raise UsageError(f"--submit-host must be http://HOST:PORT, got '{name}'.")
     folder = open_study(study)
-    with listen(settings.host, settings.port) as listener:
+    # Ctrl-C is the usual end of a server, not an error
+    with (
+        suppress(KeyboardInterrupt),
+        reserve(settings.host, settings.port) as listener,
+        ready_server(
+            folder,
+            listener,
+            more_hosts=settings.submit_hosts,
+            behind_proxy=settings.behind_proxy,
+            extend=partial(add_status_routes, prices=prices),
+        ) as server,
+    ):
         # from the socket, because port 0 selects any free port
-        address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
+        host = settings.address(listener.getsockname()[1])
         for recruiter in RECRUITERS.values():
-            print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
-        print(f"{'Status page:':<18}{settings.address(listener.getsockname()[1])}/status")
+            text = recruiter.address_help(f"{host}/s/{folder.config.name}")
+            print(f"{recruiter.title + ':':<18}{text}")
+        print(f"{'Status page:':<18}{host}/status")
         for warning in platform_warnings(folder.config.recruiter_settings):
             print(f"Note: {warning}")
         # flushed, because the server does not return until it is stopped
         print("Stop with Ctrl-C; run the same command again to resume.", flush=True)
-        # Ctrl-C is the usual end of a server, not an error
-        with suppress(KeyboardInterrupt):
-            run(
-                folder,
-                listener,
-                more_hosts=settings.submit_hosts,
-                behind_proxy=settings.behind_proxy,
-                extend=partial(add_status_routes, prices=prices),
-            )
+        server.run(sockets=[listener])
     print("Stopped. All confirmed responses are stored.")
 
 

@@ -27,8 +27,11 @@ def leave_alone(app: FastAPI, study: OpenStudy) -> None:
     """Add no routes."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 selects any free port."""
+def reserve(host: str, port: int) -> socket.socket:
+    """Return a socket with its port, on which nobody can connect yet; port 0 selects any free one.
+
+    Until the server is ready, a proxy must learn that it is not, and ask another process.
+    """
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Name IPPROTO_TCP explicitly: asyncio sets TCP_NODELAY only then, and without it every reply is
     # delayed by 40 ms.
@@ -37,7 +40,6 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(512)
     except (socket.gaierror, UnicodeError):
         listener.close()
         raise UsageError(f"--host {host} is not an address of this machine.") from None
@@ -45,22 +47,42 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRNOTAVAIL:
             raise UsageError(f"--host {host} is not an address of this machine.") from None
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(
-            f"Cannot serve on port {port} of {host} ({reason}): choose another --port."
-        ) from None
+        raise _occupied(host, port, error) from None
     return listener
 
 
-def serve(
+def accept_on(listener: socket.socket) -> None:
+    """Let clients connect to a reserved socket."""
+    try:
+        listener.listen(512)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        listener.close()
+        raise _occupied(host, port, error) from None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 selects any free port."""
+    listener = reserve(host, port)
+    accept_on(listener)
+    return listener
+
+
+def _occupied(host: str, port: int, error: OSError) -> UsageError:
+    reason = (error.strerror or str(error)).lower()
+    return UsageError(f"Cannot serve on port {port} of {host} ({reason}): choose another --port.")
+
+
+@contextmanager
+def ready_server(
     folder: StudyFolder,
     listener: socket.socket,
     *,
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
     extend: Extension = leave_alone,
-) -> None:
-    """Serve a study on a socket until a signal stops the server.
+) -> Iterator[uvicorn.Server]:
+    """Yield a server that only needs to be run on its socket, which accepts connections by now.
 
     `extend` adds routes, see `make_server`.
     """
@@ -69,7 +91,8 @@ def serve(
             folder, more_hosts=more_hosts, behind_proxy=behind_proxy, extend=extend
         )
         with study:
-            server.run(sockets=[listener])
+            accept_on(listener)
+            yield server
 
 
 @contextmanager
