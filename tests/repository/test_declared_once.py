@@ -96,7 +96,7 @@ REGISTRIES = {
     "curve methods": Declared(
         list(ESTIMATORS),
         {"curves/estimator_registry.py"},
-        {"humans/reference.py": "how two methods smooth rates of human responses"},
+        {"humans/human_fit.py": "how two methods smooth rates of human responses"},
     ),
     "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),
     "label rules": Declared(

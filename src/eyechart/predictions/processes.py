@@ -18,9 +18,9 @@ from eyechart.core.devices import find_device, keep_freed_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.signals import stop_on_termination
-from eyechart.predictions.engine import part_files
+from eyechart.predictions.engine import RemainingWork, part_files
 from eyechart.predictions.engines import Resources
-from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
+from eyechart.predictions.loop import WorkItem, predict_items
 from eyechart.predictions.sent_task import SentTask, send_task
 from eyechart.predictions.supervision import Event, EventKind, supervise
 
@@ -33,19 +33,12 @@ Pipe = connection.Connection
 class Processes:
     """Runs items in one process per device of this machine."""
 
-    def run(
-        self,
-        task: PredictionTask,
-        items: Sequence[WorkItem],
-        folder: Path,
-        advance: Advance,
-        resources: Resources,
-    ) -> None:
+    def run(self, work: RemainingWork, advance: Advance, resources: Resources) -> None:
         """Start the processes, let them run all items, and end them."""
-        devices = resources.devices or (str(task.device),)
+        devices = resources.devices or (str(work.task.device),)
         if resources.workers is not None and len(devices) == 1:
             devices *= resources.workers
-        supervise(_ProcessTeam(send_task(task), devices, folder), task, items, folder, advance)
+        supervise(_ProcessTeam(send_task(work.task), devices, work.folder), work, advance)
 
 
 PROCESSES_ENGINE = Processes()
@@ -180,6 +173,7 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
     keep_freed_memory()
     task = order.sent.receive(find_device(order.device))
     parts = part_files(task, order.folder, order.writer)
+    batch_size = task.first_batch_size
     _tell(pipe, EventKind.READY)
     while True:
         number, item = pipe.recv()
@@ -187,7 +181,7 @@ def _run_items(pipe: "Pipe[Any, Any]", order: _Order) -> None:
         def advance(n_samples: int, message: str, number: int = number) -> None:
             _tell(pipe, EventKind.PROGRESS, item=number, n_samples=n_samples, text=message)
 
-        predict_items(task, [item], parts, advance)
+        predict_items(task, [item], parts, advance, batch_size)
         _tell(pipe, EventKind.FINISHED, item=number)
 
 

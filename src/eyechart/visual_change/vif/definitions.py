@@ -22,6 +22,7 @@ class Definition:
         summed_noise: whether sums over the window, rather than means, determine which windows are
             flat, and are used as the noise if the channel has no gain, as in the first published
             code.
+        summary: what is measured, as a sentence.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Definition:
     stabilizer: float = 0.0
     sample_covariance: bool = False
     summed_noise: bool = False
+    summary: str = ""
 
     def pooled(self, sums: Tensor, blocks: int) -> Tensor:
         """Return the contribution of one scale's subbands (B, 2) to a sum over scales, (B,)."""
@@ -54,11 +56,23 @@ def share(kept: Tensor, total: Tensor) -> Tensor:
     return torch.where(is_positive, kept / torch.where(is_positive, total, 1.0), 1.0)
 
 
-VCR = Definition("vif", 0.1, equal_bands=True, stabilizer=1e-4, sample_covariance=True)
+VCR = Definition(
+    "vif",
+    0.1,
+    equal_bands=True,
+    stabilizer=1e-4,
+    sample_covariance=True,
+    summary="Information lost in subbands: 1 − VIF as in the VCR study.",
+)
 """The definition that VCR-Bench uses."""
 
-SHEIKH2006 = Definition("sheikh2006", 0.4, summed_noise=True)
+SHEIKH2006 = Definition(
+    "sheikh2006",
+    0.4,
+    summed_noise=True,
+    summary="Information lost in subbands: 1 − VIF as in the first published code.",
+)
 """The definition in vifvec, the authors' first code; the finest scale dominates."""
 
-PIXEL = Definition("pixel", 2.0)
+PIXEL = Definition("vif-pixel", 2.0, summary="Information lost between pixels: 1 − VIFp.")
 """VIFp, without a pyramid; piq, torchmetrics and sewar compute the same for gray images."""
