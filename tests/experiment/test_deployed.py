@@ -154,17 +154,21 @@ def test_tls_and_its_headers_come_from_nginx_and_http_leads_to_https(tmp_path, f
 
 @pytest.mark.timeout(600)
 def test_a_rolling_restart_under_load_loses_nothing(tmp_path, fresh):
-    images = draw(tmp_path / "images", FEW)
-    folder = make_load_study(tmp_path / "study", images, FEW, url=fresh, k=5, trials=40, catch=2)
+    images = draw(tmp_path / "images", MANY)
+    folder = make_load_study(tmp_path / "study", images, MANY, url=fresh, k=5, trials=100, catch=8)
     with alone(), deployed(folder, tmp_path) as (processes, where, authority):
-        load = Load(where, "load", str(images.key), 60, authority=authority, think_s=1.0)
+        load = Load(where, "load", str(images.key), 90, authority=authority)
         with Crowd(folder, load) as crowd:
-            crowd.wait_until(10)
+            crowd.wait_until(15)
+            began = time.monotonic()
             processes.rolling_restart()
+            seconds = time.monotonic() - began
+            # it was under load all the time
+            assert crowd.process.poll() is None
             result = crowd.result()
-    print(f"\nrolling restart: {dict(result.statuses)}, {len(result.acknowledged)} acknowledged")
+    print(f"\nrolling restart, {seconds:.0f} s: {dict(result.statuses)}")
     check(folder, result)
-    assert len(result.acknowledged) > 1000
+    assert len(result.acknowledged) > 500
     # nobody noticed: every request had its reply, and no reply was an error
     assert set(result.statuses) <= {"200", "201"}
 

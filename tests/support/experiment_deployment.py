@@ -109,7 +109,7 @@ class Deployment:
         words = [word.replace("%i", str(port)) for word in self._start]
         with (self.room / "server.log").open("ab") as log:
             self._running[port] = subprocess.Popen(words, stdout=log, stderr=log)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while time.monotonic() < until:
             assert self._running[port].poll() is None, (self.room / "server.log").read_text()
             with contextlib.suppress(httpx2.TransportError):

@@ -1,4 +1,4 @@
-"""`eyechart experiment deploy` and `backup`: run a study on a server of one's own."""
+"""`eyechart experiment deploy` and `backup`: run a study on your server."""
 
 from pathlib import Path
 from typing import Annotated

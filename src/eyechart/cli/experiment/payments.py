@@ -199,8 +199,8 @@ class ListingOptions:
 
 
 @examples(
-    "eyechart experiment recruit study prolific --url https://lab.example --places 50 --dry-run",
-    "eyechart experiment recruit study mturk --url https://lab.example --places 9 --sandbox",
+    "eyechart experiment recruit study prolific --url https://a.org --places 50",
+    "eyechart experiment recruit study mturk --url https://a.org --places 9 --dry-run",
 )
 @derived_options
 def recruit(

@@ -1,4 +1,4 @@
-"""Write the files with which a lab runs a study on a server of its own.
+"""Write the files with which a lab runs a study on its server.
 
 The templates are in `templates`; each is filled with the facts of the study.
 """

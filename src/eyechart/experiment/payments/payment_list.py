@@ -9,7 +9,6 @@ from typing import Literal, get_args
 from sqlalchemy import func, select
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.export.export_tables import safe
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.api.platform_api import Payee
 from eyechart.experiment.recruiters.recruiter import Outcome
@@ -23,6 +22,7 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
+from eyechart.experiment.storage.safe_cells import safe
 from eyechart.experiment.storage.session_outcome import outcome_of
 from eyechart.experiment.storage.session_records import MAIN
 from eyechart.experiment.storage.tokens import completion_code
