@@ -75,6 +75,8 @@ REGISTRIES = {
         list(RULERS),
         {"visual_change/registry.py"},
         {
+            "cli/rulers/study.py": "examples in a help text",
+            "visual_change/human.py": "the ruler that it maps",
             "visual_change/vif/definitions.py": "each definition of VIF has its name",
             "visual_change/networks/network_rulers.py": "each network ruler has its name",
         },
@@ -94,7 +96,10 @@ REGISTRIES = {
     "importers": Declared(
         list(FORMATS),
         {"humans/importers/"},
-        {"experiment/server/routes.py": "counts of trials"},
+        {
+            "experiment/server/routes.py": "counts of trials",
+            "rulers/study_settings.py": "columns of a table of human counts",
+        },
     ),
     "curve methods": Declared(
         list(ESTIMATORS),
