@@ -1,6 +1,7 @@
 """The Ray engine: how many actors there are, jobs, lost nodes, and what users read without Ray."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -56,7 +57,9 @@ def test_a_cluster_that_is_missing_is_named(tmp_path):
 @pytest.fixture
 def env():
     path = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path}
+    # newer versions of Ray reject nodes and drivers without the token of the cluster
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    return {**os.environ, "PYTHONPATH": path, **token}
 
 
 @pytest.fixture
