@@ -8,7 +8,12 @@ from markupsafe import Markup
 from eyechart.pipeline.scoring.caveats import MARK, MEANING
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
-from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables
+from eyechart.reports.html.certainty import (
+    agreement_table,
+    flow_tables,
+    pair_table,
+    similar_tables,
+)
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing
 from eyechart.reports.html.embedded_images import Key
@@ -60,6 +65,7 @@ class PartView:
     main_charts: tuple[Chart, ...]
     verdicts: tuple[Verdict, ...]
     about_humans: str
+    flow: tuple[Table, ...]
     leaderboard: Table
     standing_charts: tuple[Chart, ...]
     panels: tuple[Panel, ...]
@@ -86,6 +92,7 @@ def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, 
         charts.take("main-score", part=index),
         tuple(verdict_on(report, part, model) for model in part.models),
         about_humans(part),
+        tuple(flow_tables(report, part, index)),
         leaderboard(report, part, index),
         charts.take("human-index", "areas", part=index, corruption=""),
         tuple(_panels(report, index, charts, images)),
