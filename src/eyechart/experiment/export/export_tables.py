@@ -13,6 +13,7 @@ from pathlib import Path
 from eyechart.core.storage.files import atomic_file
 from eyechart.experiment.quality.judging import JudgedSession
 from eyechart.experiment.quality.rules_v2 import selection
+from eyechart.experiment.storage.safe_cells import Cell, safe
 from eyechart.experiment.storage.session_records import MAIN, ShownImage, TrialResponse
 from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import (
@@ -56,13 +57,7 @@ JUDGEMENTS_HEAD = (
     "delta_v_left", "delta_v_right", "image_left", "image_right",
 )  # fmt: skip
 
-Cell = str | int | float | bool | None
 Rows = Iterator[tuple[Cell, ...]]
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters that make a spreadsheet treat a text as a formula."""
-
-BREAKS = str.maketrans("\r\n\0", "   ")
 
 
 @dataclass(frozen=True)
@@ -358,20 +353,6 @@ def _plain(value: object) -> Cell:
     if value is None or isinstance(value, str | int | float):
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-def safe(cell: Cell) -> str:
-    """Return a cell's text: numbers unchanged, texts on one line, and formulas quoted."""
-    if cell is None or cell != cell:  # NaN
-        return ""
-    # Before numbers, because a bool is an int.
-    if isinstance(cell, bool):
-        return str(int(cell))
-    if isinstance(cell, int | float):
-        return str(cell)
-    line = cell.translate(BREAKS)
-    # By the original text: a leading line break is a space in `line` already.
-    return f"'{line}" if cell.startswith(FORMULA) else line
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:

@@ -25,7 +25,6 @@ from eyechart.experiment.server.wire import JoinReply, ScreenSize, SessionState,
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
-    FAILED,
     FINISHED,
     RELOADED,
     ROBOT,
@@ -37,6 +36,7 @@ from eyechart.experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
+from eyechart.experiment.storage.session_outcome import outcome_of
 from eyechart.experiment.storage.stimulus_counts import drop_all
 from eyechart.experiment.storage.tokens import (
     completion_code,
@@ -218,11 +218,13 @@ def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
 
 def _completion(db: Db, study: OpenStudy, session: SessionRow) -> Completion:
     identity = db.get(IdentityRow, session.id)
+    n_main = progress_of(db, session).done("main")
+    outcome = outcome_of(session.state, n_main, study.config)
     departure = Departure(
         ids={} if identity is None else identity.ids,
         settings=study.config.recruiter_settings,
-        code=completion_code(study.secret, session.id),
-        failed=session.state == FAILED,
+        code=completion_code(study.secret, session.id, outcome),
+        outcome=outcome,
     )
     # Robots are no recruitment platform: they see the page of participants with a plain link.
     platform = session.participant.platform

@@ -3,9 +3,11 @@
 Platform ids are not included.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from sqlalchemy import Select, and_, or_, select
 from sqlalchemy.orm import Session as Db
@@ -275,10 +277,12 @@ def _images(
     if session_id is not None:
         in_session = select(TrialRow.stimulus_id).where(TrialRow.session_id == session_id)
         query = query.where(StimulusRow.id.in_(in_session))
+    rows = db.execute(query).all()
+    names = public_names({source.name for _, source in rows})
     images: dict[int, tuple[ShownImage, ...]] = {}
-    for row, source in db.execute(query):
+    for row, source in rows:
         image = ShownImage(
-            name=source.name,
+            name=names[source.name],
             digest=source.digest,
             corruption=row.corruption,
             parameters=row.parameters,
@@ -288,3 +292,20 @@ def _images(
         )
         images[row.stimulus_id] = (*images.get(row.stimulus_id, ()), image)
     return images
+
+
+def public_names(names: Collection[str]) -> dict[str, str]:
+    """Map names of images to names without the folders of the machine on which a study was made.
+
+    Absolute paths become relative to the folder that contains them all; other names are unchanged.
+
+    Example:
+        >>> public_names({"/home/lab/a/1.png", "/home/lab/b/1.png"})["/home/lab/b/1.png"]
+        'b/1.png'
+    """
+    absolute = {name for name in names if Path(name).is_absolute()}
+    root = Path(os.path.commonpath([Path(name).parent for name in absolute])) if absolute else None
+    return {
+        name: Path(name).relative_to(root).as_posix() if root and name in absolute else name
+        for name in names
+    }

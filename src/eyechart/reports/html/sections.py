@@ -17,7 +17,7 @@ from eyechart.reports.html.certainty import (
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing
 from eyechart.reports.html.embedded_images import Key
-from eyechart.reports.html.error_tables import error_tables
+from eyechart.reports.html.error_tables import condition_table, error_tables
 from eyechart.reports.html.example_strips import Strip, strip_of
 from eyechart.reports.html.html_table import Table, TableChoice
 from eyechart.reports.html.leaderboard_table import leaderboard, summary_table
@@ -40,6 +40,7 @@ class Panel:
     """One corruption: its charts and example strip. `note`: which models were trained on it.
 
     `humans`: the human reference that models are compared with; "" for no reference.
+    `conditions`: accuracy at single conditions, such as quarter turns.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Panel:
     strip: Strip
     note: str
     humans: str
+    conditions: Table | None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def _panels(report: Report, index: int, charts: Placing, images: Mapping[Key, st
             strip_of(report, part, name, images),
             _trained_on(part, name),
             _humans(part, name),
+            condition_table(report, part, name, f"conditions-{index}-{number}"),
         )
         for number, name in enumerate(part.corruptions)
     ]
