@@ -183,7 +183,7 @@ def test_what_the_pages_know_of_the_server_is_current():
 VERSION1 = Path(__file__).parent / "version1"
 OLD_STUDY = {
     "name": "old", "title": "Alt ä", "pass_share": 1, "lease_minutes": 20, "prolific_code": "C1",
-    "prolific_failed": "",
+    "prolific_failed": "", "rules": 1,
 }  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 import torch
 
 import eyechart as ec
+from chaos import assert_gone
 from eyechart.core.devices import find_devices, split_devices
 from eyechart.models.defenses.defended import clahe
 from eyechart.models.find import load_model
@@ -96,6 +100,38 @@ def test_a_worker_that_ran_out_of_memory_keeps_its_smaller_batches(task, tmp_pat
     # the batch of 8 images is halved until it fits, in the first of several items
     assert halved == [f"Out of memory: continuing with batches of {n}." for n in (4, 2)]
     assert len(split_items(small, small.items(NOTHING), 3)) > 2
+
+
+DYING_DRIVER = """
+import multiprocessing, os, pickle, signal, time
+from eyechart.predictions.worker_process import run_worker
+
+class Slow:
+    def __reduce__(self):
+        return time.sleep, (60,)
+
+if __name__ == "__main__":
+    worker = multiprocessing.get_context("spawn").Process(
+        target=run_worker, args=(None, pickle.dumps(Slow()))
+    )
+    worker.start()
+    print(worker.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+def test_a_worker_that_starts_ends_with_its_driver(tmp_path):
+    (tmp_path / "driver.py").write_text(DYING_DRIVER, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "driver.py")]
+    # its worker would keep a pipe for standard error open
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as driver,
+    ):
+        worker = int(driver.stdout.readline())
+    assert driver.returncode == -signal.SIGKILL
+    assert_gone([worker])
 
 
 def test_an_error_in_a_worker_is_the_error_of_the_run(task, tmp_path):

@@ -12,8 +12,9 @@ trap 'rm -rf "$room"' EXIT
 tests_of() {
     case $1 in
     hf) echo "test_hf or test_dinov2 or (test_clip and not open_clip) or test_the_hub" ;;
-    albumentations | cloud | datasets | ray | rulers | triton) echo "test" ;;
+    albumentations | cloud | datasets | rulers | triton) echo "test" ;;
     energy) echo "test_nvml" ;;
+    ray) echo "ray and not without_ray" ;;
     experiment) echo "test_botocore or test_prometheus" ;;
     *) echo "test_$1" ;;
     esac

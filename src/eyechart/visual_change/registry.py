@@ -17,6 +17,7 @@ RULERS: "Registry[Ruler]" = Registry("ruler")
 RULERS.add_lazily("vif", "eyechart.visual_change.vif.rulers:VCR_RULER")
 RULERS.add_lazily("sheikh2006", "eyechart.visual_change.vif.rulers:SHEIKH2006_RULER")
 RULERS.add_lazily("vif-pixel", "eyechart.visual_change.vif.rulers:PIXEL_RULER")
+RULERS.add_lazily("vif-human", "eyechart.visual_change.registration.human_ruler:HUMAN_RULER")
 RULERS.add_lazily("ms-ssim", "eyechart.visual_change.ms_ssim:MS_SSIM_RULER")
 RULERS.add_lazily("lpips", "eyechart.visual_change.networks.network_rulers:LPIPS_RULER")
 RULERS.add_lazily("lpips-vgg", "eyechart.visual_change.networks.network_rulers:LPIPS_VGG_RULER")
@@ -25,8 +26,9 @@ RULERS.add_lazily(
     "st-lpips-vgg", "eyechart.visual_change.networks.network_rulers:ST_LPIPS_VGG_RULER"
 )
 RULERS.add_lazily("dists", "eyechart.visual_change.networks.network_rulers:DISTS_RULER")
+RULERS.add_lazily("human", "eyechart.visual_change.human:EXPECTED_LOSS_RULER")
 
-MEASURE_GEOMETRY = ("vif-human", "st-lpips", "dists", "human")
+MEASURE_GEOMETRY = ("vif-human", "st-lpips", "st-lpips-vgg", "dists", "human")
 """Rulers that tolerate or undo a movement of image content, so that they can measure geometric
 corruptions. Declared by name, so that a message can list them without loading their networks.
 """

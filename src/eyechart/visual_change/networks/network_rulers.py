@@ -70,7 +70,7 @@ class NetworkRuler(ABC):
         network: builds the network without weights.
         weights: the names of the weights, the network's first.
         smallest_side: minimum width and height of images, in pixels.
-        unit: the distance at which Δv is 1 − 1/e, such that unrelated photographs have a median
+        unit: the distance at which Δv is 1 − 1/e, such that unrelated images have a median
             Δv of about 0.8.
         precision: one of `PRECISIONS`.
     """
